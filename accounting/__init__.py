@@ -1,0 +1,66 @@
+"""Accounting: events, privacy curves, the accountant graph and its guarantee. No sampling, no data."""
+
+from .accountant import Accountant
+from .additive_noise import Gaussian, Laplace
+from .adjacency import Adjacency
+from .bounds import METHODS, Bracket, delta, epsilon
+from .composite import NO_EVENT, Composed, Parallel, VisibleMixture, compose, parallel
+from .declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
+from .dp_events import from_dp_event, to_dp_event
+from .errors import (
+    GraphError,
+    HockeystickError,
+    InvalidArgumentError,
+    NumericalError,
+    UnsupportedAdjacencyError,
+    UnsupportedEventError,
+)
+from .event import PrivacyEvent
+from .graph import ALL, SAME, AccountantGraph, Reach
+from .guarantee import Charge, Contribution, Guarantee, Move
+from .selection import AboveThreshold, BoundedRange
+from .two_point import LazySwitchDecision, Oriented, RandomizedResponse
+
+__all__ = [
+    "Accountant",
+    "from_dp_event",
+    "to_dp_event",
+    "Move",
+    "Guarantee",
+    "Contribution",
+    "Charge",
+    "Reach",
+    "AccountantGraph",
+    "SAME",
+    "ALL",
+    "METHODS",
+    "NO_EVENT",
+    "ZCDP",
+    "AboveThreshold",
+    "Adjacency",
+    "ApproximateDP",
+    "BoundedRange",
+    "Bracket",
+    "Composed",
+    "Failure",
+    "Gaussian",
+    "GraphError",
+    "HockeystickError",
+    "InvalidArgumentError",
+    "Laplace",
+    "LazySwitchDecision",
+    "NonPrivate",
+    "NumericalError",
+    "Oriented",
+    "Parallel",
+    "PrivacyEvent",
+    "PureDP",
+    "RandomizedResponse",
+    "UnsupportedAdjacencyError",
+    "UnsupportedEventError",
+    "VisibleMixture",
+    "compose",
+    "delta",
+    "epsilon",
+    "parallel",
+]

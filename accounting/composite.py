@@ -1,0 +1,210 @@
+"""Events built from events: composition, parallel composition, and a mixture by a public coin.
+
+| event           | pure, zCDP, failure | RDP(α)                          | profile δ(ε)              |
+|-----------------|---------------------|---------------------------------|---------------------------|
+| Composed        | sum                 | sum                             | product of pairs          |
+| Parallel        | maximum             | maximum                         | maximum                   |
+| VisibleMixture  | inner               | ln(1−r+r·e^{(α−1)·rdp})/(α−1)   | (1−r)·(1−e^ε)₊ + r·inner  |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from attrs import field, frozen
+
+from . import validate
+from .errors import InvalidArgumentError, UnsupportedEventError
+from .event import Array, PrivacyEvent
+
+Part = tuple[PrivacyEvent, int]
+
+
+@frozen
+class Composed(PrivacyEvent):
+    """A sequence of accesses, each possibly chosen after seeing the outcomes of the ones before.
+
+    ``parts`` is a multiset {event: count} in canonical order: build it with ``compose``, which flattens and merges, so
+    that ten equal events in a list and one event with count 10 are the same value.
+    """
+
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def norm(self) -> str:  # type: ignore[override]
+        return _common_norm(event for event, _ in self.parts)
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return compose(*((event.at(distance), count) for event, count in self.parts))
+
+    def pure_epsilon(self) -> float:
+        return math.fsum(_times(event.pure_epsilon(), count) for event, count in self.parts)
+
+    def zcdp_rho(self) -> float:
+        return math.fsum(_times(event.zcdp_rho(), count) for event, count in self.parts)
+
+    def rdp(self, orders: Array) -> Array:
+        total = np.zeros(np.shape(orders))
+        for event, count in self.parts:
+            total += count * event.rdp(orders)
+        return total
+
+    def failure_delta(self) -> float:
+        return min(1.0, math.fsum(_times(event.failure_delta(), count) for event, count in self.parts))
+
+    def accepts(self, adjacency: object) -> bool:  # type: ignore[override]
+        return all(event.accepts(adjacency) for event, _ in self.parts)  # type: ignore[arg-type]
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return tuple(event for event, _ in self.parts)
+
+
+NO_EVENT = Composed()
+"""The access that costs nothing."""
+
+
+def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
+    """Returns the adaptive composition of events, each alone or with a count: ``compose(a, (b, 100))``.
+
+    Compositions inside are flattened and equal events merged; a single event with count 1 is returned as it is.
+
+    Raises:
+      InvalidArgumentError: a part is no event, or a count is no integer ≥ 0.
+    """
+    counts: dict[PrivacyEvent, int] = {}
+
+    def add(event: object, count: int) -> None:
+        if not isinstance(event, PrivacyEvent):
+            raise InvalidArgumentError("event", event, "is not a privacy event", "use hockeystick.accounting's events")
+        if isinstance(event, Composed):
+            for inner, times in event.parts:
+                add(inner, times * count)
+        elif count:
+            counts[event] = counts.get(event, 0) + count
+
+    for part in parts:
+        event, count = part if isinstance(part, tuple) else (part, 1)
+        add(event, validate.integer("count", count, low=0))
+    if len(counts) == 1:
+        ((only, times),) = counts.items()
+        if times == 1:
+            return only
+    return Composed(tuple(sorted(counts.items(), key=lambda item: repr(item[0]))))
+
+
+@frozen
+class Parallel(PrivacyEvent):
+    """One of several events, and not more than one, was met by the changed record; which one is anybody's guess.
+
+    Blocks of a partition, the moves of a neighbouring relation, the two orders of a decision. It composes further in
+    every curve, also where the branch was chosen by earlier outcomes. Build it with ``parallel``.
+    """
+
+    branches: tuple[PrivacyEvent, ...]
+
+    @property
+    def norm(self) -> str:  # type: ignore[override]
+        return _common_norm(self.branches)
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return parallel(*(event.at(distance) for event in self.branches))
+
+    def pure_epsilon(self) -> float:
+        return max(event.pure_epsilon() for event in self.branches)
+
+    def zcdp_rho(self) -> float:
+        return max(event.zcdp_rho() for event in self.branches)
+
+    def rdp(self, orders: Array) -> Array:
+        return np.asarray(np.max([event.rdp(orders) for event in self.branches], axis=0))
+
+    def failure_delta(self) -> float:
+        return max(event.failure_delta() for event in self.branches)
+
+    def accepts(self, adjacency: object) -> bool:  # type: ignore[override]
+        return all(event.accepts(adjacency) for event in self.branches)  # type: ignore[arg-type]
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return self.branches
+
+
+def parallel(*events: PrivacyEvent) -> PrivacyEvent:
+    """Returns the parallel composition of events; equal ones are merged and a single one is returned as it is.
+
+    Raises:
+      InvalidArgumentError: an argument is no event.
+    """
+    branches: set[PrivacyEvent] = set()
+    for event in events:
+        if not isinstance(event, PrivacyEvent):
+            raise InvalidArgumentError("event", event, "is not a privacy event", "use hockeystick.accounting's events")
+        branches.update(event.branches if isinstance(event, Parallel) else (event,))
+    if not branches:
+        return NO_EVENT
+    return branches.pop() if len(branches) == 1 else Parallel(tuple(sorted(branches, key=repr)))
+
+
+def _is_event(_: object, attribute: object, value: object) -> None:
+    if not isinstance(value, PrivacyEvent):
+        raise InvalidArgumentError("event", value, "is not a privacy event", "use hockeystick.accounting's events")
+
+
+@frozen
+class VisibleMixture(PrivacyEvent):
+    """With probability ``probability`` the event happens, else nothing, and everybody sees which.
+
+    The coin must have the same law in both worlds given what is already public. As it is seen, this is no
+    amplification by sampling: that needs a *secret* choice.
+    """
+
+    probability: float = field(converter=lambda v: validate.probability("probability", v))
+    event: PrivacyEvent = field(validator=_is_event)
+
+    @property
+    def norm(self) -> str:  # type: ignore[override]
+        return self.event.norm
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return VisibleMixture(self.probability, self.event.at(distance))
+
+    def pure_epsilon(self) -> float:
+        return self.event.pure_epsilon() if self.probability else 0.0
+
+    def zcdp_rho(self) -> float:
+        return self.event.zcdp_rho() if self.probability else 0.0
+
+    def rdp(self, orders: Array) -> Array:
+        a, r = np.asarray(orders, dtype=float), self.probability
+        if r == 0.0:
+            return np.zeros_like(a)
+        inner = self.event.rdp(a)
+        exponent = (a - 1) * inner
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            small = np.log1p(r * np.expm1(np.minimum(exponent, 30.0)))
+            large = exponent + np.log(r + (1 - r) * np.exp(-np.minimum(exponent, 745.0)))
+        return np.minimum(np.where(exponent < 30.0, small, large) / (a - 1), inner)
+
+    def failure_delta(self) -> float:
+        return self.probability * self.event.failure_delta()
+
+    def accepts(self, adjacency: object) -> bool:  # type: ignore[override]
+        return self.event.accepts(adjacency)  # type: ignore[arg-type]
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return (self.event,)
+
+
+def _times(value: float, count: int) -> float:
+    return value * count if value else 0.0  # inf stays inf, and 0 times anything is 0
+
+
+def _common_norm(events: Iterable[PrivacyEvent]) -> str:
+    norms = {event.norm for event in events if event != NO_EVENT}
+    if len(norms) > 1:
+        raise UnsupportedEventError(
+            f"events in different norms ({', '.join(sorted(norms))}) have no common distance: "
+            "scale each with .at() or give each its own release"
+        )
+    return norms.pop() if norms else "records"

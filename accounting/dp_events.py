@@ -1,0 +1,147 @@
+"""Between ``dp_accounting``'s events and ours.
+
+A native event states a mechanism and leaves the neighbouring relation to the accountant, ours are normalised per unit of
+distance. What one record means to a native event, under each relation:
+
+| native event                | add-or-remove-one | replace-one        | replace-special |
+|-----------------------------|-------------------|--------------------|-----------------|
+| Gaussian, Laplace           | distance 1        | distance 2         | distance 1      |
+| DiscreteLaplace             | its sensitivity   | –                  | its sensitivity |
+| RandomizedResponse          | –                 | one input replaced | –               |
+| ZCDp (with xi = 0)          | as declared       | as declared        | as declared     |
+| NoOp, NonPrivate, our own   | as they are       | as they are        | as they are     |
+
+Gaussian and Laplace noise is native to a value whose norm is at most 1 per record, so that replacing a record moves it
+by 2. dp-accounting's own RDP accountant takes 1 there, its PLD accountant 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting
+from dp_accounting import NeighboringRelation
+
+from . import validate
+from .additive_noise import Gaussian, Laplace
+from .adjacency import Adjacency
+from .composite import NO_EVENT, Composed, compose
+from .declared import ZCDP, NonPrivate, PureDP
+from .errors import HockeystickError, UnsupportedEventError
+from .event import PrivacyEvent
+from .two_point import RandomizedResponse
+
+ADJACENCY = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: Adjacency.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL: Adjacency.REPLACE_WITH_NULL,
+}
+"""Native relations and ours."""
+
+
+class Refusal(Exception):
+    """Why a (sub)event can't be translated."""
+
+    def __init__(self, event: object, reason: str) -> None:
+        super().__init__(event, reason)
+        self.event, self.reason = event, reason
+
+
+def from_dp_event(
+    event: dp_accounting.DpEvent, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> PrivacyEvent:
+    """Returns our event for a native tree (which may hold events of ours) under ``relation``.
+
+    Raises:
+      UnsupportedEventError: a subevent is unknown, has no meaning under the relation, or a parameter is out of range.
+    """
+    try:
+        return translate(event, relation)
+    except Refusal as refusal:
+        raise UnsupportedEventError(f"{refusal.event}: {refusal.reason}") from None
+
+
+def translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
+    """``from_dp_event`` that raises ``Refusal``, which keeps the offending subevent."""
+    try:
+        return _translate(event, relation)
+    except HockeystickError as error:
+        raise Refusal(event, str(error)) from None
+
+
+def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
+    match event:
+        case PrivacyEvent():
+            if not event.accepts(ADJACENCY[relation]):
+                raise Refusal(event, f"has no meaning under {relation}")
+            return event
+        case dp_accounting.NoOpDpEvent():
+            return NO_EVENT
+        case dp_accounting.NonPrivateDpEvent():
+            return NonPrivate()
+        case dp_accounting.ComposedDpEvent(events=events):
+            return compose(*(translate(inner, relation) for inner in events))
+        case dp_accounting.SelfComposedDpEvent(event=inner, count=count):
+            return compose((translate(inner, relation), validate.integer("count", count, low=0)))
+        case dp_accounting.GaussianDpEvent(noise_multiplier=noise):
+            return _noise(Gaussian, noise, relation)
+        case dp_accounting.LaplaceDpEvent(noise_multiplier=noise):
+            return _noise(Laplace, noise, relation)
+        case dp_accounting.dp_event.DiscreteLaplaceDpEvent(noise_parameter=parameter, sensitivity=sensitivity):
+            if relation is NeighboringRelation.REPLACE_ONE:
+                raise Refusal(event, "its sensitivity is meant for adding or removing a record")
+            per_unit = validate.real("noise_parameter", parameter, low=0.0, low_open=True)
+            return PureDP(per_unit * validate.integer("sensitivity", sensitivity, low=1))
+        case dp_accounting.RandomizedResponseDpEvent(noise_parameter=noise, num_buckets=buckets):
+            if relation is not NeighboringRelation.REPLACE_ONE:
+                raise Refusal(event, "has a meaning under REPLACE_ONE alone")
+            return _randomized_response(noise, buckets)
+        case dp_accounting.ZCDpEvent(rho=rho, xi=xi):
+            if validate.real("xi", xi, low=0.0) != 0.0:
+                raise Refusal(event, "xi > 0 is not supported")
+            return ZCDP(rho)
+        case _:
+            raise Refusal(event, "is not a supported event type")
+
+
+def _noise(kind: type[Gaussian] | type[Laplace], noise: object, relation: NeighboringRelation) -> PrivacyEvent:
+    multiplier = validate.real("noise_multiplier", noise, low=0.0)
+    if multiplier == 0.0:
+        return NonPrivate()
+    return kind(multiplier).at(2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0)
+
+
+def _randomized_response(noise: object, buckets: object) -> PrivacyEvent:
+    r, k = validate.probability("noise_parameter", noise), validate.integer("num_buckets", buckets, low=1)
+    if k == 1 or r == 1.0:
+        return NO_EVENT
+    if r == 0.0:
+        return NonPrivate()
+    return RandomizedResponse(math.log1p((1 - r) * k / r), k)
+
+
+def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
+    """Returns the native tree of ``event`` where each leaf has a native form, to be evaluated under add-or-remove-one.
+
+    Leaves that have none stay events of ours; as dp-accounting does not know them, its accountants refuse the tree.
+    Randomised response stays ours too: its native form has no meaning under add-or-remove-one.
+    """
+    match event:
+        case Gaussian():
+            return dp_accounting.GaussianDpEvent(event.noise_multiplier)
+        case Laplace():
+            return dp_accounting.LaplaceDpEvent(event.noise_multiplier)
+        case ZCDP():
+            return dp_accounting.ZCDpEvent(event.rho)
+        case NonPrivate():
+            return dp_accounting.NonPrivateDpEvent()
+        case Composed(parts=()):
+            return dp_accounting.NoOpDpEvent()
+        case Composed():
+            native = [
+                to_dp_event(inner) if count == 1 else dp_accounting.SelfComposedDpEvent(to_dp_event(inner), count)
+                for inner, count in event.parts
+            ]
+            return native[0] if len(native) == 1 else dp_accounting.ComposedDpEvent(native)
+        case _:
+            return event

@@ -1,0 +1,98 @@
+"""What one access to the data cost: the base class of all privacy events.
+
+An event is a frozen, hashable value that bounds a *class* of pairs of output laws: whatever the mechanism did, the pair
+of its output laws on two inputs at distance 1 is no easier to tell apart than the event says. It knows nothing of data
+or randomness. Three kinds of curve describe it, and none is ever added to another:
+
+* pure: the largest privacy loss, ``pure_epsilon``;
+* Rényi: ``rdp`` at any order, and ``zcdp_rho`` with rdp(α) ≤ ρα;
+* profile δ(ε): through the dominating pair of output laws, ``pair``.
+
+All three hold after a failure event of probability ``failure_delta`` has been set aside; that δ is added at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+from dp_accounting import dp_event
+from numpy.typing import NDArray
+
+from . import validate
+from .adjacency import Adjacency
+from .pairs import DominatingPair
+
+Array = NDArray[np.float64]
+
+
+@frozen
+class PrivacyEvent(dp_event.DpEvent):
+    """Base of all events; a subclass is one frozen attrs class and needs no registration.
+
+    Being a ``dp_accounting.DpEvent``, an event of ours may stand inside a native tree; accountants of other libraries
+    refuse it as unknown, as they should.
+
+    Class attributes:
+      norm: the norm in which one unit of input distance is meant: "records", "l1", "l2" or "linf".
+      adjacencies: the relations under which the event has a meaning; None for all.
+    """
+
+    norm: ClassVar[str] = "records"
+    adjacencies: ClassVar[frozenset[Adjacency] | None] = None
+
+    def at(self, distance: float) -> PrivacyEvent:
+        """Returns the event when the inputs are ``distance`` units apart; at 0 it is ``NO_EVENT``.
+
+        Raises:
+          InvalidArgumentError: the distance is negative or not finite.
+        """
+        number = validate.real("distance", distance, low=0.0)
+        if number == 0.0:
+            from .composite import NO_EVENT
+
+            return NO_EVENT
+        return self if number == 1.0 else self._scaled(number)
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        """``at`` for a positive distance other than 1."""
+        raise NotImplementedError
+
+    def pure_epsilon(self) -> float:
+        """Returns ε such that the event is ε-DP once its failure is set aside; inf if there is none."""
+        return math.inf
+
+    def zcdp_rho(self) -> float:
+        """Returns ρ such that the event is ρ-zCDP once its failure is set aside; inf if there is none."""
+        epsilon = self.pure_epsilon()
+        return 0.5 * epsilon * epsilon  # Bun & Steinke 2016, Prop. 1.4
+
+    def rdp(self, orders: Array) -> Array:
+        """Returns a bound on the Rényi divergence, in either direction, at each of ``orders`` (all > 1)."""
+        return self.zcdp_rho() * np.asarray(orders, dtype=float)
+
+    def failure_delta(self) -> float:
+        """Returns the probability that is set aside before the curves above hold."""
+        return 0.0
+
+    def pair(self) -> DominatingPair | None:
+        """Returns a dominating pair of the event without its failure, or None if it has no known profile.
+
+        The pair dominates both directions: its profile is at least that of (P, Q) and of (Q, P). An ``Oriented``
+        event alone bounds a single direction.
+        """
+        return None
+
+    def orientations(self) -> tuple[PrivacyEvent, ...]:
+        """Returns the events of the two directions, or the event itself where both have one profile."""
+        return (self,)
+
+    def accepts(self, adjacency: Adjacency) -> bool:
+        """Says whether the event has a meaning under ``adjacency``."""
+        return self.adjacencies is None or adjacency in self.adjacencies
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        """Returns the events that this one is built from."""
+        return ()

@@ -1,0 +1,96 @@
+"""From Rényi curves to (ε, δ): the best order is searched over all of (1, ∞).
+
+For one order α, a mechanism with rdp(α) = r is (ε, δ)-DP for every ε, δ with
+ln δ = (α−1)(r − ε) + (α−1)·ln(1 − 1/α) − ln α  (Canonne, Kamath & Steinke 2020, Prop. 12).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .event import Array, PrivacyEvent
+
+_GRID = 1.0 + np.geomspace(1e-4, 1e12, 321)  # 20 orders a decade, refined around the best
+
+
+def epsilon(event: PrivacyEvent, delta: float) -> float:
+    """Returns ε at ``delta`` by the best order; inf where no order gives a bound. The event's failure is not added."""
+    if delta <= 0.0:
+        return math.inf
+    log_delta = math.log(delta)
+
+    def bound(orders: Array) -> Array:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return event.rdp(orders) + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+
+    best = _minimum(bound)
+    return best if best == math.inf else max(0.0, best + 4e-15 * abs(best))
+
+
+def log_delta(event: PrivacyEvent, epsilon: float) -> float:
+    """Returns ln δ at ``epsilon`` by the best order. The event's failure is not added."""
+
+    def bound(orders: Array) -> Array:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return (orders - 1) * (event.rdp(orders) - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+
+    best = _minimum(bound)
+    return min(0.0, best + 4e-15 * abs(best)) if math.isfinite(best) else 0.0
+
+
+def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
+    """Returns a value that no order can beat, below ``found`` = ``epsilon(event, delta)``.
+
+    For a fixed ε the logarithm of δ is convex in α (as (α−1)·rdp is, for an exact Rényi curve), so that between two
+    orders it lies above the chords drawn on either side.
+    """
+    log_delta, gap = math.log(delta), 1e-12
+    orders = np.unique(np.concatenate([_GRID, *_search_grids(event, log_delta)]))
+    divergence = event.rdp(orders)
+    fixed = (orders - 1) * (divergence + np.log1p(-1 / orders)) - np.log(orders)
+    usable = np.isfinite(fixed)
+    a, fixed = orders[usable], fixed[usable]
+    while gap < 0.5:
+        h = fixed - (a - 1) * found * (1 - gap)
+        slope = np.diff(h) / np.diff(a)
+        # On [a_i, a_{i+1}], i = 1 … m−3: the lines through (i−1, i) and (i+1, i+2) meet below the curve.
+        left, right = slope[:-2], slope[2:]
+        width = a[2:-1] - a[1:-2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.clip((h[2:-1] - h[1:-2] - right * width) / (left - right), 0.0, width)
+        low = h[1:-2] + left * np.where(np.isfinite(t), t, 0.0)
+        if low.min() >= log_delta:
+            return max(0.0, found * (1 - gap))
+        gap *= 4
+    return 0.0
+
+
+def _search_grids(event: PrivacyEvent, log_delta: float) -> list[Array]:
+    def bound(orders: Array) -> Array:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return event.rdp(orders) + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+
+    return _search(bound)[1]
+
+
+def _minimum(bound: Callable[[Array], Array]) -> float:
+    """The least value of ``bound`` over orders: every value tried is itself valid, so the search need not be exact."""
+    return _search(bound)[0]
+
+
+def _search(bound: Callable[[Array], Array]) -> tuple[float, list[Array]]:
+    orders, best, tried = _GRID, math.inf, []
+    for _ in range(4):
+        tried.append(orders)
+        values = bound(orders)
+        values = np.where(np.isnan(values), math.inf, values)
+        i = int(np.argmin(values))
+        best = min(best, float(values[i]))
+        if math.isinf(best):
+            break
+        low, high = orders[max(i - 1, 0)], orders[min(i + 1, len(orders) - 1)]
+        orders = 1.0 + np.geomspace(low - 1, high - 1, 41)
+    return best, tried

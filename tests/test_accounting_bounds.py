@@ -1,0 +1,284 @@
+"""ε and δ of compositions: against exact enumeration, closed forms and known defects of other accountants."""
+
+import itertools
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from hockeystick.accounting import (
+    METHODS,
+    NO_EVENT,
+    ZCDP,
+    BoundedRange,
+    Failure,
+    Gaussian,
+    InvalidArgumentError,
+    Laplace,
+    LazySwitchDecision,
+    Oriented,
+    PrivacyEvent,
+    PureDP,
+    RandomizedResponse,
+    VisibleMixture,
+    compose,
+    delta,
+    epsilon,
+    parallel,
+    pld,
+)
+
+# Exact laws of a few-outcome event: [(P mass, loss)], losses of one direction -----------------------------------------
+
+
+def atoms(event: PrivacyEvent) -> list[tuple[float, float]]:
+    pair = event.pair()
+    return [(p, loss) for p, loss in zip(pair.p, pair.losses) if p > 0]
+
+
+def exact_delta(events: list[list[tuple[float, float]]], eps: float) -> float:
+    total = 0.0
+    for outcome in itertools.product(*events):
+        loss = sum(row[1] for row in outcome)
+        total += math.prod(row[0] for row in outcome) * max(0.0, -math.expm1(eps - loss))
+    return total
+
+
+LEAF = st.one_of(
+    st.builds(PureDP, st.floats(0.01, 2)),
+    st.builds(RandomizedResponse, st.floats(0.01, 2), st.integers(2, 6)),
+    st.builds(Oriented, st.builds(LazySwitchDecision, st.floats(0.05, 0.95), st.floats(0.01, 1)), st.booleans()),
+)
+
+
+@given(events=st.lists(st.tuples(LEAF, st.integers(1, 2)), min_size=1, max_size=3), share=st.floats(0, 0.99))
+@settings(deadline=None, max_examples=150)
+def test_composition_of_few_outcomes_is_enumerated(events, share):
+    rows = [atoms(event) for event, count in events for _ in range(count)]
+    top = sum(max(loss for _, loss in row) for row in rows)
+    eps = share * max(top, 0.0)
+    exact = exact_delta(rows, eps)
+    got = delta(compose(*events), eps, bracket=True, method="pld")
+    assert exact <= got.upper + 1e-15
+    assert got.lower <= exact + 1e-15
+    assert got.upper <= exact + 1e-4
+
+
+@given(inner=LEAF, r=st.floats(0.01, 0.99), count=st.integers(1, 3), share=st.floats(0, 0.9))
+@settings(deadline=None, max_examples=60)
+def test_mixture_and_nested_composition_are_enumerated(inner, r, count, share):
+    row = [(1 - r, 0.0)] + [(r * p * q, a + b) for (p, a), (q, b) in itertools.product(atoms(inner), repeat=2)]
+    event = compose((VisibleMixture(r, compose((inner, 2))), count))
+    eps = share * count * 2 * inner.pure_epsilon()
+    got = delta(event, eps, bracket=True, method="pld")
+    exact = exact_delta([row] * count, eps)
+    assert got.lower - 1e-15 <= exact <= got.upper + 1e-15
+    assert got.upper <= exact + 1e-4
+
+
+def adaptive_delta(choices: list[list[list[tuple[float, float]]]], eps: float) -> float:
+    """The largest δ when each step's law may be chosen from a list after seeing the loss so far."""
+    if not choices:
+        return max(0.0, -math.expm1(eps))
+    return max(
+        sum(p * adaptive_delta(choices[1:], eps - loss) if choices[1:] else p * max(0.0, -math.expm1(eps - loss)) for p, loss in law)
+        for law in choices[0]
+    )
+
+
+@given(
+    k=st.floats(0.1, 0.95), kappa=st.floats(0.05, 1.0), e=st.floats(0.05, 1.0), count=st.integers(1, 3), share=st.floats(0, 0.9)
+)
+@settings(deadline=None, max_examples=80)
+def test_free_orientation_covers_an_adaptive_choice_of_the_order(k, kappa, e, count, share):
+    decision = LazySwitchDecision(k, kappa)
+    orders = [atoms(order) for order in decision.orientations()]
+    steps = [orders] * count + [[atoms(PureDP(e))]]
+    eps = share * (count * decision.pure_epsilon() + e)
+    assert adaptive_delta(steps, eps) <= delta(compose((decision, count), PureDP(e)), eps).upper + 1e-13
+
+
+def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice():
+    """Why orders are maximised at the node: an adversary that picks them as it goes beats every fixed choice."""
+    decision = LazySwitchDecision(0.3, 0.5)
+    orders = [atoms(order) for order in decision.orientations()]
+    adaptive = adaptive_delta([orders] * 3, 0.8)
+    fixed = max(exact_delta(list(rows), 0.8) for rows in itertools.product(orders, repeat=3))
+    assert fixed * 1.24 < adaptive
+    assert adaptive <= delta(compose((decision, 3)), 0.8).upper + 1e-13
+
+
+@given(
+    a=st.floats(0.1, 2), b=st.floats(0.1, 2), k=st.floats(0.1, 0.9), kappa=st.floats(0.1, 1), count=st.integers(1, 3), share=st.floats(0, 0.9)
+)
+@settings(deadline=None, max_examples=60)
+def test_parallel_composes_further_over_an_adaptive_choice_of_the_branch(a, b, k, kappa, count, share):
+    branches = [PureDP(a), Oriented(LazySwitchDecision(k, kappa), True), RandomizedResponse(b, 4)]
+    steps = [[atoms(branch) for branch in branches]] * count
+    event = compose((parallel(*branches), count))
+    eps = share * event.pure_epsilon()
+    exact = adaptive_delta(steps, eps)
+    for method in ("pld", "rdp", "zcdp"):
+        assert exact <= delta(event, eps, method=method).upper + 1e-13
+    assert delta(event, eps, method="pld").upper <= 1.05 * exact + 1e-3  # the maximum is taken at every ε at once
+
+
+def test_parallel_of_equal_events_is_the_event():
+    event = parallel(PureDP(0.5), PureDP(0.5), PureDP(0.4))
+    assert epsilon(compose((event, 10)), 1e-6).upper == pytest.approx(epsilon(compose((PureDP(0.5), 10)), 1e-6).upper, rel=1e-4)
+
+
+# Closed forms -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 7.0])
+@pytest.mark.parametrize("d", [0.3, 1e-3, 1e-6, 1e-10, 1e-15, 1e-30])
+def test_numerical_composition_brackets_the_gaussian_closed_form(mu, d):
+    """B7: the general engine, told nothing of Gaussians, stays above the truth at tiny δ."""
+    event = compose((Gaussian(10 / mu), 100))
+    exact = dp_accounting.get_epsilon_gaussian(1 / mu, d)
+    upper, lower = pld.epsilon(event, d), pld.epsilon(event, d, upper=False)
+    assert lower <= exact * (1 + 1e-9) + 1e-12
+    assert exact <= upper * (1 + 1e-12) + 1e-12  # the closed form's own root is good to that
+    assert upper - lower <= 2e-5 * exact + 2e-5 * mu
+    assert epsilon(event, d).upper == pytest.approx(exact, rel=1e-9, abs=1e-9)
+    assert exact == 0.0 or epsilon(event, d).method == "gaussian"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 10**3, 10**4, 10**5])
+@pytest.mark.parametrize("d", [1e-8, 1e-10, 1e-12, 1e-14, 1e-15])
+def test_many_compositions_at_tiny_delta_stay_above_the_truth(count, d):
+    """B7 at length: the FFT's round-off is bounded and added."""
+    event = compose((Gaussian(math.sqrt(count)), count))
+    exact = dp_accounting.get_epsilon_gaussian(1.0, d)
+    upper = pld.epsilon(event, d)
+    assert exact * (1 - 1e-12) <= upper <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("e, n, d", [(0.1, 100, 1e-6), (1e-5, 10**4, 1e-6), (1.0, 20, 1e-10), (0.01, 2000, 1e-12)])
+def test_repeated_pure_events_against_the_binomial(e, n, d):
+    """B2, B9: the count is charged, and tiny events are not rounded up."""
+    k = np.arange(n + 1)
+    mass, loss = stats.binom.pmf(k, n, 1 / (1 + math.exp(-e))), (2 * k - n) * e
+
+    def exact(x):
+        return float(mass @ np.maximum(0.0, -np.expm1(np.minimum(x - loss, 0.0))))
+
+    got = epsilon(compose((PureDP(e), n)), d)
+    assert exact(got.upper) <= d * (1 + 1e-9)
+    assert exact(got.upper * (1 - 2e-4)) > d
+    assert got.upper <= n * e
+
+
+def test_golden_values():
+    """Gaussian: Balle & Wang 2018; Laplace, pure: contour inversion and the binomial, to six digits."""
+    assert epsilon(Gaussian(1), 1e-6).upper == pytest.approx(4.886554117, rel=1e-9)
+    assert epsilon(compose((Gaussian(1), 1000)), 1e-6).upper == pytest.approx(649.385089, rel=1e-8)
+    assert epsilon(compose((Laplace(10), 1000)), 1e-6).upper == pytest.approx(18.950287, rel=1e-6)
+    assert epsilon(compose((PureDP(0.1), 100)), 1e-6).upper == pytest.approx(4.774568, rel=1e-6)
+    assert epsilon(compose((BoundedRange(1.0), 100)), 1e-6).method == "rdp"
+    assert epsilon(compose((BoundedRange(1.0), 100)), 1e-6).upper == pytest.approx(36.36, abs=0.02)
+    assert epsilon(compose((BoundedRange(1.0), 100)), 1e-6, method="pld").upper == pytest.approx(41.50, abs=0.01)
+    assert epsilon(ZCDP(0.005), 1e-6).upper == pytest.approx(0.42994146883694934, rel=1e-6)
+
+
+# Laws ---------------------------------------------------------------------------------------------------------------------
+
+ANY = st.one_of(
+    st.builds(Gaussian, st.floats(0.5, 50)),
+    st.builds(Laplace, st.floats(0.5, 50)),
+    st.builds(PureDP, st.floats(0.001, 1)),
+    st.builds(BoundedRange, st.floats(0.001, 1)),
+    st.builds(RandomizedResponse, st.floats(0.01, 1), st.integers(2, 5)),
+    st.builds(LazySwitchDecision, st.floats(0.1, 0.9), st.floats(0.01, 0.3)),
+    st.builds(lambda r, w: VisibleMixture(r, BoundedRange(w)), st.floats(0.01, 0.99), st.floats(0.01, 1)),
+)
+
+
+@given(event=ANY, n=st.integers(2, 12), d=st.sampled_from([1e-3, 1e-6, 1e-12]))
+@settings(deadline=None, max_examples=40)
+def test_repetition_is_a_list_and_more_costs_more(event, n, d):
+    assert compose((event, n)) == compose(*[event] * n)
+    assert epsilon(event, d).upper <= epsilon(compose((event, n)), d).upper * (1 + 1e-9)
+    assert epsilon(compose((event, n)), d).upper <= n * event.pure_epsilon() * (1 + 1e-12)
+
+
+@given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-12]))
+@settings(deadline=None, max_examples=40)
+def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, other, d):
+    whole = compose(event, (other, 5))
+    best = epsilon(whole, d, bracket=True)
+    values = {method: epsilon(whole, d, method=method).upper for method in METHODS}
+    assert best.upper == min(values.values()) and values[best.method] == best.upper
+    assert best.lower <= best.upper
+    if not any("BoundedRange" in repr(e) for e in (event, other)):  # its RDP curve is below its dominating pair's
+        lower = pld.epsilon(whole, d, upper=False)
+        assert lower <= best.upper * (1 + 1e-9) + 1e-12
+
+
+@given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-10]))
+@settings(deadline=None, max_examples=40)
+def test_delta_of_epsilon_returns_to_delta(event, other, d):
+    whole = compose((event, 3), other)
+    found = epsilon(whole, d).upper
+    if found > 0:
+        assert delta(whole, found).upper <= d * (1 + 1e-6)
+        assert delta(whole, 0.999 * found).upper > d * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("event", [Laplace(3), compose((PureDP(0.1), 7)), BoundedRange(0.4)])
+def test_pure_events_have_a_finite_epsilon_at_any_delta(event):
+    """B8: at δ = 0 and below every rounding error."""
+    assert epsilon(event, 0.0).upper == pytest.approx(event.pure_epsilon())
+    for d in (1e-15, 1e-18, 1e-100, 1e-300):
+        assert epsilon(event, d).upper <= event.pure_epsilon() * (1 + 1e-15)
+
+
+def test_zero_and_one():
+    assert epsilon(NO_EVENT, 0.0, bracket=True).upper == 0.0
+    assert delta(NO_EVENT, 0.0, bracket=True).upper == 0.0
+    assert epsilon(Gaussian(1), 1.0).upper == 0.0
+    assert epsilon(Gaussian(1), 0.0).upper == math.inf
+    assert delta(Gaussian(1), math.inf).upper == 0.0
+    assert epsilon(PureDP(0.0), 0.0).upper == 0.0
+
+
+def test_failures_are_added_last():
+    event = compose(PureDP(1.0), (Failure(1e-7), 5))
+    assert epsilon(event, 4e-7).upper == math.inf
+    assert epsilon(event, 5.1e-7).upper <= 1.0
+    assert delta(event, 1.0).upper == pytest.approx(5e-7)
+    assert delta(event, math.inf).upper == pytest.approx(5e-7)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -1e-9, 1.1, math.inf, "x", None, True])
+def test_bad_targets_are_refused(bad):
+    """B4: NaN is never 0."""
+    with pytest.raises(InvalidArgumentError, match="delta"):
+        epsilon(Gaussian(1), bad)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -1.0, "x", None, True])
+def test_bad_epsilon_is_refused(bad):
+    with pytest.raises(InvalidArgumentError, match="epsilon"):
+        delta(Gaussian(1), bad)
+
+
+def test_unknown_method_and_no_event_are_refused():
+    with pytest.raises(InvalidArgumentError, match="method"):
+        epsilon(Gaussian(1), 1e-6, method="magic")
+    with pytest.raises(InvalidArgumentError, match="privacy event"):
+        epsilon(dp_accounting.GaussianDpEvent(1.0), 1e-6)
+
+
+@given(event=ANY, n=st.integers(1, 40), d=st.sampled_from([1e-2, 1e-6]))
+@settings(deadline=None, max_examples=30)
+def test_rdp_floor_is_below_and_close(event, n, d):
+    got = epsilon(compose((event, n)), d, bracket=True, method="rdp")
+    if 0 < got.upper < math.inf:
+        assert 0.99 * got.upper <= got.lower <= got.upper

@@ -1,0 +1,385 @@
+"""The accountant graph: composition rules as laws, families against explicit expansion, strict files."""
+
+import itertools
+import json
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hockeystick.accounting import (
+    ALL,
+    SAME,
+    AccountantGraph,
+    Adjacency,
+    BoundedRange,
+    Gaussian,
+    GraphError,
+    Guarantee,
+    HockeystickError,
+    InvalidArgumentError,
+    Laplace,
+    LazySwitchDecision,
+    NonPrivate,
+    PureDP,
+    RandomizedResponse,
+    Reach,
+    UnsupportedAdjacencyError,
+    UnsupportedEventError,
+    VisibleMixture,
+    compose,
+    epsilon,
+)
+
+D = 1e-6
+
+
+def eps(graph, delta=D, **query):
+    return graph.guarantee(**query).epsilon(delta).upper
+
+
+def lazy(n, *, batch=1, eta=0.05, p=0.3):
+    """The corrected event graph of private lazy multiplicative weights (Asi, Koren, Liu & Talwar 2024)."""
+    c = 2 * batch * eta
+    keep = (1 - p) * math.exp(-(c - batch * eta))
+    later = 1 - (1 - p) * math.exp(-(c + batch * eta))
+    draw = BoundedRange(2 * eta)
+    return (
+        AccountantGraph(Adjacency.REPLACE_ONE, pinned=True)
+        .source("batches", n)
+        .release(
+            "decision", LazySwitchDecision(keep, 2 * eta, 2 * batch * eta), reads=["batches"], reach=Reach(1, 1), leading=True
+        )
+        .release("redraw", draw, reads=["batches"], reach=Reach(1, 1), cumulative=True)
+        .release("later", VisibleMixture(later, draw), reads=["batches"], reach=Reach(2), cumulative=True)
+        .release("shadow", VisibleMixture(p, draw), reads=["batches"], reach=Reach(1), cumulative=True)
+    )
+
+
+# Composition rules --------------------------------------------------------------------------------------------------------
+
+
+def test_sequential_parallel_and_post_processing_are_one_rule():
+    both = AccountantGraph().source("s").release("a", Gaussian(2), reads=["s"]).release("b", Laplace(3), reads=["s"])
+    assert eps(both) == epsilon(compose(Gaussian(2), Laplace(3)), D).upper
+    apart = AccountantGraph().source("s").source("t").release("a", Gaussian(2), reads=["s"]).release("b", Laplace(3), reads=["t"])
+    assert eps(apart) == max(epsilon(Gaussian(2), D).upper, epsilon(Laplace(3), D).upper)
+    assert eps(both.post("c", reads=["a", "b"])) == eps(both)
+
+
+def test_a_released_value_costs_nothing_again():
+    graph = AccountantGraph().source("s").release("a", Gaussian(2), reads=["s"]).source("t")
+    chained = graph.release("b", Laplace(3), reads=["t", "a"])
+    assert chained.epsilon_for("s", D) == epsilon(Gaussian(2), D).upper
+    assert chained.epsilon_for("t", D) == epsilon(Laplace(3), D).upper
+
+
+def test_paths_are_summed_before_the_event_is_evaluated():
+    graph = (
+        AccountantGraph()
+        .source("s")
+        .transform("x", reads=["s"], stability={("records", "l2"): 1.0})
+        .transform("y", reads=["s"], stability={("records", "l2"): 2.0})
+        .transform("z", reads=["x", "y"], stability={("l2", "l2"): 0.5})
+        .release("out", Gaussian(6), reads=["z"])
+    )
+    assert graph.guarantee().event == Gaussian(6).at(1.5)
+    assert graph.guarantee(group=3).event == Gaussian(6).at(4.5)
+
+
+def test_norms_convert_upwards_only():
+    graph = AccountantGraph().source("s").transform("x", reads=["s"], stability={("records", "l1"): 2.0})
+    assert graph.release("g", Gaussian(1), reads=["x"]).guarantee().event == Gaussian(0.5)
+    graph = AccountantGraph().source("s").transform("x", reads=["s"], stability={("records", "l2"): 2.0})
+    with pytest.raises(UnsupportedEventError, match="'l1'"):
+        graph.release("l", Laplace(1), reads=["x"]).guarantee()
+
+
+def test_zero_stability_costs_nothing_and_nothing_read_costs_nothing():
+    graph = AccountantGraph().source("s").transform("x", reads=["s"], stability={("records", "l2"): 0.0})
+    assert eps(graph.release("g", Gaussian(1), reads=["x"])) == 0.0
+    assert eps(AccountantGraph().source("s")) == 0.0
+    assert eps(AccountantGraph()) == 0.0
+
+
+def test_group_of_several_sources_splits_every_way():
+    graph = AccountantGraph().source("s").source("t").release("a", Gaussian(1), reads=["s"]).release("b", Gaussian(1), reads=["t"])
+    assert eps(graph, group=2) == epsilon(Gaussian(0.5), D).upper  # both in one source: 2² > 1² + 1²
+    graph = AccountantGraph().source("s").source("t").release("a", PureDP(1), reads=["s"]).release("b", PureDP(1.5), reads=["t"])
+    assert eps(graph, delta=0.0, group=3) == pytest.approx(4.5)
+
+
+def test_replace_one_over_blocks_must_be_pinned():
+    graph = AccountantGraph(Adjacency.REPLACE_ONE).source("s", 3).release("a", PureDP(1), reads=["s"], reach=SAME)
+    with pytest.raises(UnsupportedAdjacencyError, match="pinned"):
+        graph.guarantee()
+    pinned = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("s", 3)
+    assert eps(pinned.release("a", PureDP(1), reads=["s"], reach=SAME), 0.0) == 1.0
+
+
+# Families -----------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    n=st.integers(1, 30),
+    limits=st.lists(st.tuples(st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)), min_size=1, max_size=3),
+)
+@settings(deadline=None, max_examples=60)
+def test_families_are_their_explicit_expansion(n, limits):
+    reaches = [Reach(a, b) for a, b in limits if a is None or b is None or a <= b]
+    family = AccountantGraph().source("s", n)
+    explicit = AccountantGraph()
+    for i in range(1, n + 1):
+        explicit = explicit.source(f"s{i}")
+    for r, reach in enumerate(reaches):
+        event = PureDP(0.1 * (r + 1))
+        family = family.release(f"r{r}", event, reads=["s"], reach=reach)
+        for j in range(1, n + 1):
+            reads = [
+                f"s{i}"
+                for i in range(1, n + 1)
+                if (reach.first is None or reach.first <= j - i) and (reach.last is None or j - i <= reach.last)
+            ]
+            if reads:
+                explicit = explicit.release(f"r{r}_{j}", event, reads=reads)
+    for i in range(1, n + 1):
+        assert family.epsilon_for("s", 0.0, member=i) == pytest.approx(explicit.epsilon_for(f"s{i}", 0.0))
+    assert eps(family, 0.0) == pytest.approx(eps(explicit, 0.0))
+    assert {move.event() for move in family.guarantee().moves} <= {move.event() for move in explicit.guarantee().moves} | {
+        compose()
+    }
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_group_over_a_family_is_at_least_every_placement(k):
+    n = 5
+    graph = (
+        AccountantGraph()
+        .source("s", n)
+        .release("own", PureDP(0.3), reads=["s"], reach=SAME)
+        .release("past", PureDP(0.2), reads=["s"], reach=Reach(1))
+    )
+    worst = 0.0
+    for blocks in itertools.combinations_with_replacement(range(1, n + 1), k):
+        own = sum(0.3 * blocks.count(i) for i in set(blocks))
+        past = sum(0.2 * sum(1 for i in blocks if i < j) for j in range(1, n + 1))
+        worst = max(worst, own + past)
+    assert worst <= eps(graph, 0.0, group=k) * (1 + 1e-12)
+    assert eps(graph, 0.0, group=k) <= worst * 1.01
+
+
+def test_parallel_composition_over_blocks_and_sequential_over_all():
+    graph = AccountantGraph().source("s", 1000).release("a", PureDP(0.1), reads=["s"], reach=SAME)
+    assert eps(graph, 0.0) == pytest.approx(0.1)
+    graph = AccountantGraph().source("s", 1000).release("a", PureDP(0.1), reads=["s"], reach=ALL)
+    assert eps(graph, 0.0) == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(
+    "n, batch, eta, p, delta, pld, rdp",
+    [
+        (200, 1, 0.05, 0.3, 1e-2, 1.428, 1.447),
+        (400, 1, 0.1, 0.3, 1e-2, 6.235, 5.932),
+        (400, 5, 0.05, 0.3, 1e-2, 2.770, 2.719),
+        (200, 1, 0.02, 0.1, 1e-6, 0.872, 0.840),
+        (50, 1, 0.05, 0.3, 1e-3, 0.936, 0.935),
+        (200, 1, 0.02, 0.1, 1e-3, 0.494, 0.513),
+        (200, 1, 0.05, 0.3, 1e-6, 3.260, 3.009),
+    ],
+)
+def test_lazy_algorithm_graph_has_the_tabled_values(n, batch, eta, p, delta, pld, rdp):
+    event = lazy(n, batch=batch, eta=eta, p=p).guarantee().event
+    assert epsilon(event, delta, method="pld").upper == pytest.approx(pld, abs=6e-3)
+    assert epsilon(event, delta, method="rdp").upper == pytest.approx(rdp, abs=3e-3)
+
+
+def test_per_user_epsilon_decreases_to_zero_at_the_last_batch():
+    graph = lazy(2000, batch=5, eta=0.01, p=0.05)
+    found = [graph.epsilon_for("batches", D, member=i) for i in (1, 1000, 1900, 1999, 2000)]
+    assert found == pytest.approx([1.05, 0.77, 0.35, 0.20, 0.0], abs=5e-3)
+    assert eps(graph) == found[0]
+
+
+def test_group_privacy_of_the_lazy_algorithm():
+    graph = lazy(200, batch=4, eta=0.02, p=0.2)
+    found = [eps(graph, 1e-5, group=k) for k in (1, 2, 4)]
+    assert found == pytest.approx([0.908, 1.932, 4.177], abs=2e-3)
+
+
+def test_a_million_rounds_are_four_nodes():
+    graph = lazy(10**6, eta=1e-4, p=0.003)
+    guarantee = graph.guarantee()
+    assert len(graph.networkx()) == 5 and len(guarantee.moves) == 1
+    assert {charge.count for charge in guarantee.moves[0].charges} == {1, 10**6 - 1, 10**6 - 2}
+    assert 0 < guarantee.epsilon(D).upper < 0.1
+
+
+# Never below the truth -------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_graph_is_at_least_the_enumerated_truth_on_random_graphs(data):
+    """Random graphs of binary releases over random sources, each bit's orientation and strength chosen freely."""
+    sources = [f"s{i}" for i in range(data.draw(st.integers(1, 3)))]
+    graph = AccountantGraph()
+    for name in sources:
+        graph = graph.source(name)
+    strengths = []
+    for r in range(data.draw(st.integers(1, 4))):
+        e = data.draw(st.floats(0.05, 1.5))
+        reads = data.draw(st.lists(st.sampled_from(sources), min_size=1, unique=True))
+        strengths.append((e, reads))
+        graph = graph.release(f"r{r}", PureDP(e), reads=reads)
+    at = data.draw(st.floats(0, 2.0))
+    claim = graph.guarantee().delta(at).upper
+    for name in sources:
+        p = q = np.ones(1)
+        for e, reads in strengths:
+            if name in reads:
+                strength = e * data.draw(st.floats(0, 1))
+                a = 1 / (1 + math.exp(data.draw(st.sampled_from([-1, 1])) * strength))
+                p, q = np.outer(p, [a, 1 - a]).ravel(), np.outer(q, [1 - a, a]).ravel()
+        exact = float(np.maximum(p - math.exp(at) * q, 0).sum())
+        assert exact <= claim + 1e-12
+
+
+def test_one_unprotected_release_leaves_no_guarantee():
+    graph = AccountantGraph().source("s").release("a", Gaussian(1), reads=["s"]).release("raw", NonPrivate(), reads=["s"])
+    assert eps(graph) == math.inf
+
+
+# Contributions ---------------------------------------------------------------------------------------------------------------
+
+
+def test_contributions_leave_one_out():
+    graph = AccountantGraph().source("s").release("a", Gaussian(2), reads=["s"]).release("b", Laplace(3), reads=["s"], count=4)
+    rows = {row.node: row for row in graph.guarantee().contributions(D)}
+    assert rows["a"].epsilon_alone == rows["b"].epsilon_without == epsilon(Gaussian(2), D).upper
+    assert rows["b"].epsilon_alone == epsilon(compose((Laplace(3), 4)), D).upper and rows["b"].count == 4
+    assert graph.guarantee().worst_move(D).label == "s"
+
+
+# Building refuses, and loses nothing --------------------------------------------------------------------------------------------
+
+
+def test_failed_additions_leave_the_graph_as_it_was():
+    """B10: composition is atomic."""
+    graph = AccountantGraph().source("s").release("a", Gaussian(2), reads=["s"])
+    before, cost = graph.to_json(), eps(graph)
+    failing = [
+        lambda: graph.source("a"),
+        lambda: graph.source("t", 0),
+        lambda: graph.source("", 1),
+        lambda: graph.release("b", Gaussian(1), reads=["nowhere"]),
+        lambda: graph.release("b", Gaussian(1), reads=["a"]),
+        lambda: graph.release("b", Gaussian(1), reads=[]),
+        lambda: graph.release("b", Gaussian(1), reads="s"),
+        lambda: graph.release("b", "noise", reads=["s"]),
+        lambda: graph.release("b", Gaussian(1), reads=["s"], count=0),
+        lambda: graph.release("b", Gaussian(1), reads=["s"], count=1.5),
+        lambda: graph.release("b", RandomizedResponse(1.0), reads=["s"]),
+        lambda: graph.post("c", reads=["s"]),
+        lambda: graph.transform("x", reads=["s"], stability={}),
+        lambda: graph.transform("x", reads=["s"], stability={("records", "l3"): 1}),
+        lambda: graph.transform("x", reads=["s"], stability={("records", "l2"): math.nan}),
+        lambda: graph.transform("x", reads=["s"], stability={("records", "l2"): -1}),
+        lambda: graph.guarantee(group=0),
+        lambda: graph.guarantee_for("a"),
+        lambda: graph.guarantee_for("s", member=2),
+        lambda: Reach(2, 1),
+        lambda: AccountantGraph("replace"),
+    ]
+    for attempt in failing:
+        with pytest.raises(HockeystickError):
+            attempt()
+    assert graph.to_json() == before and eps(graph) == cost
+
+
+def test_reach_needs_a_source_family():
+    graph = AccountantGraph().source("s", 3).transform("x", reads=["s"], stability={("records", "l2"): 1.0})
+    with pytest.raises(GraphError, match="reach"):
+        graph.release("b", Gaussian(1), reads=["x"], reach=SAME)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------------------
+
+GRAPH = (
+    lazy(40)
+    .public("split")
+    .post("actions", reads=["redraw", "later", "split"])
+    .transform("sum", reads=["batches"], stability={("records", "l1"): 2.0, ("records", "l2"): math.sqrt(2)})
+    .release("total", compose((Gaussian(3), 2), Gaussian(9)), reads=["sum"])
+)
+
+
+def test_json_round_trip_is_the_same_value_and_the_same_text():
+    again = AccountantGraph.from_json(GRAPH.to_json())
+    assert again == GRAPH and again.to_json() == GRAPH.to_json() and hash(again) == hash(GRAPH)
+    guarantee = GRAPH.guarantee(group=2)
+    assert Guarantee.from_json(guarantee.to_json()) == guarantee
+
+
+def edits():
+    def change(path, value):
+        def apply(data):
+            *parents, last = path
+            for key in parents:
+                data = data[key]
+            data[last] = value
+
+        return apply
+
+    yield "extra field", change(["nodes", 1, "colour"], "red")
+    yield "top field", change(["extra"], 1)
+    yield "version", change(["schema_version"], 2)
+    yield "adjacency", change(["adjacency"], "cousins")
+    yield "kind", change(["nodes", 0, "kind"], "os.system")
+    yield "event type", change(["nodes", 1, "event", "type"], "os.system")
+    yield "event type object", change(["nodes", 1, "event", "type"], {"a": 1})
+    yield "event field", change(["nodes", 1, "event", "sigma"], 1)
+    yield "missing field", change(["nodes", 2, "event"], {"type": "Gaussian"})
+    yield "negative noise", change(["nodes", 2, "event"], {"type": "Gaussian", "noise_multiplier": -1})
+    yield "noise as text", change(["nodes", 2, "event"], {"type": "Gaussian", "noise_multiplier": "inf"})
+    yield "boolean noise", change(["nodes", 2, "event"], {"type": "Gaussian", "noise_multiplier": True})
+    yield "reads a string", change(["nodes", 1, "reads"], "batches")
+    yield "reads unknown", change(["nodes", 1, "reads"], ["nobody"])
+    yield "reads numbers", change(["nodes", 1, "reads"], [1])
+    yield "leading number", change(["nodes", 1, "leading"], 1)
+    yield "pinned text", change(["pinned"], "yes")
+    yield "count", change(["nodes", 1, "count"], 0)
+    yield "nodes", change(["nodes"], {})
+    yield "node", change(["nodes", 0], [])
+    yield "reach", change(["nodes", 1, "reach"], {"from": 1})
+    yield "stability", change(["nodes", 7, "stability"], [["records", "l2"]])
+    yield "composed", change(["nodes", 8, "event"], {"type": "Composed", "parts": [[1]]})
+    deep = {"type": "PureDP", "epsilon": 1}
+    for _ in range(100):
+        deep = {"type": "VisibleMixture", "probability": 0.5, "event": deep}
+    yield "deep", change(["nodes", 2, "event"], deep)
+
+
+@pytest.mark.parametrize("edit", [pytest.param(e, id=name) for name, e in edits()])
+def test_loading_is_strict(edit):
+    """B11: nothing but what is listed is ever built, and every fault is a typed error."""
+    data = json.loads(GRAPH.to_json())
+    edit(data)
+    with pytest.raises((GraphError, InvalidArgumentError)) as caught:
+        AccountantGraph.from_json(json.dumps(data))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": NaN}', "[" * 100_000])
+def test_text_that_is_no_graph(text):
+    with pytest.raises(GraphError):
+        AccountantGraph.from_json(text)
+
+
+def test_networkx_view_is_a_dag():
+    view = GRAPH.networkx()
+    assert nx.is_directed_acyclic_graph(view)
+    assert set(view.predecessors("actions")) == {"redraw", "later", "split"}
+    assert view.nodes["decision"]["kind"] == "release"
