@@ -16,7 +16,7 @@ from .event import PrivacyEvent
 _CHOICES = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 
 
-class Accountant(dp_accounting.PrivacyAccountant):
+class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-accounting is not typed
     """Composes events, native to dp-accounting or ours, and returns ε or δ by the best sound method.
 
     It takes the place of ``dp_accounting.rdp.RdpAccountant`` or ``dp_accounting.pld.PLDAccountant``, in
@@ -29,8 +29,8 @@ class Accountant(dp_accounting.PrivacyAccountant):
         neither is refused. Composing randomised response after a Gaussian therefore moves the Gaussian, too, to
         REPLACE_ONE. An explicit relation refuses what has no meaning under it.
 
-    Under REPLACE_ONE a native Gaussian or Laplace event is at distance 2: its noise multiplier is meant for values whose
-    norm is at most 1 per record. Events of ours are normalised already and taken as they are.
+    Under REPLACE_ONE a native Gaussian or Laplace event is at distance 2: its noise multiplier is meant for values
+    whose norm is at most 1 per record. Events of ours are normalised already and taken as they are.
 
     >>> import dp_accounting
     >>> from hockeystick.accounting import Accountant

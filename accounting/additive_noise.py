@@ -7,13 +7,9 @@ from typing import ClassVar
 import numpy as np
 from attrs import field, frozen
 
-from . import validate
+from . import parameters
 from .event import Array, PrivacyEvent
 from .pairs import DominatingPair, ExponentialLossPair, GaussianPair
-
-
-def _positive(name: str):  # type: ignore[no-untyped-def]
-    return field(converter=lambda value: validate.real(name, value, low=0.0, low_open=True))
 
 
 @frozen
@@ -24,7 +20,7 @@ class Gaussian(PrivacyEvent):
     log-concave density tilted by a Lipschitz function (Gopi, Lee & Liu 2022).
     """
 
-    noise_multiplier: float = _positive("noise_multiplier")
+    noise_multiplier: float = field(converter=parameters.noise_multiplier)
     norm: ClassVar[str] = "l2"
 
     def _scaled(self, distance: float) -> PrivacyEvent:
@@ -41,7 +37,7 @@ class Gaussian(PrivacyEvent):
 class Laplace(PrivacyEvent):
     """Laplace noise of scale ``noise_multiplier`` per unit of L1 distance between the noiseless values."""
 
-    noise_multiplier: float = _positive("noise_multiplier")
+    noise_multiplier: float = field(converter=parameters.noise_multiplier)
     norm: ClassVar[str] = "l1"
 
     def _scaled(self, distance: float) -> PrivacyEvent:
@@ -54,7 +50,7 @@ class Laplace(PrivacyEvent):
         # Mironov 2017, Table II. Exponents are shifted by the larger one, so no order overflows.
         a, epsilon = np.asarray(orders, dtype=float), 1.0 / self.noise_multiplier
         lesser = (a - 1) / (2 * a - 1) * np.expm1(-(2 * a - 1) * epsilon)
-        return epsilon + np.log1p(lesser) / (a - 1)
+        return np.asarray(epsilon + np.log1p(lesser) / (a - 1))
 
     def pair(self) -> DominatingPair:
         return ExponentialLossPair(1.0 / self.noise_multiplier, density=0.25, atom=0.5)

@@ -161,10 +161,8 @@ def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, method: str | Non
                     found.append((curve(True), name))
                 except NumericalError:
                     continue
-    elif math.isinf(epsilon) and failure < 1.0:
-        # Only what P puts where Q has nothing is left; a finite Rényi or pure curve rules that out.
-        if math.isfinite(event.zcdp_rho()) or math.isfinite(pure):
-            found.append((0.0, "pure" if math.isfinite(pure) else "zcdp"))
+    elif failure < 1.0 and math.isinf(epsilon) and math.isfinite(event.zcdp_rho()):
+        found.append((0.0, "zcdp"))  # only what P puts where Q has nothing is left, and a finite ρ rules that out
     best, winner = _least([pair for pair in found if method in (None, pair[1])] or [(1.0, method or "pure")])
     # exp and the sum round to nearest: go up once
     upper = min(1.0, math.nextafter(best + failure, 2.0)) if best + failure > 0.0 else 0.0

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 import numpy as np
 from attrs import field, frozen
 
-from . import validate
+from . import parameters, validate
+from .adjacency import Adjacency
 from .errors import InvalidArgumentError, UnsupportedEventError
 from .event import Array, PrivacyEvent
 
@@ -54,8 +55,8 @@ class Composed(PrivacyEvent):
     def failure_delta(self) -> float:
         return min(1.0, math.fsum(_times(event.failure_delta(), count) for event, count in self.parts))
 
-    def accepts(self, adjacency: object) -> bool:  # type: ignore[override]
-        return all(event.accepts(adjacency) for event, _ in self.parts)  # type: ignore[arg-type]
+    def accepts(self, adjacency: Adjacency) -> bool:
+        return all(event.accepts(adjacency) for event, _ in self.parts)
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         return tuple(event for event, _ in self.parts)
@@ -75,9 +76,8 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
     """
     counts: dict[PrivacyEvent, int] = {}
 
-    def add(event: object, count: int) -> None:
-        if not isinstance(event, PrivacyEvent):
-            raise InvalidArgumentError("event", event, "is not a privacy event", "use hockeystick.accounting's events")
+    def add(event: PrivacyEvent, count: int) -> None:
+        _check_event(event)
         if isinstance(event, Composed):
             for inner, times in event.parts:
                 add(inner, times * count)
@@ -123,8 +123,8 @@ class Parallel(PrivacyEvent):
     def failure_delta(self) -> float:
         return max(event.failure_delta() for event in self.branches)
 
-    def accepts(self, adjacency: object) -> bool:  # type: ignore[override]
-        return all(event.accepts(adjacency) for event in self.branches)  # type: ignore[arg-type]
+    def accepts(self, adjacency: Adjacency) -> bool:
+        return all(event.accepts(adjacency) for event in self.branches)
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         return self.branches
@@ -138,17 +138,11 @@ def parallel(*events: PrivacyEvent) -> PrivacyEvent:
     """
     branches: set[PrivacyEvent] = set()
     for event in events:
-        if not isinstance(event, PrivacyEvent):
-            raise InvalidArgumentError("event", event, "is not a privacy event", "use hockeystick.accounting's events")
+        _check_event(event)
         branches.update(event.branches if isinstance(event, Parallel) else (event,))
     if not branches:
         return NO_EVENT
     return branches.pop() if len(branches) == 1 else Parallel(tuple(sorted(branches, key=repr)))
-
-
-def _is_event(_: object, attribute: object, value: object) -> None:
-    if not isinstance(value, PrivacyEvent):
-        raise InvalidArgumentError("event", value, "is not a privacy event", "use hockeystick.accounting's events")
 
 
 @frozen
@@ -159,8 +153,12 @@ class VisibleMixture(PrivacyEvent):
     amplification by sampling: that needs a *secret* choice.
     """
 
-    probability: float = field(converter=lambda v: validate.probability("probability", v))
-    event: PrivacyEvent = field(validator=_is_event)
+    probability: float = field(converter=parameters.probability)
+    event: PrivacyEvent = field()
+
+    @event.validator
+    def _event_is_event(self, _: object, value: object) -> None:
+        _check_event(value)
 
     @property
     def norm(self) -> str:  # type: ignore[override]
@@ -184,16 +182,21 @@ class VisibleMixture(PrivacyEvent):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             small = np.log1p(r * np.expm1(np.minimum(exponent, 30.0)))
             large = exponent + np.log(r + (1 - r) * np.exp(-np.minimum(exponent, 745.0)))
-        return np.minimum(np.where(exponent < 30.0, small, large) / (a - 1), inner)
+        return np.asarray(np.minimum(np.where(exponent < 30.0, small, large) / (a - 1), inner))
 
     def failure_delta(self) -> float:
         return self.probability * self.event.failure_delta()
 
-    def accepts(self, adjacency: object) -> bool:  # type: ignore[override]
-        return self.event.accepts(adjacency)  # type: ignore[arg-type]
+    def accepts(self, adjacency: Adjacency) -> bool:
+        return self.event.accepts(adjacency)
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         return (self.event,)
+
+
+def _check_event(value: object) -> None:
+    if not isinstance(value, PrivacyEvent):
+        raise InvalidArgumentError("event", value, "is not a privacy event", "use hockeystick.accounting's events")
 
 
 def _times(value: float, count: int) -> float:

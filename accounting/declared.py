@@ -7,7 +7,7 @@ import math
 import numpy as np
 from attrs import field, frozen
 
-from . import validate
+from . import parameters
 from .event import Array, PrivacyEvent
 from .pairs import Atoms, DominatingPair
 
@@ -15,7 +15,8 @@ from .pairs import Atoms, DominatingPair
 def two_point_rdp(epsilon: float, orders: Array) -> Array:
     """Returns the Rényi divergence of binary randomised response at ``epsilon``, the worst ε-DP pair."""
     a = np.asarray(orders, dtype=float)
-    return epsilon + (np.log1p(np.exp(-(2 * a - 1) * epsilon)) - np.log1p(math.exp(-epsilon))) / (a - 1)
+    gain = np.log1p(np.exp(-(2 * a - 1) * epsilon)) - math.log1p(math.exp(-epsilon))
+    return np.asarray(epsilon + gain / (a - 1))
 
 
 def two_point_pair(epsilon: float) -> DominatingPair:
@@ -28,7 +29,7 @@ def two_point_pair(epsilon: float) -> DominatingPair:
 class PureDP(PrivacyEvent):
     """Any ``epsilon``-DP mechanism. At distance d it is d·epsilon-DP (d > 1 by group privacy, so d is rounded up)."""
 
-    epsilon: float = field(converter=lambda v: validate.real("epsilon", v, low=0.0))
+    epsilon: float = field(converter=parameters.epsilon)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return PureDP(self.epsilon * math.ceil(distance))
@@ -50,8 +51,8 @@ class ApproximateDP(PrivacyEvent):
     That this is the worst such mechanism is Kairouz, Oh & Viswanath 2015, Thm 2.5.
     """
 
-    epsilon: float = field(converter=lambda v: validate.real("epsilon", v, low=0.0))
-    delta: float = field(converter=lambda v: validate.probability("delta", v))
+    epsilon: float = field(converter=parameters.epsilon)
+    delta: float = field(converter=parameters.delta)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         k = math.ceil(distance)
@@ -78,7 +79,7 @@ class ApproximateDP(PrivacyEvent):
 class ZCDP(PrivacyEvent):
     """Any ``rho``-zCDP mechanism (Bun & Steinke 2016). At distance d it is d²·rho-zCDP, d rounded up."""
 
-    rho: float = field(converter=lambda v: validate.real("rho", v, low=0.0))
+    rho: float = field(converter=parameters.rho)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return ZCDP(self.rho * math.ceil(distance) ** 2)
@@ -91,7 +92,7 @@ class ZCDP(PrivacyEvent):
 class Failure(PrivacyEvent):
     """A side condition that fails with probability at most ``delta``, and then anything may be revealed."""
 
-    delta: float = field(converter=lambda v: validate.probability("delta", v))
+    delta: float = field(converter=parameters.delta)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return Failure(min(1.0, self.delta * math.ceil(distance)))
@@ -124,4 +125,3 @@ class NonPrivate(PrivacyEvent):
 
     def pair(self) -> DominatingPair:
         return Atoms((), (), 1.0)
-

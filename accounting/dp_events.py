@@ -1,7 +1,7 @@
 """Between ``dp_accounting``'s events and ours.
 
-A native event states a mechanism and leaves the neighbouring relation to the accountant, ours are normalised per unit of
-distance. What one record means to a native event, under each relation:
+A native event states a mechanism and leaves the neighbouring relation to the accountant; ours are normalised per unit
+of distance. What one record means to a native event, under each relation:
 
 | native event                | add-or-remove-one | replace-one        | replace-special |
 |-----------------------------|-------------------|--------------------|-----------------|

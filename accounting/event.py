@@ -14,7 +14,7 @@ All three hold after a failure event of probability ``failure_delta`` has been s
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import frozen
@@ -25,11 +25,11 @@ from . import validate
 from .adjacency import Adjacency
 from .pairs import DominatingPair
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @frozen
-class PrivacyEvent(dp_event.DpEvent):
+class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is not typed
     """Base of all events; a subclass is one frozen attrs class and needs no registration.
 
     Being a ``dp_accounting.DpEvent``, an event of ours may stand inside a native tree; accountants of other libraries
@@ -71,7 +71,7 @@ class PrivacyEvent(dp_event.DpEvent):
 
     def rdp(self, orders: Array) -> Array:
         """Returns a bound on the Rényi divergence, in either direction, at each of ``orders`` (all > 1)."""
-        return self.zcdp_rho() * np.asarray(orders, dtype=float)
+        return np.asarray(self.zcdp_rho() * np.asarray(orders, dtype=float))
 
     def failure_delta(self) -> float:
         """Returns the probability that is set aside before the curves above hold."""

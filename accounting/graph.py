@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import networkx as nx
@@ -128,6 +128,13 @@ Node = Source | Public | Transform | Release | Post
 _N = TypeVar("_N", Source, Public, Transform, Release, Post)
 
 
+def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
+    sentences = () if isinstance(value, str) else tuple(value)
+    if isinstance(value, str) or not all(isinstance(sentence, str) for sentence in sentences):
+        raise InvalidArgumentError("assumptions", value, "is not a list of strings")
+    return sentences
+
+
 @frozen
 class AccountantGraph:
     """A directed acyclic graph of sources, transforms, releases and post-processing.
@@ -149,8 +156,8 @@ class AccountantGraph:
 
     adjacency: Adjacency = field(default=Adjacency.ADD_OR_REMOVE_ONE)
     pinned: bool = False
-    assumptions: tuple[str, ...] = field(default=(), converter=tuple)
-    nodes: tuple[Node, ...] = field(default=(), converter=tuple)
+    assumptions: tuple[str, ...] = field(default=(), converter=_tuple_of_strings)
+    nodes: tuple[Node, ...] = ()
 
     @adjacency.validator
     def _adjacency_is_known(self, _: object, value: object) -> None:
@@ -321,7 +328,7 @@ class AccountantGraph:
                 "set pinned=True if records stay in their block, or use add-or-remove-one with group=2"
             )
         for split in _compositions(group, len(sources)):
-            yield from self._split({source.name: k for source, k in zip(sources, split) if k})
+            yield from self._split({source.name: k for source, k in zip(sources, split, strict=True) if k})
 
     def _split(self, records: dict[str, int]) -> Iterator[Move]:
         """The moves that change ``records[name]`` records of each source, over all ways to spread them over blocks."""
@@ -337,7 +344,7 @@ class AccountantGraph:
                 return
         families = [n for n in self._of(Source) if n.size > 1 and n.name in records]
         for partition in itertools.product(*(_partitions(records[n.name], n.size) for n in families)):
-            yield self._group_move(records, {n.name: parts for n, parts in zip(families, partition)})
+            yield self._group_move(records, {n.name: parts for n, parts in zip(families, partition, strict=True)})
 
     def _member_counts(self, source: Source) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
         """For each release that ``source`` reaches, how often each of its blocks pays."""

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from . import bounds, serialise, validate
 from .adjacency import Adjacency
@@ -81,7 +81,7 @@ class Guarantee:
     moves: tuple[Move, ...]
     adjacency: Adjacency
     group: int = 1
-    assumptions: tuple[str, ...] = field(default=(), converter=tuple)
+    assumptions: tuple[str, ...] = ()
     threat_model: str = "every release is published"
 
     @property

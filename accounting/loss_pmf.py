@@ -40,7 +40,7 @@ class LossPmf:
     infinity: float
 
     def losses(self) -> Array:
-        return (self.start + np.arange(len(self.p))) * self.step
+        return np.asarray((self.start + np.arange(len(self.p))) * self.step)
 
 
 def has_profile(event: PrivacyEvent) -> bool:

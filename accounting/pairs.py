@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import abc
 import math
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @frozen

@@ -213,8 +213,8 @@ class _Tilted:
 def _step(event: PrivacyEvent) -> float:
     """The grid, fine enough for a relative excess near 1e-6.
 
-    Splitting a cell between its ends adds about h²/6 to the variance of an event's loss, and half that to its mean. Over
-    n events that is an excess of about n·h²·(1 + λ)/12 in ε, λ being the tilt; with ε near λ·s², s the standard
+    Splitting a cell between its ends adds about h²/6 to the variance of an event's loss, and half that to its mean.
+    Over n events that is an excess of about n·h²·(1 + λ)/12 in ε, λ being the tilt; with ε near λ·s², s the standard
     deviation of the total loss, h = s·√(6e-6/n) keeps it below 1e-6·ε.
     """
     parts = event.parts if isinstance(event, Composed) else ((event, 1),)

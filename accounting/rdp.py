@@ -20,14 +20,13 @@ def epsilon(event: PrivacyEvent, delta: float) -> float:
     """Returns ε at ``delta`` by the best order; inf where no order gives a bound. The event's failure is not added."""
     if delta <= 0.0:
         return math.inf
-    log_delta = math.log(delta)
-
-    def bound(orders: Array) -> Array:
-        with np.errstate(invalid="ignore", over="ignore"):
-            return event.rdp(orders) + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
-
-    best = _minimum(bound)
+    best, _ = _search(lambda orders: _epsilons(event, math.log(delta), orders))
     return best if best == math.inf else max(0.0, best + 4e-15 * abs(best))
+
+
+def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(event.rdp(orders) + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1))
 
 
 def log_delta(event: PrivacyEvent, epsilon: float) -> float:
@@ -37,7 +36,7 @@ def log_delta(event: PrivacyEvent, epsilon: float) -> float:
         with np.errstate(invalid="ignore", over="ignore"):
             return (orders - 1) * (event.rdp(orders) - epsilon + np.log1p(-1 / orders)) - np.log(orders)
 
-    best = _minimum(bound)
+    best, _ = _search(bound)
     return min(0.0, best + 4e-15 * abs(best)) if math.isfinite(best) else 0.0
 
 
@@ -48,7 +47,7 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
     orders it lies above the chords drawn on either side.
     """
     log_delta, gap = math.log(delta), 1e-12
-    orders = np.unique(np.concatenate([_GRID, *_search_grids(event, log_delta)]))
+    orders = np.unique(np.concatenate([_GRID, *_search(lambda a: _epsilons(event, log_delta, a))[1]]))
     divergence = event.rdp(orders)
     fixed = (orders - 1) * (divergence + np.log1p(-1 / orders)) - np.log(orders)
     usable = np.isfinite(fixed)
@@ -68,20 +67,8 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
     return 0.0
 
 
-def _search_grids(event: PrivacyEvent, log_delta: float) -> list[Array]:
-    def bound(orders: Array) -> Array:
-        with np.errstate(invalid="ignore", over="ignore"):
-            return event.rdp(orders) + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
-
-    return _search(bound)[1]
-
-
-def _minimum(bound: Callable[[Array], Array]) -> float:
-    """The least value of ``bound`` over orders: every value tried is itself valid, so the search need not be exact."""
-    return _search(bound)[0]
-
-
 def _search(bound: Callable[[Array], Array]) -> tuple[float, list[Array]]:
+    """The least value of ``bound`` over orders, and the orders tried; as each value is valid, it may be rough."""
     orders, best, tried = _GRID, math.inf, []
     for _ in range(4):
         tried.append(orders)

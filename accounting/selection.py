@@ -7,7 +7,7 @@ import math
 import numpy as np
 from attrs import field, frozen
 
-from . import validate
+from . import parameters
 from .declared import two_point_pair, two_point_rdp
 from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
@@ -22,7 +22,7 @@ class BoundedRange(PrivacyEvent):
     report-noisy-max and permute-and-flip are *not* of this kind.
     """
 
-    width: float = field(converter=lambda v: validate.real("width", v, low=0.0, low_open=True))
+    width: float = field(converter=parameters.width)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return BoundedRange(self.width * distance)
@@ -63,9 +63,9 @@ class AboveThreshold(PrivacyEvent):
     Thms 2 and 3. Nothing but the bits is published.
     """
 
-    threshold_scale: float = field(converter=lambda v: validate.real("threshold_scale", v, low=0.0, low_open=True))
-    query_scale: float = field(converter=lambda v: validate.real("query_scale", v, low=0.0, low_open=True))
-    answers: int = field(default=1, converter=lambda v: validate.integer("answers", v, low=1))
+    threshold_scale: float = field(converter=parameters.threshold_scale)
+    query_scale: float = field(converter=parameters.query_scale)
+    answers: int = field(default=1, converter=parameters.answers)
     monotone: bool = field(default=False)
 
     @monotone.validator
@@ -74,9 +74,7 @@ class AboveThreshold(PrivacyEvent):
             raise InvalidArgumentError("monotone", value, "is not a bool")
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return AboveThreshold(
-            self.threshold_scale / distance, self.query_scale / distance, self.answers, self.monotone
-        )
+        return AboveThreshold(self.threshold_scale / distance, self.query_scale / distance, self.answers, self.monotone)
 
     def pure_epsilon(self) -> float:
         return 1.0 / self.threshold_scale + self.answers * (1.0 if self.monotone else 2.0) / self.query_scale

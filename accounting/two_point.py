@@ -9,7 +9,7 @@ import numpy as np
 from attrs import field, frozen
 from scipy import special
 
-from . import validate
+from . import parameters
 from .adjacency import Adjacency
 from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
@@ -23,8 +23,8 @@ class RandomizedResponse(PrivacyEvent):
     One input takes another value, so the event is meant under replace-one and local adjacency alone.
     """
 
-    epsilon: float = field(converter=lambda v: validate.real("epsilon", v, low=0.0))
-    categories: int = field(default=2, converter=lambda v: validate.integer("categories", v, low=2))
+    epsilon: float = field(converter=parameters.epsilon)
+    categories: int = field(default=2, converter=parameters.categories)
     adjacencies: ClassVar[frozenset[Adjacency] | None] = frozenset({Adjacency.REPLACE_ONE, Adjacency.LOCAL})
 
     def _scaled(self, distance: float) -> PrivacyEvent:
@@ -62,11 +62,9 @@ class LazySwitchDecision(PrivacyEvent):
     ``orientations``.
     """
 
-    keep_probability: float = field(converter=lambda v: validate.probability("keep_probability", v))
-    log_ratio: float = field(converter=lambda v: validate.real("log_ratio", v, low=0.0))
-    log_ratio_cap: float = field(
-        default=math.inf, converter=lambda v: validate.real("log_ratio_cap", v, low=0.0, allow_inf=True)
-    )
+    keep_probability: float = field(converter=parameters.keep_probability)
+    log_ratio: float = field(converter=parameters.log_ratio)
+    log_ratio_cap: float = field(default=math.inf, converter=parameters.log_ratio_cap)
 
     def __attrs_post_init__(self) -> None:
         if self.log_ratio_cap < self.log_ratio:
@@ -74,7 +72,7 @@ class LazySwitchDecision(PrivacyEvent):
                 "log_ratio_cap", self.log_ratio_cap, f"is below log_ratio={self.log_ratio}", "give the larger range"
             )
 
-    def _scaled(self, distance: float) -> PrivacyEvent:
+    def _scaled(self, distance: float) -> LazySwitchDecision:
         ratio = min(self.log_ratio * distance, self.log_ratio_cap)
         return LazySwitchDecision(self.keep_probability, ratio, self.log_ratio_cap)
 
@@ -132,7 +130,7 @@ class Oriented(PrivacyEvent):
             raise InvalidArgumentError("keep_more", value, "is not a bool")
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return Oriented(self.event.at(distance), self.keep_more)  # type: ignore[arg-type]
+        return Oriented(self.event._scaled(distance), self.keep_more)
 
     def _atoms(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """(P's mass, loss) of "keep" and of "redraw"."""

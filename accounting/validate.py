@@ -95,7 +95,8 @@ def array(
     if ndim is not None and out.ndim != ndim:
         raise InvalidArgumentError(name, value, f"has {out.ndim} axes", f"expected {ndim}")
     if shape is not None and (
-        out.ndim != len(shape) or any(want is not None and want != got for want, got in zip(shape, out.shape))
+        out.ndim != len(shape)
+        or any(want is not None and want != got for want, got in zip(shape, out.shape, strict=True))
     ):
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise InvalidArgumentError(name, value, f"has shape {out.shape}", f"expected {wanted}")

@@ -65,7 +65,9 @@ def test_randomised_response_is_charged_every_time():
 def test_integer_noise_is_float_noise():
     """B1."""
     for sigma in (2, np.int64(2), np.float32(2)):
-        assert Accountant().compose(Self(G(sigma), 10)).get_epsilon(1e-6) == Accountant().compose(Self(G(2.0), 10)).get_epsilon(1e-6)
+        assert Accountant().compose(Self(G(sigma), 10)).get_epsilon(1e-6) == Accountant().compose(
+            Self(G(2.0), 10)
+        ).get_epsilon(1e-6)
 
 
 def test_replace_one_doubles_the_distance_in_every_method():
@@ -166,7 +168,14 @@ def test_round_trip_through_native_events():
 
 
 @pytest.mark.parametrize(
-    "event", [G(1.0), Self(G(3.0), 50), Self(L(8.0), 40), List([G(4.0), L(5.0), Z(0.01)]), Self(DiscreteLaplaceDpEvent(0.2, 1), 5)]
+    "event",
+    [
+        G(1.0),
+        Self(G(3.0), 50),
+        Self(L(8.0), 40),
+        List([G(4.0), L(5.0), Z(0.01)]),
+        Self(DiscreteLaplaceDpEvent(0.2, 1), 5),
+    ],
 )
 def test_never_above_dp_accounting(event):
     for delta in (1e-4, 1e-6):

@@ -37,7 +37,7 @@ from hockeystick.accounting import (
 
 def atoms(event: PrivacyEvent) -> list[tuple[float, float]]:
     pair = event.pair()
-    return [(p, loss) for p, loss in zip(pair.p, pair.losses) if p > 0]
+    return [(p, loss) for p, loss in zip(pair.p, pair.losses, strict=True) if p > 0]
 
 
 def exact_delta(events: list[list[tuple[float, float]]], eps: float) -> float:
@@ -85,13 +85,20 @@ def adaptive_delta(choices: list[list[list[tuple[float, float]]]], eps: float) -
     if not choices:
         return max(0.0, -math.expm1(eps))
     return max(
-        sum(p * adaptive_delta(choices[1:], eps - loss) if choices[1:] else p * max(0.0, -math.expm1(eps - loss)) for p, loss in law)
+        sum(
+            p * adaptive_delta(choices[1:], eps - loss) if choices[1:] else p * max(0.0, -math.expm1(eps - loss))
+            for p, loss in law
+        )
         for law in choices[0]
     )
 
 
 @given(
-    k=st.floats(0.1, 0.95), kappa=st.floats(0.05, 1.0), e=st.floats(0.05, 1.0), count=st.integers(1, 3), share=st.floats(0, 0.9)
+    k=st.floats(0.1, 0.95),
+    kappa=st.floats(0.05, 1.0),
+    e=st.floats(0.05, 1.0),
+    count=st.integers(1, 3),
+    share=st.floats(0, 0.9),
 )
 @settings(deadline=None, max_examples=80)
 def test_free_orientation_covers_an_adaptive_choice_of_the_order(k, kappa, e, count, share):
@@ -113,7 +120,12 @@ def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice
 
 
 @given(
-    a=st.floats(0.1, 2), b=st.floats(0.1, 2), k=st.floats(0.1, 0.9), kappa=st.floats(0.1, 1), count=st.integers(1, 3), share=st.floats(0, 0.9)
+    a=st.floats(0.1, 2),
+    b=st.floats(0.1, 2),
+    k=st.floats(0.1, 0.9),
+    kappa=st.floats(0.1, 1),
+    count=st.integers(1, 3),
+    share=st.floats(0, 0.9),
 )
 @settings(deadline=None, max_examples=60)
 def test_parallel_composes_further_over_an_adaptive_choice_of_the_branch(a, b, k, kappa, count, share):
@@ -129,10 +141,12 @@ def test_parallel_composes_further_over_an_adaptive_choice_of_the_branch(a, b, k
 
 def test_parallel_of_equal_events_is_the_event():
     event = parallel(PureDP(0.5), PureDP(0.5), PureDP(0.4))
-    assert epsilon(compose((event, 10)), 1e-6).upper == pytest.approx(epsilon(compose((PureDP(0.5), 10)), 1e-6).upper, rel=1e-4)
+    assert epsilon(compose((event, 10)), 1e-6).upper == pytest.approx(
+        epsilon(compose((PureDP(0.5), 10)), 1e-6).upper, rel=1e-4
+    )
 
 
-# Closed forms -----------------------------------------------------------------------------------------------------------
+# Closed forms ----------------------------------------
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 7.0])
@@ -187,7 +201,7 @@ def test_golden_values():
     assert epsilon(ZCDP(0.005), 1e-6).upper == pytest.approx(0.42994146883694934, rel=1e-6)
 
 
-# Laws ---------------------------------------------------------------------------------------------------------------------
+# Laws ----------------------------------------
 
 ANY = st.one_of(
     st.builds(Gaussian, st.floats(0.5, 50)),

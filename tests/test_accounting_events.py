@@ -59,7 +59,10 @@ def hockey_stick(p, q, eps):
 def test_gaussian_profile_is_the_integral_of_the_hockey_stick(sigma, eps):
     at = sigma**2 * eps + 0.5
     exact, _ = integrate.quad(
-        lambda x: stats.norm.pdf(x, 1, sigma) - math.exp(eps) * stats.norm.pdf(x, 0, sigma), at, at + 60 * sigma, epsabs=1e-14
+        lambda x: stats.norm.pdf(x, 1, sigma) - math.exp(eps) * stats.norm.pdf(x, 0, sigma),
+        at,
+        at + 60 * sigma,
+        epsabs=1e-14,
     )
     got = delta(Gaussian(sigma), eps, bracket=True)
     assert got.lower <= exact + 1e-12 and exact - 1e-12 <= got.upper
@@ -197,7 +200,9 @@ def test_composition_is_canonical():
     assert isinstance(parallel(a, b), Parallel) and parallel() == NO_EVENT
 
 
-@pytest.mark.parametrize("integer, real", [(Gaussian(1), Gaussian(1.0)), (Laplace(np.float32(2)), Laplace(2)), (ZCDP(1), ZCDP(1.0))])
+@pytest.mark.parametrize(
+    "integer, real", [(Gaussian(1), Gaussian(1.0)), (Laplace(np.float32(2)), Laplace(2)), (ZCDP(1), ZCDP(1.0))]
+)
 def test_integer_and_float_parameters_are_one_value(integer, real):
     assert integer == real and hash(integer) == hash(real)
 

@@ -51,7 +51,11 @@ def lazy(n, *, batch=1, eta=0.05, p=0.3):
         AccountantGraph(Adjacency.REPLACE_ONE, pinned=True)
         .source("batches", n)
         .release(
-            "decision", LazySwitchDecision(keep, 2 * eta, 2 * batch * eta), reads=["batches"], reach=Reach(1, 1), leading=True
+            "decision",
+            LazySwitchDecision(keep, 2 * eta, 2 * batch * eta),
+            reads=["batches"],
+            reach=Reach(1, 1),
+            leading=True,
         )
         .release("redraw", draw, reads=["batches"], reach=Reach(1, 1), cumulative=True)
         .release("later", VisibleMixture(later, draw), reads=["batches"], reach=Reach(2), cumulative=True)
@@ -59,13 +63,19 @@ def lazy(n, *, batch=1, eta=0.05, p=0.3):
     )
 
 
-# Composition rules --------------------------------------------------------------------------------------------------------
+# Composition rules ----------------------------------------
 
 
 def test_sequential_parallel_and_post_processing_are_one_rule():
     both = AccountantGraph().source("s").release("a", Gaussian(2), reads=["s"]).release("b", Laplace(3), reads=["s"])
     assert eps(both) == epsilon(compose(Gaussian(2), Laplace(3)), D).upper
-    apart = AccountantGraph().source("s").source("t").release("a", Gaussian(2), reads=["s"]).release("b", Laplace(3), reads=["t"])
+    apart = (
+        AccountantGraph()
+        .source("s")
+        .source("t")
+        .release("a", Gaussian(2), reads=["s"])
+        .release("b", Laplace(3), reads=["t"])
+    )
     assert eps(apart) == max(epsilon(Gaussian(2), D).upper, epsilon(Laplace(3), D).upper)
     assert eps(both.post("c", reads=["a", "b"])) == eps(both)
 
@@ -106,9 +116,21 @@ def test_zero_stability_costs_nothing_and_nothing_read_costs_nothing():
 
 
 def test_group_of_several_sources_splits_every_way():
-    graph = AccountantGraph().source("s").source("t").release("a", Gaussian(1), reads=["s"]).release("b", Gaussian(1), reads=["t"])
+    graph = (
+        AccountantGraph()
+        .source("s")
+        .source("t")
+        .release("a", Gaussian(1), reads=["s"])
+        .release("b", Gaussian(1), reads=["t"])
+    )
     assert eps(graph, group=2) == epsilon(Gaussian(0.5), D).upper  # both in one source: 2² > 1² + 1²
-    graph = AccountantGraph().source("s").source("t").release("a", PureDP(1), reads=["s"]).release("b", PureDP(1.5), reads=["t"])
+    graph = (
+        AccountantGraph()
+        .source("s")
+        .source("t")
+        .release("a", PureDP(1), reads=["s"])
+        .release("b", PureDP(1.5), reads=["t"])
+    )
     assert eps(graph, delta=0.0, group=3) == pytest.approx(4.5)
 
 
@@ -120,7 +142,7 @@ def test_replace_one_over_blocks_must_be_pinned():
     assert eps(pinned.release("a", PureDP(1), reads=["s"], reach=SAME), 0.0) == 1.0
 
 
-# Families -----------------------------------------------------------------------------------------------------------------
+# Families ----------------------------------------
 
 
 @given(
@@ -148,9 +170,9 @@ def test_families_are_their_explicit_expansion(n, limits):
     for i in range(1, n + 1):
         assert family.epsilon_for("s", 0.0, member=i) == pytest.approx(explicit.epsilon_for(f"s{i}", 0.0))
     assert eps(family, 0.0) == pytest.approx(eps(explicit, 0.0))
-    assert {move.event() for move in family.guarantee().moves} <= {move.event() for move in explicit.guarantee().moves} | {
-        compose()
-    }
+    assert {move.event() for move in family.guarantee().moves} <= {
+        move.event() for move in explicit.guarantee().moves
+    } | {compose()}
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -217,7 +239,7 @@ def test_a_million_rounds_are_four_nodes():
     assert 0 < guarantee.epsilon(D).upper < 0.1
 
 
-# Never below the truth -------------------------------------------------------------------------------------------------------
+# Never below the truth ----------------------------------------
 
 
 @given(data=st.data())
@@ -248,22 +270,29 @@ def test_graph_is_at_least_the_enumerated_truth_on_random_graphs(data):
 
 
 def test_one_unprotected_release_leaves_no_guarantee():
-    graph = AccountantGraph().source("s").release("a", Gaussian(1), reads=["s"]).release("raw", NonPrivate(), reads=["s"])
+    graph = (
+        AccountantGraph().source("s").release("a", Gaussian(1), reads=["s"]).release("raw", NonPrivate(), reads=["s"])
+    )
     assert eps(graph) == math.inf
 
 
-# Contributions ---------------------------------------------------------------------------------------------------------------
+# Contributions ----------------------------------------
 
 
 def test_contributions_leave_one_out():
-    graph = AccountantGraph().source("s").release("a", Gaussian(2), reads=["s"]).release("b", Laplace(3), reads=["s"], count=4)
+    graph = (
+        AccountantGraph()
+        .source("s")
+        .release("a", Gaussian(2), reads=["s"])
+        .release("b", Laplace(3), reads=["s"], count=4)
+    )
     rows = {row.node: row for row in graph.guarantee().contributions(D)}
     assert rows["a"].epsilon_alone == rows["b"].epsilon_without == epsilon(Gaussian(2), D).upper
     assert rows["b"].epsilon_alone == epsilon(compose((Laplace(3), 4)), D).upper and rows["b"].count == 4
     assert graph.guarantee().worst_move(D).label == "s"
 
 
-# Building refuses, and loses nothing --------------------------------------------------------------------------------------------
+# Building refuses, and loses nothing ----------------------------------------
 
 
 def test_failed_additions_leave_the_graph_as_it_was():
@@ -305,7 +334,7 @@ def test_reach_needs_a_source_family():
         graph.release("b", Gaussian(1), reads=["x"], reach=SAME)
 
 
-# Files ----------------------------------------------------------------------------------------------------------------------------
+# Files ----------------------------------------
 
 GRAPH = (
     lazy(40)
