@@ -151,7 +151,7 @@ class AccountantGraph:
     >>> graph = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
     >>> graph = graph.release("count", Laplace(2.0), reads=["people"])
     >>> round(graph.guarantee().epsilon(1e-6).upper, 3)
-    1.397
+    1.304
     """
 
     adjacency: Adjacency = field(default=Adjacency.ADD_OR_REMOVE_ONE)
