@@ -136,7 +136,7 @@ def test_parallel_composes_further_over_an_adaptive_choice_of_the_branch(a, b, k
     exact = adaptive_delta(steps, eps)
     for method in ("pld", "rdp", "zcdp"):
         assert exact <= delta(event, eps, method=method).upper + 1e-13
-    assert delta(event, eps, method="pld").upper <= 1.05 * exact + 1e-3  # the maximum is taken at every ε at once
+    assert delta(event, eps, method="pld").upper <= 1.1 * exact + 1e-3  # the maximum is taken at every ε at once
 
 
 def test_parallel_of_equal_events_is_the_event():
