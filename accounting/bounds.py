@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from attrs import frozen
 
-from . import gaussian_dp, pld, rdp, validate
+from . import gaussian_dp, pld, rdp, rounding, validate
 from .additive_noise import Gaussian
 from .composite import Composed, Parallel, compose
 from .declared import ZCDP
@@ -148,11 +148,13 @@ def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, method: str | Non
     curves: dict[str, Callable[[bool], float]] = {}
     if failure < 1.0 and (found[0][0] > 0.0 or method) and not math.isinf(epsilon):
         if math.isfinite(rho := event.zcdp_rho()):
-            curves["zcdp"] = lambda _: math.exp(rdp.log_delta(ZCDP(rho), epsilon))
-        curves["rdp"] = lambda _: math.exp(rdp.log_delta(event, epsilon))
+            curves["zcdp"] = lambda _: rounding.exp(rdp.log_delta(ZCDP(rho), epsilon))
+        curves["rdp"] = lambda _: rounding.exp(rdp.log_delta(event, epsilon))
         merged, mu = _merge_gaussians(event)
         if merged is None:
-            curves["gaussian"] = lambda upper: math.exp(gaussian_dp.log_delta(mu, epsilon, upper=upper))
+            curves["gaussian"] = lambda upper: rounding.exp(
+                gaussian_dp.log_delta(mu, epsilon, upper=upper), upper=upper
+            )
         elif has_profile(event):
             curves["pld"] = lambda upper: pld.delta(merged, epsilon, upper=upper)
         for name, curve in curves.items():

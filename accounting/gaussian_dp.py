@@ -15,6 +15,8 @@ _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 
 def log_delta(mu: float, epsilon: float, *, upper: bool = True) -> float:
     """Returns ln δ(ε) of N(mu, 1) against N(0, 1), rounded up (``upper``) or down by a bound on the rounding."""
+    if epsilon == 0.0:  # the total variation distance, without cancellation
+        return math.log(math.erf(mu / math.sqrt(8.0))) + (2e-15 if upper else -2e-15)
     a = mu / 2 - epsilon / mu
     b = a - mu
     if a > 20.0:  # m(a) would overflow

@@ -389,7 +389,7 @@ class AccountantGraph:
             if release.reach.is_single and not release.cumulative:
                 for share in shares:
                     event = release.event.at(total * share / sum(shares))
-                    charges.append(Charge(release.name, event, release.count, release.leading and len(shares) == 1))
+                    charges.append(Charge(release.name, event, release.count, release.leading))
             else:
                 times = min(int(counts.max()) * len(shares), family.size)
                 if release.reach.last is None or release.reach.first is None:

@@ -96,7 +96,9 @@ def discretise(event: PrivacyEvent, step: float, upper: bool = True) -> LossPmf:
 def _upper(cells: Cells, edges: Array, step: float, first: int, infinity: float) -> LossPmf:
     share = -math.expm1(-step)
     # The mass at the upper end; rounding of the difference (of numbers that nearly agree) is added to it.
-    up = (cells.p - cells.q * np.exp(edges[:-1])) / share + 16 * _U * (1 + np.abs(edges[:-1])) * cells.p / share
+    up = (cells.p - cells.q * np.exp(np.minimum(edges[:-1], 700.0))) / share + 16 * _U * (
+        1 + np.abs(edges[:-1])
+    ) * cells.p / share
     up = np.clip(up, 0.0, cells.p)
     p = np.zeros(len(edges))
     p[1:] += up
@@ -107,9 +109,10 @@ def _upper(cells: Cells, edges: Array, step: float, first: int, infinity: float)
 
 def _lower(cells: Cells, edges: Array, step: float, first: int, pair: DominatingPair) -> LossPmf:
     p, q = cells.p, cells.q
-    with np.errstate(over="ignore", invalid="ignore"):
-        over = np.maximum(p - q * np.exp(edges[:-1]), 0.0)  # how far the cell's ratio is above its lower end
-        under = np.maximum(q * np.exp(edges[1:]) - p, 0.0)  # how far below its upper end
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ratio = np.exp(np.minimum(edges, 700.0))
+        over = np.maximum(p - q * ratio[:-1], 0.0)  # how far the cell's ratio is above its lower end
+        under = np.where(edges[1:] < 700.0, np.maximum(q * ratio[1:] - p, 0.0), 0.0)  # how far below its upper end
         # At inner grid point k: half of cell k-1 (below) meets half of cell k (above), up to the scarcer of the two.
         give = np.minimum(over[1:], under[:-1]) / 2
         from_above = np.where(over[1:] > 0, give / over[1:], 0.0)

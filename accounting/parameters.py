@@ -1,8 +1,13 @@
-"""The domains of the events' parameters, one converter each: finite floats and ints come out, the rest is refused."""
+"""The domains of the events' parameters, one converter each: finite floats and ints come out, the rest is refused.
+
+Sizes lie between 1e-100 and 1e100, a zCDP parameter between 1e-250 and 1e250 (or they are 0 where that has a meaning):
+beyond, squares would leave the range of a float and a tiny cost would be rounded to none.
+"""
 
 from __future__ import annotations
 
 from . import validate
+from .errors import InvalidArgumentError
 
 
 def answers(value: int) -> int:
@@ -22,7 +27,7 @@ def delta(value: float) -> float:
 
 def epsilon(value: float) -> float:
     """A privacy loss ≥ 0."""
-    return validate.real("epsilon", value, low=0.0)
+    return _size("epsilon", value, zero=True)
 
 
 def keep_probability(value: float) -> float:
@@ -32,7 +37,7 @@ def keep_probability(value: float) -> float:
 
 def log_ratio(value: float) -> float:
     """A privacy loss ≥ 0."""
-    return validate.real("log_ratio", value, low=0.0)
+    return _size("log_ratio", value, zero=True)
 
 
 def log_ratio_cap(value: float) -> float:
@@ -42,7 +47,7 @@ def log_ratio_cap(value: float) -> float:
 
 def noise_multiplier(value: float) -> float:
     """Noise per unit of distance, > 0."""
-    return validate.real("noise_multiplier", value, low=0.0, low_open=True)
+    return _size("noise_multiplier", value, zero=False)
 
 
 def probability(value: float) -> float:
@@ -52,19 +57,26 @@ def probability(value: float) -> float:
 
 def query_scale(value: float) -> float:
     """Scale of each query's noise, > 0."""
-    return validate.real("query_scale", value, low=0.0, low_open=True)
+    return _size("query_scale", value, zero=False)
 
 
 def rho(value: float) -> float:
     """A zCDP parameter ≥ 0."""
-    return validate.real("rho", value, low=0.0)
+    return _size("rho", value, zero=True, smallest=1e-250, largest=1e250)
 
 
 def threshold_scale(value: float) -> float:
     """Scale of the threshold's noise, > 0."""
-    return validate.real("threshold_scale", value, low=0.0, low_open=True)
+    return _size("threshold_scale", value, zero=False)
 
 
 def width(value: float) -> float:
     """Width of a range of privacy losses, > 0."""
-    return validate.real("width", value, low=0.0, low_open=True)
+    return _size("width", value, zero=False)
+
+
+def _size(name: str, value: float, *, zero: bool, smallest: float = 1e-100, largest: float = 1e100) -> float:
+    number = validate.real(name, value, low=0.0, low_open=not zero)
+    if number and not smallest <= number <= largest:
+        raise InvalidArgumentError(name, value, "is out of range", f"expected a size in [{smallest:g}, {largest:g}]")
+    return number

@@ -25,6 +25,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 from scipy import fft, optimize
 
+from . import rounding
 from .composite import Composed, VisibleMixture
 from .errors import NumericalError
 from .event import Array, PrivacyEvent
@@ -34,6 +35,7 @@ _U = 2.0**-53
 _FFT = 8.0 * _U  # relative 2-norm error of one transform, per doubling of its length
 _WRAP = 1e-15
 _MAX_SIZE = 2**22
+_MAX_LOSS = 1e5
 
 
 @frozen(eq=False)
@@ -203,11 +205,8 @@ class _Tilted:
         return exponent + math.log(value) + (margin if upper else -margin)
 
     def delta(self, epsilon: float) -> float:
-        log_value = self.log_delta(epsilon)
-        finite = math.exp(min(0.0, log_value))
-        infinity = self.composition.infinity
-        # δ of the finite part is relative to P's whole mass already; the two add up.
-        return min(1.0, infinity + finite)
+        finite = rounding.exp(min(0.0, self.log_delta(epsilon)), upper=self.composition.upper)
+        return min(1.0, self.composition.infinity + finite)
 
 
 def _step(event: PrivacyEvent) -> float:
@@ -221,6 +220,8 @@ def _step(event: PrivacyEvent) -> float:
     widest = max((high - low for inner, _ in parts for low, high in [support(inner)]), default=0.0)
     if widest <= 0.0:
         return 1e-3
+    if widest > _MAX_LOSS:
+        raise NumericalError(f"privacy losses up to {widest:g} are beyond what a distribution of losses is good for")
     _, _, variance = Composition(event, widest / 256, True).cumulant(0.0)
     spread = math.sqrt(variance)
     step = min(widest / 256, spread * min(5e-4, math.sqrt(6e-6 / max(1.0, _splits(event)))))

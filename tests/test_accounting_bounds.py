@@ -262,6 +262,32 @@ def test_zero_and_one():
     assert epsilon(PureDP(0.0), 0.0).upper == 0.0
 
 
+@pytest.mark.parametrize("size", [1e-100, 1e-60, 1e-20, 1e20, 1e60, 1e100])
+def test_extreme_sizes_give_bounds_that_are_never_zero(size):
+    """Neither underflow nor overflow turns a cost into none."""
+    for event in (
+        Gaussian(size),
+        Laplace(size),
+        PureDP(size),
+        BoundedRange(size),
+        ZCDP(size),
+        LazySwitchDecision(0.5, size),
+    ):
+        assert delta(event, 0.0).upper > 0.0
+        assert 0.0 <= epsilon(event, 1e-6).upper <= math.inf
+        if event.pure_epsilon() == math.inf:
+            assert delta(event, 0.5).upper > 0.0
+    with pytest.raises(InvalidArgumentError, match="noise_multiplier"):
+        Gaussian(size).at(1e300)
+
+
+@pytest.mark.parametrize("mu", [1e-30, 1e-12, 1e-6, 0.1, 1.0, 30.0])
+def test_gaussian_total_variation(mu):
+    exact = math.erf(mu / math.sqrt(8))
+    got = delta(Gaussian(1 / mu), 0.0, bracket=True)
+    assert exact * (1 - 1e-13) <= got.lower <= exact <= got.upper <= exact * (1 + 1e-13)
+
+
 def test_failures_are_added_last():
     event = compose(PureDP(1.0), (Failure(1e-7), 5))
     assert epsilon(event, 4e-7).upper == math.inf

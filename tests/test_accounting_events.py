@@ -183,6 +183,7 @@ def test_visible_mixture_is_the_enumerated_mixture_and_no_subsampling(r, e, orde
 
 
 def test_approximate_dp_scales_its_delta_with_repetition_and_group():
+    """B6: a peer leaves the delta of a repeated event as it was."""
     event = ApproximateDP(0.1, 1e-6)
     assert compose((event, 100)).failure_delta() == pytest.approx(1e-4)
     assert epsilon(compose((event, 100)), 1e-5).upper == math.inf

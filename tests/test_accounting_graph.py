@@ -193,6 +193,28 @@ def test_group_over_a_family_is_at_least_every_placement(k):
     assert eps(graph, 0.0, group=k) <= worst * 1.01
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_group_of_a_cumulative_release_pays_for_the_whole_past(k):
+    n = 5
+    graph = AccountantGraph().source("s", n).release("r", PureDP(0.2), reads=["s"], reach=Reach(1, 1), cumulative=True)
+    worst = 0.0
+    for blocks in itertools.combinations_with_replacement(range(1, n), k):
+        worst = max(worst, sum(0.2 * sum(1 for other in blocks if other <= i) for i in set(blocks)))
+    assert worst <= eps(graph, 0.0, group=k) * (1 + 1e-12)
+    assert eps(graph, 0.0, group=k) <= k * 0.2 * k * (1 + 1e-12)
+
+
+def test_blocks_that_no_other_dominates_are_all_kept():
+    graph = (
+        AccountantGraph()
+        .source("s", 5)
+        .release("later", PureDP(0.1), reads=["s"], reach=Reach(1))
+        .release("earlier", PureDP(0.5), reads=["s"], reach=Reach(None, -1))
+    )
+    assert eps(graph, 0.0) == pytest.approx(4 * 0.5)
+    assert len(graph.guarantee().moves) == 5
+
+
 def test_parallel_composition_over_blocks_and_sequential_over_all():
     graph = AccountantGraph().source("s", 1000).release("a", PureDP(0.1), reads=["s"], reach=SAME)
     assert eps(graph, 0.0) == pytest.approx(0.1)
