@@ -1,0 +1,48 @@
+"""A check of the contract that every mechanism keeps, for the tests of your own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hockeystick.accounting import NO_EVENT, PrivacyEvent
+from hockeystick.mechanisms.protocol import Mechanism
+
+
+def check_mechanism(mechanism: Mechanism, value: Any, *, runs: int = 100) -> None:
+    """Raises unless ``mechanism`` keeps the contract of ``Mechanism`` on ``value``.
+
+    The event is a hashable value, the same at each call, and scales from no cost at distance 0; the outputs have the
+    runs on their leading axis, vary between runs, and repeat with the generator's seed; a generator is demanded.
+    Whether the event is *true* is another question: that is what an audit tries to refute.
+
+    Args:
+      mechanism: the mechanism.
+      value: a noiseless value that it takes.
+      runs: how many outputs to draw; enough that they can't all be equal by chance.
+
+    Raises:
+      AssertionError: a point of the contract is broken; the message says which.
+    """
+    event = mechanism.event()
+    _require(isinstance(event, PrivacyEvent), f"event() returned {event!r}, which is no PrivacyEvent")
+    _require(hash(event) == hash(mechanism.event()) and event == mechanism.event(), "event() is not one value")
+    _require(event.at(1) == event and event.at(0) == NO_EVENT, "event() is not normalised per unit of distance")
+
+    def draw(seed: int, count: int) -> NDArray[Any]:
+        return np.asarray(mechanism.simulate(value, np.random.default_rng(seed), count))
+
+    first, again, other = draw(1, runs), draw(1, runs), draw(2, runs)
+    _require(first.shape[:1] == (runs,), f"simulate returned shape {first.shape} for {runs} runs")
+    _require(np.array_equal(first, again), "simulate does not repeat with the generator's seed")
+    _require(not np.array_equal(first, other), "simulate draws the same under two seeds: it does not use the generator")
+    _require(len(np.unique(first, axis=0)) > 1, f"all {runs} runs gave the same output")
+    one = draw(1, 1)
+    _require(one.shape == (1, *first.shape[1:]), f"simulate returned shape {one.shape} for one run")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)

@@ -1,0 +1,159 @@
+"""What all mechanisms have in common: the protocol, the refusal to release, and a cost that an audit can't refute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve, frozen
+
+from hockeystick import accounting
+from hockeystick.audits import Claim, audit
+from hockeystick.mechanisms import (
+    AboveThreshold,
+    AuditableMechanism,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    LazySwitch,
+    Mechanism,
+    RandomizedResponse,
+    SecureReleaseUnavailableError,
+    check_mechanism,
+)
+
+CONFIDENCE = 1 - 1e-6
+
+# Each mechanism, and what it really does with (about) half the noise that it declares.
+CATALOGUE: list[tuple[AuditableMechanism, AuditableMechanism]] = [
+    (Laplace(2.0), Laplace(1.0)),
+    (Laplace(5.0, sensitivity=3.0), Laplace(2.5, sensitivity=3.0)),
+    (Gaussian(2.0), Gaussian(1.0)),
+    (Gaussian(5.0, sensitivity=3.0), Gaussian(2.5, sensitivity=3.0)),
+    (ExponentialMechanism(2.0), ExponentialMechanism(1.0)),
+    (ExponentialMechanism(2.0, sensitivity=3.0, monotone=True), ExponentialMechanism(1.0, sensitivity=3.0)),
+    (
+        AboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0),
+        AboveThreshold(5.0, threshold_scale=1.0, query_scale=2.0),
+    ),
+    (
+        AboveThreshold(0.0, threshold_scale=3.0, query_scale=6.0, sensitivity=2.0, answers=2, monotone=True),
+        AboveThreshold(0.0, threshold_scale=1.5, query_scale=3.0, sensitivity=2.0, answers=2, monotone=True),
+    ),
+    (RandomizedResponse(1.0), RandomizedResponse(2.0)),
+    (RandomizedResponse(0.5, categories=10), RandomizedResponse(1.0, categories=10)),
+    (LazySwitch.dartboard(0.2, sensitivity=0.1), LazySwitch.dartboard(0.1, sensitivity=0.1)),
+    (
+        LazySwitch(0.1, normaliser=0.4, sensitivity=0.2, lowest=-0.4, highest=0.4),
+        LazySwitch(0.0, normaliser=0.4, sensitivity=0.2, lowest=-0.4, highest=0.4),
+    ),
+]
+MECHANISMS = [mechanism for mechanism, _ in CATALOGUE]
+
+
+def name(given: object) -> str:
+    return f"{type(given).__name__}"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=name)
+class TestContract:
+    def test_protocol(self, mechanism: AuditableMechanism) -> None:
+        assert isinstance(mechanism, Mechanism) and isinstance(mechanism, AuditableMechanism)
+        for value in mechanism.worst_case_neighbours():
+            check_mechanism(mechanism, value)
+
+    def test_value_semantics(self, mechanism: Any) -> None:
+        assert mechanism == evolve(mechanism) and hash(mechanism) == hash(evolve(mechanism))
+        with pytest.raises(AttributeError):
+            mechanism.sensitivity = 3.0
+
+    def test_log_likelihood_ratio_fits_the_neighbours(self, mechanism: AuditableMechanism) -> None:
+        """E over P of P'/P is 1 in both directions, and the loss never exceeds the pure ε."""
+        pair = mechanism.worst_case_neighbours()
+        for side, sign in ((0, -1), (1, 1)):
+            outputs = mechanism.simulate(pair[side], np.random.default_rng(801), 50_000)
+            loss = mechanism.log_likelihood_ratio(outputs, *pair)
+            assert loss.shape == (50_000,)
+            assert np.abs(loss).max() <= mechanism.event().pure_epsilon() * (1 + 1e-9)
+            inverse = np.exp(sign * loss)
+            # 6 standard errors of a mean of 50,000: below 1e-8 for each of the two
+            assert abs(inverse.mean() - 1) <= 6 * inverse.std() / np.sqrt(50_000)
+
+    def test_release_is_refused_with_the_way_out(self, mechanism: Any) -> None:
+        for graph in (None, object()):
+            with pytest.raises(SecureReleaseUnavailableError, match=r"release: .*simulate\(.*event\(\)") as caught:
+                mechanism.release(1.0, graph=graph)
+            assert isinstance(caught.value, accounting.HockeystickError)
+            assert "\n" not in str(caught.value) and type(mechanism).__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize(("mechanism", "twin"), CATALOGUE, ids=name)
+def test_audit_refutes_half_the_noise_and_not_the_whole(
+    mechanism: AuditableMechanism, twin: AuditableMechanism
+) -> None:
+    """Both are tested against the stated curve; a true claim is refuted with probability at most 1e-6."""
+    claim = Claim.curve(mechanism.event(), 1e-3)
+    neighbours = mechanism.worst_case_neighbours()
+    fair, planted = (
+        audit(m, claim=claim, neighbours=neighbours, samples=100_000, rng=802, confidence=CONFIDENCE)
+        for m in (mechanism, twin)
+    )
+    assert not fair.refuted, fair
+    assert planted.refuted, planted
+
+
+@frozen
+class Broken:
+    """A mechanism that breaks one point of the contract."""
+
+    fault: str
+
+    def event(self) -> Any:
+        if self.fault == "no event":
+            return 1.0
+        if self.fault == "not normalised":
+            return Odd()
+        return accounting.PureDP(np.random.default_rng().random() if self.fault == "fickle event" else 1.0)
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        if self.fault == "own generator":
+            rng = np.random.default_rng()
+        if self.fault == "fixed seed":
+            rng = np.random.default_rng(7)
+        if self.fault == "constant":
+            return np.full(runs, value + rng.random())
+        drawn = value + rng.laplace(size=(runs, 2))
+        if self.fault == "runs last":
+            return drawn.T
+        return drawn[0] if self.fault == "one run squeezed" and runs == 1 else drawn
+
+
+@frozen
+class Odd(accounting.PrivacyEvent):
+    def at(self, distance: float) -> accounting.PrivacyEvent:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("no event", "no PrivacyEvent"),
+        ("fickle event", "not one value"),
+        ("not normalised", "not normalised"),
+        ("own generator", "does not repeat"),
+        ("fixed seed", "same under two seeds"),
+        ("constant", "gave the same output"),
+        ("runs last", r"shape \(2, 100\) for 100 runs"),
+        ("one run squeezed", "for one run"),
+    ],
+)
+def test_check_mechanism_names_the_fault(fault: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_mechanism(Broken(fault), 3.0)
+    check_mechanism(Broken("none"), 3.0)
+
+
+def test_what_is_no_mechanism_is_told_apart() -> None:
+    assert not isinstance(accounting.PureDP(1.0), Mechanism)
+    assert isinstance(Broken("none"), Mechanism) and not isinstance(Broken("none"), AuditableMechanism)
