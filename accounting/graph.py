@@ -104,7 +104,7 @@ class Release:
     ``cumulative``: the j-th release of a family reads all earlier blocks too, though only a change of a block within
     its reach makes it pay; its distance then counts the whole group. ``leading``: it is the first release to tell the
     two worlds apart for the blocks it reads, so that which of them is likelier to give an outcome is fixed by a state
-    whose law both worlds share.
+    whose law both worlds share. It is ignored where another release that the blocks reach stands before it.
     """
 
     name: str

@@ -38,12 +38,12 @@ class Move:
     def event(self, *, without: str | None = None) -> PrivacyEvent:
         """Returns the composed cost, optionally leaving one node out.
 
-        A single leading release met once may take the maximum over its two orders last: the worlds share the law of
-        everything before it, which fixes the order.
+        A single leading release, met once and before any other, may take the maximum over its two orders last: the
+        worlds share the law of everything before it, which fixes the order.
         """
         charges = [charge for charge in self.charges if charge.node != without]
         leading = [charge for charge in charges if charge.leading]
-        if len(leading) == 1 and leading[0].count == 1:
+        if len(leading) == 1 and leading[0] is charges[0] and leading[0].count == 1:
             rest = [(charge.event, charge.count) for charge in charges if charge is not leading[0]]
             return parallel(*(compose(order, *rest) for order in leading[0].event.orientations()))
         return compose(*((charge.event, charge.count) for charge in charges))

@@ -182,7 +182,7 @@ def test_group_over_a_family_is_at_least_every_placement(k):
         AccountantGraph()
         .source("s", n)
         .release("own", PureDP(0.3), reads=["s"], reach=SAME)
-        .release("past", PureDP(0.2), reads=["s"], reach=Reach(1))
+        .release("past", PureDP(0.1), reads=["s"], reach=Reach(1), count=2)
     )
     worst = 0.0
     for blocks in itertools.combinations_with_replacement(range(1, n + 1), k):
@@ -245,6 +245,23 @@ def test_per_user_epsilon_decreases_to_zero_at_the_last_batch():
     found = [graph.epsilon_for("batches", D, member=i) for i in (1, 1000, 1900, 1999, 2000)]
     assert found == pytest.approx([1.05, 0.77, 0.35, 0.20, 0.0], abs=5e-3)
     assert eps(graph) == found[0]
+
+
+def test_only_the_first_release_may_lead():
+    """Once something else told the worlds apart, the order of a decision may depend on it."""
+    decision, other = LazySwitchDecision(0.3, 0.5), PureDP(0.3)
+
+    def built(*names):
+        graph = AccountantGraph().source("s")
+        for name in names:
+            leads = name == "decision"
+            graph = graph.release(name, decision if leads else other, reads=["s"], leading=leads)
+        return graph.guarantee()
+
+    free = compose(decision, other)
+    assert built("other", "decision").event == free
+    assert built("decision", "other").event != free
+    assert built("decision", "other").delta(0.2).upper < built("other", "decision").delta(0.2).upper
 
 
 def test_group_privacy_of_the_lazy_algorithm():
