@@ -98,6 +98,8 @@ def test_paths_are_summed_before_the_event_is_evaluated():
     )
     assert graph.guarantee().event == Gaussian(6).at(1.5)
     assert graph.guarantee(group=3).event == Gaussian(6).at(4.5)
+    both = AccountantGraph(nodes=graph.nodes[:3]).release("out", Gaussian(6), reads=["x", "y"])
+    assert both.guarantee().event == Gaussian(6).at(3)
 
 
 def test_norms_convert_upwards_only():
