@@ -141,6 +141,10 @@ def test_without_a_relation_the_events_choose_it():
     assert accountant.get_epsilon(1e-5) == before
 
 
+def test_concentrated_dp_with_an_offset_is_refused():
+    assert Accountant().supports(Z(0.1)) and not Accountant().supports(Z(0.1, 0.01))
+
+
 def test_an_explicit_relation_refuses():
     assert not Accountant(Relation.ADD_OR_REMOVE_ONE).supports(RR(0.5, 2))
     assert not Accountant(Relation.REPLACE_ONE).supports(DiscreteLaplaceDpEvent(0.1, 1))

@@ -169,6 +169,29 @@ def test_distance_zero_costs_nothing_and_cost_grows_with_distance(event):
     assert costs == sorted(costs)
 
 
+@pytest.mark.parametrize(
+    "event, distance, scaled",
+    [
+        (Gaussian(3), 1.5, Gaussian(2)),
+        (Laplace(3), 1.5, Laplace(2)),
+        (PureDP(0.5), 3, PureDP(1.5)),
+        (PureDP(0.5), 2.5, PureDP(1.5)),
+        (ZCDP(0.5), 3, ZCDP(4.5)),
+        (ZCDP(0.5), 2.5, ZCDP(4.5)),
+        (Failure(0.01), 2.5, Failure(0.03)),
+        (BoundedRange(0.5), 2.5, BoundedRange(1.25)),
+        (AboveThreshold(2, 4, 3), 2, AboveThreshold(1, 2, 3)),
+        (LazySwitchDecision(0.5, 0.1, 0.15), 2, LazySwitchDecision(0.5, 0.15, 0.15)),
+        (VisibleMixture(0.2, Gaussian(3)), 1.5, VisibleMixture(0.2, Gaussian(2))),
+        (compose((Gaussian(3), 4), Gaussian(6)), 1.5, compose((Gaussian(2), 4), Gaussian(4))),
+        (parallel(PureDP(1.0), PureDP(2.0), ZCDP(1.0)), 2, parallel(PureDP(2.0), PureDP(4.0), ZCDP(4.0))),
+    ],
+)
+def test_cost_at_a_distance(event, distance, scaled):
+    """Additive noise by its scale, declared guarantees by group privacy."""
+    assert event.at(distance) == scaled
+
+
 @given(r=st.floats(0.001, 0.999), e=st.floats(0.01, 2.0), order=st.floats(1.1, 30), eps=st.floats(0, 1.9))
 @settings(deadline=None, max_examples=100)
 def test_visible_mixture_is_the_enumerated_mixture_and_no_subsampling(r, e, order, eps):

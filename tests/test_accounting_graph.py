@@ -108,6 +108,9 @@ def test_norms_convert_upwards_only():
     graph = AccountantGraph().source("s").transform("x", reads=["s"], stability={("records", "l2"): 2.0})
     with pytest.raises(UnsupportedEventError, match="'l1'"):
         graph.release("l", Laplace(1), reads=["x"]).guarantee()
+    graph = AccountantGraph().source("s").transform("x", reads=["s"], stability={("records", "linf"): 2.0})
+    with pytest.raises(UnsupportedEventError, match="'l2'"):
+        graph.release("g", Gaussian(1), reads=["x"]).guarantee()
 
 
 def test_zero_stability_costs_nothing_and_nothing_read_costs_nothing():
