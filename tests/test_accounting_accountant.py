@@ -28,7 +28,7 @@ RR, Z = dp_accounting.RandomizedResponseDpEvent, dp_accounting.ZCDpEvent
 Self, List = dp_accounting.SelfComposedDpEvent, dp_accounting.ComposedDpEvent
 
 
-class TestConformance(privacy_accountant_test.PrivacyAccountantTest):
+class TestConformance(privacy_accountant_test.PrivacyAccountantTest):  # type: ignore[misc]
     """dp-accounting's own suite."""
 
     def _make_test_accountants(self):

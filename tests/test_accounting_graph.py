@@ -350,10 +350,10 @@ def test_failed_additions_leave_the_graph_as_it_was():
         lambda: graph.release("b", Gaussian(1), reads=["nowhere"]),
         lambda: graph.release("b", Gaussian(1), reads=["a"]),
         lambda: graph.release("b", Gaussian(1), reads=[]),
-        lambda: graph.release("b", Gaussian(1), reads="s"),
-        lambda: graph.release("b", "noise", reads=["s"]),
+        lambda: graph.release("b", Gaussian(1), reads="s"),  # type: ignore[arg-type]
+        lambda: graph.release("b", "noise", reads=["s"]),  # type: ignore[arg-type]
         lambda: graph.release("b", Gaussian(1), reads=["s"], count=0),
-        lambda: graph.release("b", Gaussian(1), reads=["s"], count=1.5),
+        lambda: graph.release("b", Gaussian(1), reads=["s"], count=1.5),  # type: ignore[arg-type]
         lambda: graph.release("b", RandomizedResponse(1.0), reads=["s"]),
         lambda: graph.post("c", reads=["s"]),
         lambda: graph.transform("x", reads=["s"], stability={}),
@@ -364,7 +364,7 @@ def test_failed_additions_leave_the_graph_as_it_was():
         lambda: graph.guarantee_for("a"),
         lambda: graph.guarantee_for("s", member=2),
         lambda: Reach(2, 1),
-        lambda: AccountantGraph("replace"),
+        lambda: AccountantGraph("replace"),  # type: ignore[arg-type]
     ]
     for attempt in failing:
         with pytest.raises(HockeystickError):
