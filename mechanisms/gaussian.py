@@ -61,13 +61,13 @@ class Gaussian(SimulationOnly):
         distance = arguments.sensitivity(sensitivity)
 
         def meets(sigma: float) -> bool:
-            event = accounting.Gaussian(arguments.quotient_down(sigma, distance))
-            if not 1e-100 < event.noise_multiplier < 1e100:
+            multiplier = arguments.quotient_down(sigma, distance)
+            if not 1e-100 < multiplier < 1e100:  # what an event takes
                 raise NumericalError(
                     f"epsilon={target!r}, delta={allowed!r}: rounding hides what sigma would reach it; "
                     "ask for numbers less extreme"
                 )
-            return accounting.delta(event, target, method="gaussian").upper <= allowed
+            return accounting.delta(accounting.Gaussian(multiplier), target, method="gaussian").upper <= allowed
 
         low = high = distance
         while not meets(high):
