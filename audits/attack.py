@@ -1,0 +1,244 @@
+"""The search for an event that tells two data sets apart, on the samples set aside for choosing.
+
+Candidates are sets of cells of several partitions (:mod:`.partitions`): half-lines of a feature, and the cells whose
+likelihood ratio exceeds a cut. Cells are ranked on one fold and counted on the other, so that a ranking is not rated on
+the noise it was made from. Nothing here needs to be right for the verdict to be valid: a bad event only costs power.
+
+A rare event has many rivals that are as rare, and the best of them owes most to chance; so an event of probability p
+has to stand sqrt(2 log(1/p)) standard errors higher, about what chance gives the best of 1/p; and one more if it is a
+set of cells where a half-line would do. The best after this handicap is
+ * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
+ * else, if some point against the claim: the one whose excess over it is largest in standard errors;
+ * else: the largest predicted lower bound among those through which a violation would be seen soonest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from attrs import frozen
+from scipy import special
+
+from .bounds import sharpest_slope
+from .cells import BoolArray, FloatArray, IntArray, Partition
+from .claim import Claim
+from .partitions import Evidence, bit_partitions, real_partitions
+
+_SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
+_SUSPECT = 1.0  # standard errors above the claim, after the handicap, that point against it
+_CUTS = 64  # of the likelihood ratio, per partition
+_CURVE = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99])
+
+
+@frozen(eq=False)
+class Event:
+    """An event, fixed before the counts that will be set against it.
+
+    Attributes:
+      partition: the cells.
+      order: all cells, from the most to the least typical of the likelier data set.
+      size: how many of them, from the front, make the event.
+      direction: 0 if d0 is the likelier data set, 1 if d1 is.
+      point: the claimed (epsilon, delta) that is to be refuted.
+      q: the event's probability on the less likely data set, as estimated.
+      slope: for the bound, see :func:`.bounds.frontier`.
+      totals: counts of the choosing samples, shape (sides, cells).
+      cuts: sizes of further events from the front of ``order``, for a trade-off curve.
+      on_bits: whether the cells are bit patterns.
+    """
+
+    partition: Partition
+    order: IntArray
+    size: int
+    direction: int
+    point: tuple[float, float]
+    q: float
+    slope: float
+    totals: IntArray
+    cuts: IntArray
+    on_bits: bool
+
+    @property
+    def chosen(self) -> BoolArray:
+        mask = np.zeros(self.partition.cells, dtype=bool)
+        mask[self.order[: self.size]] = True
+        return mask
+
+    def counts(self, cells: IntArray) -> tuple[int, int]:
+        """Returns how often it happened on the likelier and on the other data set, from counts (sides, cells)."""
+        inside = cells[:, self.chosen].sum(axis=1)
+        return int(inside[self.direction]), int(inside[1 - self.direction])
+
+    def __str__(self) -> str:
+        return self.partition.words(self.chosen)
+
+
+@frozen(eq=False)
+class _Family:
+    """Nested candidate events: the i-th holds the first ``sizes[i]`` cells of ``order``.
+
+    It happened in ``x[i]`` of ``runs`` outputs on the likelier side and in ``y[i]`` on the other.
+    """
+
+    partition: Partition
+    totals: IntArray  # counts per side and cell
+    order: IntArray
+    sizes: IntArray
+    x: IntArray
+    y: IntArray
+    runs: int
+    direction: int
+    on_bits: bool
+    handicap: float = 0.0
+
+
+def choose_event(evidence: Evidence, claim: Claim, *, alpha: float, trials: int, on_bits: bool = False) -> Event:
+    """Returns the most promising event.
+
+    Args:
+      evidence: the choosing samples.
+      claim: what is to be refuted, at any one of its points.
+      alpha, trials: level of the test to come, and its outputs from each data set.
+      on_bits: search the bit patterns of floats too.
+    """
+    families = _families(real_partitions(evidence), evidence, on_bits=False)
+    if on_bits:
+        families += _families(bit_partitions(evidence), evidence, on_bits=True)
+    return _best(families, claim, alpha, trials)
+
+
+def choose_leak(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> Event | None:
+    """Returns the most promising event of bit patterns; None if the outputs are no floats whose patterns recur."""
+    families = _families(bit_partitions(evidence), evidence, on_bits=True)
+    return _best(families, claim, alpha, trials) if families else None
+
+
+def steepest_ratio(event: Event) -> float:
+    """Returns the largest absolute log-likelihood ratio that any cell surely has (two standard errors off)."""
+    p, q = event.totals + 0.5
+    return float(np.max(np.abs(np.log(p / q)) - 2 * np.sqrt(1 / p + 1 / q)))
+
+
+def _families(partitions: Iterable[Partition], evidence: Evidence, *, on_bits: bool) -> list[_Family]:
+    found: list[_Family] = []
+    for partition in partitions:
+        tally = evidence.tally(partition)
+        if partition.learned:  # the first fold has been used
+            tally = tally[1:]
+        totals = tally.sum(axis=0)
+        runs = int(totals[0].sum())
+        for direction in (0, 1):
+            if partition.ordered:
+                found += _half_lines(partition, totals, runs, direction)
+            if not partition.learned:
+                found.append(_by_ratio(partition, tally, totals, runs, direction, on_bits))
+    return [family for family in found if len(family.sizes)]
+
+
+def _half_lines(partition: Partition, totals: IntArray, runs: int, direction: int) -> Iterator[_Family]:
+    cells = np.arange(partition.cells)
+    sizes = cells[1:-1]
+    for order in (cells, np.concatenate([cells[-2::-1], cells[-1:]])):  # the last cell holds no number
+        x, y = (np.cumsum(totals[side, order])[sizes - 1] for side in (direction, 1 - direction))
+        yield _Family(partition, totals, order, sizes, x, y, runs, direction, on_bits=False)
+
+
+def _by_ratio(
+    partition: Partition, tally: IntArray, totals: IntArray, runs: int, direction: int, on_bits: bool
+) -> _Family:
+    """Returns the events "the likelihood ratio is at least t", each fold counted by the other's ratios."""
+    ratio = np.where(totals.sum(axis=0) > 0, _log_ratio(totals, direction), -np.inf)  # nothing is known of empty cells
+    order = np.argsort(-ratio, kind="stable")
+    ranked = ratio[order]
+    sizes = np.flatnonzero(ranked[1:] < ranked[:-1]) + 1
+    if len(sizes) > _CUTS:
+        sizes = np.unique(sizes[np.linspace(0, len(sizes) - 1, _CUTS).astype(int)])
+    cut = (ranked[sizes - 1] + ranked[sizes]) / 2
+    x, y = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
+    for fold in (0, 1):
+        own = _log_ratio(2 * tally[fold], direction)
+        by = np.argsort(-own, kind="stable")
+        reached = np.searchsorted(-own[by], -cut, side="right")
+        for counts, side in ((x, direction), (y, 1 - direction)):
+            counts += np.concatenate([[0], np.cumsum(tally[1 - fold, side, by])])[reached]
+    return _Family(partition, totals, order, sizes, x, y, runs, direction, on_bits, float(partition.ordered))
+
+
+def _log_ratio(counts: IntArray, direction: int) -> FloatArray:
+    return np.asarray(np.log((counts[direction] + 0.5) / (counts[1 - direction] + 0.5)))
+
+
+def _best(families: list[_Family], claim: Claim, alpha: float, trials: int) -> Event:
+    owner = np.repeat(np.arange(len(families)), [len(family.sizes) for family in families])
+    runs = np.array([family.runs for family in families])[owner]
+    p = np.concatenate([family.x for family in families]) / (runs + 1)
+    q = (np.concatenate([family.y for family in families]) + 1) / (runs + 1)
+    q = np.minimum(q, 1.0)
+    points = np.array(claim.points)
+    ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
+    error = np.sqrt((p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 1e-12) / math.sqrt(trials)
+    excess = (p[:, None] - ratio * q[:, None] - delta) / error
+    at = excess.argmax(axis=1)
+    handicap = np.sqrt(2 * np.log((runs + 1) / np.maximum(p * (runs + 1), 1)))
+    handicap += np.array([family.handicap for family in families])[owner]
+    handicap *= np.sqrt(trials / runs)  # chance works on the choosing samples; all else here is for the bounding ones
+    standing = excess[np.arange(len(p)), at] - handicap
+    critical = -float(special.ndtri(alpha))
+    bound = _predicted_bound(p, q, claim.delta, critical + handicap, trials)
+    if standing.max() >= critical + _SURE:
+        pick = int(np.where(standing >= critical + _SURE, bound, -np.inf).argmax())
+    elif standing.max() >= _SUSPECT:
+        pick = int(standing.argmax())
+    else:
+        soon = _detectable(q, claim, critical, trials) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
+        pick = int(np.where(soon, bound, -np.inf).argmax() if soon.any() else bound.argmax())
+    family = families[owner[pick]]
+    size = int(family.sizes[pick - np.searchsorted(owner, owner[pick])])
+    point = claim.points[at[pick]]
+    if abs(excess[pick, at[pick]] - critical) <= 6:
+        near, near_delta = point
+    else:
+        reach = _predicted_bound(p[pick], q[pick], claim.delta, critical, trials)
+        near, near_delta = max(0.0, float(reach)), claim.delta
+    return Event(
+        partition=family.partition,
+        order=family.order,
+        size=size,
+        direction=family.direction,
+        point=point,
+        q=float(q[pick]),
+        slope=sharpest_slope(float(p[pick]), float(q[pick]), epsilon=near, delta=near_delta),
+        totals=family.totals,
+        cuts=_cuts(family),
+        on_bits=family.on_bits,
+    )
+
+
+def _predicted_bound(
+    p: FloatArray | float, q: FloatArray | float, delta: float, critical: FloatArray | float, trials: int
+) -> FloatArray:
+    """Returns the epsilon at which p exceeds e^epsilon q + delta by ``critical`` standard errors; -inf if none."""
+    gain, factor = p - delta, critical**2 / trials
+    spread_p, spread_q = factor * p * (1 - p), factor * q * (1 - q)
+    constant = gain**2 - spread_p
+    middle = q * gain
+    root = np.sqrt(np.maximum(middle**2 - (q**2 - spread_q) * constant, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where((gain > 0) & (constant > 0), np.log(constant / (middle + root)), -np.inf))
+
+
+def _detectable(q: FloatArray, claim: Claim, critical: float, trials: int) -> FloatArray:
+    """Returns roughly the epsilon that would be refuted with probability 0.9 through an event with probability q."""
+    ratio = math.exp(min(claim.epsilon, 300))
+    p = np.minimum(ratio * q + claim.delta, 1.0)
+    needed = p + (critical + 1.3) * np.sqrt((p * (1 - p) + ratio**2 * q * (1 - q)) / trials)
+    return np.where(needed < 1, np.log(np.maximum(needed - claim.delta, 1e-300) / q), np.inf)
+
+
+def _cuts(family: _Family) -> IntArray:
+    """Returns sizes of events whose false-positive rates cover (0, 1)."""
+    rates = np.cumsum(family.totals[1 - family.direction][family.order]) / max(1, family.runs)
+    sizes = np.unique(np.searchsorted(rates, _CURVE) + 1)
+    return sizes[sizes < len(rates)]

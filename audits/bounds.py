@@ -1,0 +1,285 @@
+"""From two held-out counts to statements about two probabilities: exact, for every sample size.
+
+An event S was fixed beforehand. It happened ``x`` times in ``n`` outputs on one data set, where its probability is P,
+and ``y`` times in ``m`` outputs on the other, where it is Q. A claim says P <= e^epsilon Q + delta.
+
+:func:`rectangle` joins two Clopper-Pearson bounds. It is simple, and asks for up to twice the samples that are needed,
+because both probabilities have to be unlucky at once. :func:`frontier` bounds them jointly and is as valid:
+
+    Fix a slope L >= 0 before the counts are seen, and levels a + b + c = alpha. Let T(x', y') = x' - L y' and, for
+    X' ~ Bin(n, P) and Y' ~ Bin(m, Q) independent, g(P, Q) = Pr[T(X', Y') >= T(x, y)]. With [u, v] the two-sided
+    Clopper-Pearson interval of Q at level 1 - b, and w the lower bound of P at level 1 - c, the region
+    R = {(P, Q): u <= Q <= v, P >= w, g(P, Q) > a} contains the true pair with probability at least 1 - alpha: Q misses
+    [u, v] with probability at most b, P lies below w with at most c, and g at the true pair is the p-value of a test of
+    that pair, so it is at most a with probability at most a.
+
+    g increases in P and decreases in Q (T does in x' and y', and binomials are stochastically ordered), so R lies above
+    the increasing curve P = f(Q) = sup{P: g(P, Q) <= a}. Cut [u, v] into cells [q_j, q_(j+1)]: in cell j, P >= f(q_j).
+    Each statement below takes, in every cell, the least P = max(w, f(q_j)) with the largest Q = q_(j+1), hence holds
+    for all of R. All statements drawn from one region hold *together* with probability at least 1 - alpha, whichever
+    epsilon and delta they name and in whatever order they are asked.
+
+The idea of a confidence set for the nuisance Q is that of Berger and Boos 1994; the statistic is linear, and with the
+slope e^epsilon it is the one of the two-proportion test of P = e^epsilon Q, so nothing is lost to first order in n. The
+bound w is for a slope that was far off.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from scipy import optimize, special
+
+FloatArray = npt.NDArray[np.float64]
+
+_SHARE_Q = 0.02  # of alpha, spent on the interval of Q
+_SHARE_P = 0.03  # of alpha, spent on the lower bound of P alone
+_CELLS = (97, 257)  # of that interval, for few trials and for many; they cost 3 % and 1 % of the bound's width
+_MANY = 5000  # trials
+_STRIDE = 8  # every eighth is solved; the rest are interpolated, then checked
+_WINDOW = 7.0  # standard deviations summed; what lies outside is added from the tails
+_ROUND_OFF = 1e-14  # relative, per trial: above the error of a log-gamma
+_STEEPEST = 25.0  # logarithm of the largest slope: beyond, only y matters
+
+
+def clopper_pearson(
+    count: npt.ArrayLike, trials: int, *, confidence: float, side: Literal["two", "lower", "upper"] = "two"
+) -> tuple[FloatArray, FloatArray]:
+    """Returns exact bounds (low, high) on a probability from ``count`` successes in ``trials`` (Clopper, Pearson 1934).
+
+    Args:
+      count: a number or an array.
+      confidence: of the interval (``side="two"``: both tails equal), or of the one bound asked for; the other is then
+        0 or 1.
+    """
+    k = np.asarray(count, dtype=float)
+    tail = (1.0 - confidence) / (2.0 if side == "two" else 1.0)
+    low, high = np.zeros_like(k), np.ones_like(k)
+    if side != "upper":
+        low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), trials - k + 1, tail), 0.0)
+    if side != "lower":
+        high = np.where(k < trials, special.betainccinv(k + 1, np.maximum(trials - k, 1), tail), 1.0)
+    return low, high
+
+
+@frozen(eq=False)
+class Region:
+    """A confidence region for (P, Q): Q lies in one of the cells [q_low[j], q_high[j]], and there P >= p_low[j]."""
+
+    p_low: FloatArray
+    q_low: FloatArray
+    q_high: FloatArray
+
+    def refutes(self, epsilon: float, delta: float) -> bool:
+        """Whether no pair of the region satisfies P <= e^epsilon Q + delta."""
+        return bool(np.all(self.p_low > math.exp(epsilon) * self.q_high + delta))
+
+    def epsilon(self, delta: float) -> float:
+        """Returns the least epsilon >= 0 that the region leaves possible at ``delta``."""
+        excess = self.p_low - delta
+        if not np.all(excess > 0):
+            return 0.0
+        return max(0.0, float(np.min(np.log(excess / self.q_high))))
+
+
+def rectangle(x: int, n: int, y: int, m: int, *, alpha: float) -> Region:
+    """Returns the region of two one-sided Clopper-Pearson bounds at alpha/2 each."""
+    low, _ = clopper_pearson(x, n, confidence=1 - alpha / 2, side="lower")
+    _, high = clopper_pearson(y, m, confidence=1 - alpha / 2, side="upper")
+    return Region(p_low=np.atleast_1d(low), q_low=np.zeros(1), q_high=np.atleast_1d(high))
+
+
+@lru_cache(maxsize=1 << 14)
+def frontier(x: int, n: int, y: int, m: int, *, slope: float, alpha: float) -> Region:
+    """Returns the joint region R of the module's docstring.
+
+    Args:
+      x, n: the event's count and trials on the side where it is more likely.
+      y, m: the same on the other side.
+      slope: e^epsilon for the epsilon that is to be decided, chosen without sight of these counts. Any slope is valid,
+        this one is sharpest.
+      alpha: probability that the true pair is missed.
+    """
+    level = alpha * (1 - _SHARE_P - _SHARE_Q)
+    least, _ = clopper_pearson(x, n, confidence=1 - alpha * _SHARE_P, side="lower")
+    low, high = clopper_pearson(y, m, confidence=1 - alpha * _SHARE_Q)
+    start, end = np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))  # the scale on which the spread of Y/m is constant
+    cells = _cells(n + m)
+    q_edges = np.sin(np.linspace(start, end, cells + 1)) ** 2
+    q_edges[0], q_edges[-1] = low, high
+    threshold = x - slope * y
+    q = q_edges[:-1]
+    # g(1, q) <= a leaves no P at all; g decreases in q, so this goes for the rest of the cell too
+    empty = special.bdtr(math.floor((n - threshold) / slope + 1e-9 * (1 + y)), m, q) <= level
+    every = np.arange(cells)
+    window = _window(m, q)
+    solved, sure = _solve_p(n, m, threshold, slope, q[::_STRIDE], window.rows(slice(None, None, _STRIDE)), level)
+    p = np.interp(every, every[::_STRIDE], solved)
+    sure = np.maximum.accumulate(sure)[every // _STRIDE]  # f increases: what holds at one node holds to its right
+    spread = _spread(n, m, slope, p, q) / n
+    p -= 0.01 * spread
+    checked = empty.copy()
+    for _ in range(4):
+        todo = np.flatnonzero(~checked & (p > sure))
+        if not len(todo):
+            break
+        g = _upper_tail(n, threshold, slope, p[todo], window.rows(todo))
+        checked[todo] = g <= level
+        excess = special.ndtri(np.minimum(g, 0.999)) - special.ndtri(level)
+        p[todo] -= np.where(g <= level, 0.0, (1.1 * excess + 0.01) * spread[todo])
+    p = np.maximum.accumulate(np.where(checked, np.maximum(p, sure), sure))
+    return Region(p_low=np.where(empty, np.inf, np.maximum(p, least)), q_low=q, q_high=q_edges[1:])
+
+
+def sharpest_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
+    """Returns the slope with the most power against the pair (p, q), both in (0, 1), where P <= e^epsilon Q + delta.
+
+    Of all pairs that satisfy the claim, the one nearest to (p, q) in Kullback-Leibler divergence is the hardest to tell
+    from it; the likelihood ratio of the two is linear in the counts, and its slope is returned. For pairs that nearly
+    or truly satisfy the claim that is e^epsilon. Rounded to 5 % steps: the optimum is flat.
+    """
+    ratio = math.exp(min(epsilon, _STEEPEST))
+    if p <= ratio * q + delta:
+        return ratio
+    top = (p - delta) / ratio
+
+    def slant(at: float) -> float:
+        near = ratio * at + delta
+        return ratio * (near - p) / (near * (1 - near)) + (at - q) / (at * (1 - at))
+
+    nearest = optimize.brentq(slant, q, top, xtol=1e-15) if slant(top) > 0 else top
+    there = ratio * nearest + delta
+    steps = (special.logit(nearest) - special.logit(q)) / (special.logit(p) - special.logit(there)) / ratio
+    return ratio * 1.05 ** round(math.log(min(max(steps, 1.0), 1e3)) / math.log(1.05))
+
+
+@lru_cache(maxsize=1 << 12)
+def detectable_probability(
+    n: int, m: int, q: float, *, alpha: float, epsilon: float, delta: float, power: float = 0.9
+) -> float:
+    """Returns the least P such that :func:`frontier` refutes (epsilon, delta) with probability ``power`` at (P, q).
+
+    The slope is e^epsilon, as it would be for a violation that can just be detected. Infinite where even P = 1 is
+    refuted less often. The region refutes the claim iff T(x, y) exceeds, for every Q of the interval that y gives, the
+    critical value t(Q) of the pair (e^epsilon Q + delta, Q). So the power is a sum of binomial tails over y; t is
+    solved on a grid and interpolated.
+    """
+    level = alpha * (1 - _SHARE_P - _SHARE_Q)
+    slope = math.exp(min(epsilon, _STEEPEST))
+    window = _window(m, np.array([q]))
+    width = window.mass.shape[1]
+    stride = -(-width // 400)  # neighbouring values of Y go together where there are many
+    weight = np.add.reduceat(window.mass[0], np.arange(0, width, stride))
+    y = np.minimum(window.first[0] + np.arange(0, width, stride) + (stride - 1) / 2, m)
+    start, end = (np.arcsin(np.sqrt(edge)) for edge in clopper_pearson(y, m, confidence=1 - alpha * _SHARE_Q))
+    places = np.linspace(start[0], end[-1], 33)
+    cell = float(np.interp(m * q, y, end - start)) / _cells(n + m)
+    low, high = np.sin(places) ** 2, np.sin(np.minimum(places + cell, np.pi / 2)) ** 2
+    critical = _solve_threshold(n, m, slope, np.minimum(slope * high + delta, 1.0), low, level)
+    within = start + (end - start) * np.linspace(0, 1, 9)[:, None]
+    needed = np.ceil(slope * y + np.interp(within, places, critical).max(axis=0) - 1e-9)
+
+    def shortfall(p: float) -> float:
+        return power - float(weight @ np.where(needed > 0, special.bdtrc(np.clip(needed - 1, 0, n), n, p), 1.0))
+
+    if shortfall(1.0) > 0:
+        return math.inf
+    return float(optimize.brentq(shortfall, 0.0, 1.0, xtol=1e-9)) if shortfall(0.0) > 0 else 0.0
+
+
+def _solve_threshold(n: int, m: int, slope: float, p: FloatArray, q: FloatArray, level: float) -> FloatArray:
+    """Returns t with Pr[X' - slope Y' >= t] close to ``level`` in each row."""
+    target = -float(special.ndtri(level))
+    spread = _spread(n, m, slope, p, q)
+    t, y = np.asarray(n * p - slope * m * q + target * spread), _window(m, q)
+    for _ in range(4):
+        g = _upper_tail(n, t, slope, p, y)
+        t = t + (target + special.ndtri(np.clip(g, 1e-200, 0.9999))) * spread
+    return t
+
+
+def _cells(trials: int) -> int:
+    return _CELLS[trials > 2 * _MANY]
+
+
+def _spread(n: int, m: int, slope: float, p: FloatArray, q: FloatArray) -> FloatArray:
+    """Returns the standard deviation of X' - slope Y', at least that of a count of one."""
+    return np.sqrt(n * p * (1 - p) + slope**2 * m * q * (1 - q) + 1.0)
+
+
+def _solve_p(
+    n: int, m: int, threshold: float, slope: float, q: FloatArray, y: _Window, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Returns P with g(P, q) close to ``level``, and one with g(P, q) <= level for sure.
+
+    A secant on the normal scale, kept within a shrinking bracket.
+    """
+    target = -float(special.ndtri(level))
+    low, high = np.zeros_like(q), np.ones_like(q)
+    p = np.clip((threshold + slope * m * q) / n, 0.0, 1.0)
+    p = np.clip(p - target * _spread(n, m, slope, p, q) / n, 0.0, 1.0)
+    for _ in range(12):
+        g = _upper_tail(n, threshold, slope, p, y)
+        spread = _spread(n, m, slope, p, q) / n
+        short = -special.ndtri(np.clip(g, 1e-200, 0.9999)) - target
+        low, high = np.where(g <= level, p, low), np.where(g > level, p, high)
+        if np.all((np.abs(short) < 0.01) | (high - low < 0.01 * spread)):
+            break
+        step = p + short * spread
+        p = np.where((step > low) & (step < high), step, (low + high) / 2)
+    return p, low
+
+
+@frozen(eq=False)
+class _Window:
+    """Per row of a binomial: the first of consecutive values around the mean, their probabilities, and the rest's."""
+
+    first: npt.NDArray[np.int64]
+    mass: FloatArray
+    outside: FloatArray
+
+    def rows(self, index: slice | npt.NDArray[np.intp]) -> _Window:
+        return _Window(self.first[index], self.mass[index], self.outside[index])
+
+
+def _window(trials: int, p: FloatArray) -> _Window:
+    mean = trials * p
+    half = _WINDOW * np.sqrt(np.max(mean * (1 - p))) + 12
+    width = int(min(trials + 1, 2 * math.ceil(half) + 1))
+    first = np.clip(np.floor(mean - half), 0, trials + 1 - width).astype(np.int64)
+    base = int(first.min())
+    values = np.arange(base, int(first.max()) + width, dtype=float)
+    log_choose = special.gammaln(trials + 1) - special.gammaln(values + 1) - special.gammaln(trials - values + 1)
+    k = first[:, None] + np.arange(width)
+    log_p, log_rest = np.log(np.maximum(p, 1e-300)), np.log(np.maximum(1 - p, 1e-300))
+    with np.errstate(under="ignore"):
+        mass = np.exp(log_choose[k - base] + k * (log_p - log_rest)[:, None] + (trials * log_rest)[:, None])
+    last = first + width - 1
+    outside = np.where(last < trials, special.bdtrc(last, trials, p), 0.0)
+    outside += np.where(first > 0, special.bdtr(np.maximum(first - 1, 0), trials, p), 0.0)
+    return _Window(first, mass, outside)
+
+
+def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArray, y: _Window) -> FloatArray:
+    """Returns Pr[X - slope Y >= threshold] for each row's X ~ Bin(n, p) and Y, never below the truth.
+
+    Sums over a window of Y's values and one of X's; the outside of both is added whole.
+    """
+    x = _window(n, p)
+    width = x.mass.shape[1]
+    above = np.zeros((len(p), width + 1))
+    np.cumsum(x.mass[:, ::-1], axis=1, out=above[:, -2::-1])
+    at = np.broadcast_to(threshold, p.shape)
+    # the least X that reaches the threshold with each Y; a tie counts as reached
+    slack = 1e-12 * (1 + np.abs(at) + slope * (y.first + y.mass.shape[1]))
+    need = (at - slack + slope * y.first - x.first)[:, None] + slope * np.arange(y.mass.shape[1])
+    index = np.ceil(np.clip(need, 0, width)).astype(np.intp)
+    index += np.arange(len(p))[:, None] * (width + 1)
+    reach = np.where(need <= 0, 1.0, above.ravel()[index])
+    total = np.einsum("ij,ij->i", y.mass, reach) + x.outside + y.outside
+    return np.asarray(np.minimum(total * (1 + 1e-6 + _ROUND_OFF * n), 1.0))

@@ -1,0 +1,204 @@
+"""Drawing outputs from a target: one way to call mechanisms, vectorised callables and one-at-a-time callables."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from attrs import define, field, frozen
+
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+
+_ONE_BY_ONE = 1024  # calls that share a generator
+_RAMP = (128, 2048, 16384)  # runs of the first calls of a vectorised target; the last size is kept
+_NUMBERS = 1 << 21  # a vectorised call should not return more than these
+
+
+class TargetError(HockeystickError):
+    """A target raised, or returned something that can't be read as outputs.
+
+    Attributes:
+      raised: how many runs raised, on (d0, d1).
+      runs: how many runs were made, on (d0, d1).
+    """
+
+    def __init__(self, message: str, raised: tuple[int, int] = (0, 0), runs: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(message, raised, runs)
+        self.message = message
+        self.raised = raised
+        self.runs = runs
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@frozen
+class Raised:
+    """The output of a run that raised, where exceptions count as outputs."""
+
+    error: str
+
+    def __str__(self) -> str:
+        return f"raised {self.error}"
+
+
+@frozen
+class Target:
+    """Something to audit, and how it is called.
+
+    Attributes:
+      call: ``call(data, rng)`` gives one output; if ``vectorised``, ``call(data, rng, runs)`` gives ``runs`` of them.
+      catch: exceptions are outputs; for targets that are called once per output.
+    """
+
+    call: Callable[..., Any]
+    vectorised: bool
+    catch: bool = False
+
+    @classmethod
+    def of(cls, target: object, *, catch: bool = False) -> Target:
+        """Returns how to call ``target``: an object with ``simulate``, ``f(data, rng, runs)`` or ``f(data, rng)``.
+
+        Raises:
+          InvalidArgumentError: none of these, or exceptions are to be caught from a vectorised target.
+        """
+        simulate = getattr(target, "simulate", None)
+        if isinstance(target, type) and callable(simulate):
+            raise InvalidArgumentError("target", target, "is a class", "give an instance of it")
+        if callable(simulate):
+            found = cls(simulate, vectorised=True, catch=catch)
+        elif callable(target):
+            found = cls(*_calling(target), catch=catch)
+        else:
+            raise InvalidArgumentError(
+                "target",
+                target,
+                "is neither a mechanism nor callable",
+                "give an object with simulate(value, rng, runs), f(data, rng) or f(data, rng, runs)",
+            )
+        if catch and found.vectorised:
+            raise InvalidArgumentError(
+                "exceptions_as_output",
+                True,
+                "needs a target that is called once per output; this one draws many runs in a call",
+                "wrap it as f(data, rng)",
+            )
+        return found
+
+
+def _calling(target: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Returns how to call a callable, and whether it takes the number of runs.
+
+    It does if it has a parameter ``runs`` that is not already bound, or three positional ones without a default.
+    """
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # some builtins have none
+        return target, False
+    call, vectorised, arguments, named = target, False, 2, {}
+    required = [p for p in signature.parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    runs = signature.parameters.get("runs")
+    if runs is not None and runs.kind > runs.POSITIONAL_ONLY and not _bound(target, "runs"):
+        call, vectorised, named = _by_keyword(target), True, {"runs": 1}
+    elif runs is not None and runs.kind == runs.POSITIONAL_ONLY or len(required) == 3:
+        vectorised, arguments = True, 3
+    try:
+        signature.bind(*range(arguments), **named)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            "target", target, f"can't be called ({error})", "give f(data, rng) or f(data, rng, runs)"
+        ) from None
+    return call, vectorised
+
+
+def _by_keyword(target: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda data, rng, runs: target(data, rng, runs=runs)
+
+
+def _bound(target: object, name: str) -> bool:
+    while isinstance(target, functools.partial):
+        if name in target.keywords:
+            return True
+        target = target.func
+    return False
+
+
+@define
+class Stream:
+    """Outputs of a target on one data set, for one purpose, in an order that the seed fixes.
+
+    Outputs of one stream are independent of those of another: each call of a vectorised target, and each block of 1024
+    calls of another, has a generator of its own, seeded by (seed, side, purpose, number of the call or block). So what
+    is drawn depends on the seed alone, not on how many outputs are asked for at a time.
+    """
+
+    target: Target
+    data: object
+    seed: int
+    side: Literal[0, 1]
+    purpose: int
+    drawn: int = 0
+    raised: int = 0
+    error: Exception | None = None
+    _calls: int = field(default=0, init=False)
+    _rng: np.random.Generator | None = field(default=None, init=False)
+
+    def next_size(self, numbers: int) -> int:
+        """Returns how many outputs to ask for next, at ``numbers`` numbers in each."""
+        if not self.target.vectorised:
+            return _ONE_BY_ONE - self.drawn % _ONE_BY_ONE
+        return max(1, min(_RAMP[min(self._calls, len(_RAMP) - 1)], _NUMBERS // max(1, numbers)))
+
+    def draw(self, runs: int) -> Any:
+        """Returns ``runs`` more outputs: what the target gave if it is vectorised, else a list.
+
+        A run that raises is counted in ``raised`` and leaves no output; or :class:`Raised` if it is to be caught.
+        """
+        if self.target.vectorised:
+            rng = self._generator()
+            try:
+                outputs = self.target.call(self.data, rng, runs)
+            except Exception as error:
+                self.raised, self.error, outputs = self.raised + runs, error, []
+            self.drawn += runs
+            return outputs
+        found: list[Any] = []
+        for _ in range(runs):
+            if self.drawn % _ONE_BY_ONE == 0:
+                self._rng = self._generator()
+            self.drawn += 1
+            try:
+                found.append(self.target.call(self.data, self._rng))
+            except Exception as error:
+                if self.target.catch:
+                    found.append(Raised(type(error).__name__))
+                else:
+                    self.raised, self.error = self.raised + 1, error
+        return found
+
+    def _generator(self) -> np.random.Generator:
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(self.side, self.purpose, self._calls))
+        self._calls += 1
+        return np.random.default_rng(sequence)
+
+
+def check_raised(streams: tuple[Stream, Stream]) -> None:
+    """Refuses a target that raised.
+
+    Raises:
+      TargetError: with the counts per data set, and the first side's last error as its cause.
+    """
+    failed = [stream for stream in streams if stream.error is not None]
+    if not failed:
+        return
+    counts = (streams[0].raised, streams[1].raised), (streams[0].drawn, streams[1].drawn)
+    (raised0, raised1), (runs0, runs1) = counts
+    error = failed[0].error
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    way_out = "" if failed[0].target.vectorised else "; count exceptions as outputs with exceptions_as_output=True"
+    raise TargetError(
+        f"target raised in {raised0} of {runs0} runs on d0 and {raised1} of {runs1} on d1 ({text}){way_out}", *counts
+    ) from error

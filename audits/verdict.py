@@ -1,0 +1,183 @@
+"""The result of an audit: what was tested, what was found, and what could have been found."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from functools import lru_cache
+from importlib import metadata
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+import scipy
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+
+Outcome = Literal["refuted", "consistent", "inconclusive"]
+SCHEMA_VERSION = 1
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Returns the versions that a verdict depends on."""
+    return {
+        "hockeystick": metadata.version("hockeystick"),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+@frozen
+class TradeoffPoint:
+    """One event read as a test of "the output came from the less likely data set".
+
+    Attributes:
+      fpr: how often the event happened on that data set, in the bounding samples.
+      fnr: how often it did not on the other.
+      fpr_low, fpr_high, fnr_low, fnr_high: Clopper-Pearson intervals at the verdict's confidence, each by itself. The
+        curve is for looking at; the verdict does not rest on it.
+    """
+
+    fpr: float
+    fnr: float
+    fpr_low: float
+    fpr_high: float
+    fnr_low: float
+    fnr_high: float
+
+
+@frozen
+class Verdict:
+    """What an audit says about a claim. It can refute a claim; it can't show that one holds.
+
+    Attributes:
+      outcome: "refuted"; else "inconclusive" if only a violation far beyond the claim could have been seen
+        (``detectable_epsilon`` > max(2 epsilon, epsilon + 0.1)); else "consistent".
+      epsilon_claimed, delta: the claim, as stated.
+      epsilon_lower: the claim at ``delta`` would be wrong for every epsilon below this.
+      confidence: probability, at least, with which the audit of a true claim refutes nothing and ``epsilon_lower`` is
+        not above the truth. It covers both directions and every event that was looked at.
+      samples: outputs drawn from each data set, for all purposes.
+      timed: whether the number of samples was chosen to fit the time, not given.
+      direction: "d0->d1" if the event is the likelier on d0, "d1->d0" if on d1.
+      event: the event, in words.
+      count_p, count_q: how often it happened on the likelier data set and on the other, of ``trials`` outputs each that
+        had no part in choosing it.
+      epsilon_tested, delta_tested: the claimed point that was tested; of a curve, where a violation showed best.
+      detectable_epsilon: the least epsilon' such that P = e^epsilon' q + delta would have been refuted with probability
+        0.9 through this event, with q its probability on the less likely data set as estimated while choosing.
+      float_leak: whether the bit patterns of the outputs refute the claim, beyond what they do as real numbers: a test
+        of its own, at the same confidence. Bit patterns count for ``outcome`` only if the audit was made with
+        ``bits=True``.
+      bits: whether it was.
+      seed: of all random numbers; ``audit(..., samples=samples, rng=seed)`` draws the same outputs again.
+      seconds: wall time.
+      warnings: one sentence each.
+      tradeoff: estimated points of the trade-off curve, by increasing false-positive rate.
+      versions: of the libraries, and of Python.
+    """
+
+    outcome: Outcome
+    epsilon_claimed: float
+    delta: float
+    epsilon_lower: float
+    confidence: float
+    samples: int
+    timed: bool
+    direction: str
+    event: str
+    count_p: int
+    count_q: int
+    trials: int
+    epsilon_tested: float
+    delta_tested: float
+    detectable_epsilon: float
+    float_leak: bool
+    bits: bool
+    seed: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    tradeoff: tuple[TradeoffPoint, ...] = field(default=(), repr=False)
+    versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is wrong, at the stated confidence."""
+        return self.outcome == "refuted"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values that JSON can hold. An infinite ``detectable_epsilon`` is None."""
+        plain = attrs.asdict(self)
+        plain["warnings"], plain["tradeoff"] = list(self.warnings), [attrs.asdict(point) for point in self.tradeoff]
+        if math.isinf(self.detectable_epsilon):
+            plain["detectable_epsilon"] = None
+        return {"schema": SCHEMA_VERSION, "outcome": self.outcome, "refuted": self.refuted, **plain}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Verdict:
+        """Returns the verdict of :meth:`to_dict`.
+
+        Raises:
+          InvalidArgumentError: another schema, or fields that are missing or unknown.
+        """
+        if plain.get("schema") != SCHEMA_VERSION:
+            raise InvalidArgumentError("schema", plain.get("schema"), "is no verdict this version can read")
+        values = {name: value for name, value in plain.items() if name not in ("schema", "refuted")}
+        try:
+            values["warnings"] = tuple(values["warnings"])
+            values["tradeoff"] = tuple(TradeoffPoint(**point) for point in values["tradeoff"])
+            if values["detectable_epsilon"] is None:
+                values["detectable_epsilon"] = math.inf
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise InvalidArgumentError("verdict", plain, f"can't be read ({error})") from None
+
+    def to_json(self) -> str:
+        """Returns :meth:`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Verdict:
+        """Returns the verdict of :meth:`to_json`.
+
+        Raises:
+          InvalidArgumentError: not JSON, or not a verdict.
+        """
+        try:
+            plain = json.loads(text)
+        except ValueError as error:
+            raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
+        if not isinstance(plain, dict):
+            raise InvalidArgumentError("text", text, "is not a verdict")
+        return cls.from_dict(plain)
+
+    def summary(self) -> str:
+        """Returns a few lines for a terminal or a failure message."""
+        claim = f"({self.epsilon_claimed:g}, {self.delta:g})"
+        first, second = self.direction.split("->")
+        at = ""
+        if (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta):
+            at = f" at the curve's point ({self.epsilon_tested:g}, {self.delta_tested:g})"
+        found = "infinite" if math.isinf(self.detectable_epsilon) else f"{self.detectable_epsilon:.3g}"
+        what = {
+            "refuted": f"claim {claim} is refuted{at}",
+            "consistent": f"claim {claim} is consistent with the samples",
+            "inconclusive": f"inconclusive: too few samples to test the claim {claim}",
+        }[self.outcome]
+        lines = [
+            f"{what} (confidence {self.confidence:.10g})",
+            f"event: {self.event}",
+            f"happened {self.count_p} of {self.trials} times on {first}, {self.count_q} of {self.trials} on {second}",
+            f"epsilon is at least {self.epsilon_lower:.4g} at delta={self.delta:g}; "
+            f"an epsilon of {found} would have been refuted with probability 0.9",
+            f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
+            f"seed {self.seed}, {self.seconds:.2f} s",
+        ]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+
+    def __str__(self) -> str:
+        return self.summary()
