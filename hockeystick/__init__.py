@@ -41,7 +41,8 @@ if TYPE_CHECKING:
         epsilon,
         parallel,
     )
-    from hockeystick.audits import Claim, Verdict, audit
+    from hockeystick.audits import Claim, Verdict
+    from hockeystick.audits.audit import audit
     from hockeystick.mechanisms import SecureReleaseUnavailableError
 
 __version__ = "0.1.0"
@@ -85,7 +86,7 @@ _HOME = {
     "Claim": "hockeystick.audits",
     "SecureReleaseUnavailableError": "hockeystick.mechanisms",
     "Verdict": "hockeystick.audits",
-    "audit": "hockeystick.audits",
+    "audit": "hockeystick.audits.audit",
 }
 
 

@@ -1,0 +1,173 @@
+"""``hockeystick audit``: tries to refute a privacy claim about a function."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from hockeystick.cli_output import (
+    Interrupted,
+    Progress,
+    check_outputs,
+    print_report,
+    print_text,
+    target_output_to_stderr,
+    warn,
+    write_results,
+)
+from hockeystick.cli_types import Count, Real
+
+_DATA = "Inline JSON, or a .json, .npy or .csv file."
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:CALLABLE")
+@click.option("--d0", required=True, metavar="X", help=f"A data set. {_DATA}")
+@click.option("--d1", required=True, metavar="Y", help=f"A neighbour of it. {_DATA}")
+@click.option("--epsilon", required=True, metavar="E", type=Real(0.0, 700.0), help="The claimed ε.")
+@click.option("--delta", default=0.0, metavar="D", type=Real(0.0, 1.0), help="The claimed δ; 0 without it.")
+@click.option(
+    "--samples", metavar="N", type=Count(1), help="Outputs drawn from each data set, for all purposes together."
+)
+@click.option(
+    "--confidence",
+    metavar="C",
+    type=Real(0.5, 1.0, low_open=True, high_open=True),
+    help="Probability that a true claim is not refuted; 0.999 without it.",
+)
+@click.option(
+    "--seed", metavar="S", type=Count(0), help="Of all random numbers; without it a new one is drawn and shown."
+)
+@click.option("--bits", is_flag=True, help="Also attack the bit patterns of floating-point outputs.")
+@click.option("--exceptions-as-output", is_flag=True, help="Count an exception as one more output of the target.")
+@click.option("--traceback", "full", is_flag=True, help="Show all of an error that the target raises.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to the standard output).")
+@click.option(
+    "--html", "html_file", metavar="FILE", help="Write a report as one HTML page (needs hockeystick[report])."
+)
+def audit(
+    target: str,
+    d0: str,
+    d1: str,
+    epsilon: float,
+    delta: float,
+    samples: int | None,
+    confidence: float | None,
+    seed: int | None,
+    bits: bool,
+    exceptions_as_output: bool,
+    full: bool,
+    json_file: str | None,
+    html_file: str | None,
+) -> int:
+    """Try to refute that a function is (ε, δ)-differentially private.
+
+    The function is f(data, rng), which returns one output, or f(data, rng, runs), which returns outputs with runs on
+    the leading axis; rng is a numpy Generator. It is run on two data sets that you say are neighbours, many times, and
+    an event is searched whose probabilities contradict the claim. Outputs may be numbers, arrays, strings, tuples or
+    None. MODULE is a file (path/to/mymech.py), a file in the working directory (mymech), or an importable module.
+
+    \b
+    Examples:
+      hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
+      hockeystick audit mymech:noisy_mean --d0 old.csv --d1 new.csv \\
+          --epsilon 0.5 --delta 1e-6 --samples 1e6 --html report.html
+      hockeystick audit mymech:vote --d0 '["a", "b"]' --d1 '["a", "a"]' \\
+          --epsilon 1 --seed 7 --json -
+
+    \b
+    Data (X and Y):
+      text ending in .json, .npy or .csv   a path
+      anything else                        inline JSON, which reaches the function
+                                           as the decoded Python value; NaN,
+                                           Infinity and -Infinity are allowed
+      .npy                                 an array (none of Python objects)
+      .csv                                 a float64 array of shape (rows, columns);
+                                           a first line without numbers is a header
+
+    \b
+    Outcomes and exit status:
+      0  consistent: no violation found; the report says what would have been
+      0  inconclusive (with a warning): too few samples to say anything useful
+      1  refuted: the claim is false, with the stated confidence
+      2  could not run: unusable input, or the function raised an error
+
+    What the function prints goes to the standard error stream. In the JSON an infinite number is the string "inf".
+    """
+    from hockeystick.target import load_data, load_target
+
+    json_path, html_path = check_outputs(json_file, html_file)
+    data = load_data("--d0", d0), load_data("--d1", d1)
+    seed = secrets.randbits(32) if seed is None else seed
+    with target_output_to_stderr(), _target_errors(target, full), Progress() as progress:
+        progress(f"auditing {target}")
+        verdict = _audit(
+            load_target(target),
+            (epsilon, delta),
+            data,
+            seed=seed,
+            samples=samples,
+            confidence=confidence,
+            bits=bits,
+            exceptions_as_output=exceptions_as_output,
+            progress=lambda done, total: progress(f"auditing {target}", done / total),
+        )
+    from hockeystick.report import audit_result, to_html, to_json, to_terminal
+
+    warnings = [_as_options(warning) for warning in verdict.warnings]
+    result = audit_result(verdict, target=target, d0=d0, d1=d1, seed=seed, warnings=warnings)
+    text = to_json(result)
+    write_results([(json_path, text)])  # first of all: no page is worth the result
+    if html_path is not None:
+        write_results([(html_path, to_html(result))])
+    print_report(to_terminal(result), err=json_file == "-")
+    if json_file == "-":
+        print_text(text)
+    for warning in warnings:
+        warn(warning)
+    if result["outcome"] == "inconclusive":
+        warn("inconclusive: too few samples to say anything useful; give more --samples")
+    return 1 if result["refuted"] else 0
+
+
+def _audit(target: Any, claim: tuple[float, float], data: tuple[Any, Any], *, seed: int, **options: Any) -> Any:
+    from hockeystick.audits import Claim
+    from hockeystick.audits import audit as run_audit
+
+    given = {name: value for name, value in options.items() if value is not None}
+    return run_audit(target, claim=Claim(*claim), neighbours=data, rng=seed, **given)
+
+
+def _as_options(text: str) -> str:
+    """Returns what the library says about its arguments in the words of the command line."""
+    return text.replace("exceptions_as_output=True", "--exceptions-as-output").replace("bits=True", "--bits")
+
+
+@contextlib.contextmanager
+def _target_errors(spec: str, full: bool) -> Iterator[None]:
+    """Turns what goes wrong with the target into one line in the words of the command line."""
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits import TargetError
+    from hockeystick.target import TargetImportError, describe_error
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        name = error.argument if error.argument.startswith("--") else "--" + error.argument.replace("_", "-")
+        if error.argument == "target":
+            name, error.value = "MODULE:CALLABLE", spec
+        raise InvalidArgumentError(name, error.value, error.reason, error.remedy) from error
+    except (TargetError, TargetImportError) as error:
+        if full and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        hint = "" if full or error.__cause__ is None else "; --traceback shows all of it"
+        raise click.ClickException(_as_options(str(error)) + hint) from error
+    except SystemExit as error:  # no target may choose our exit status
+        raise click.ClickException(f"the target ended the program: {describe_error(error)}") from error
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before there was a verdict; result files are unchanged") from None

@@ -1,0 +1,170 @@
+"""Results in three forms: JSON for programs, a terminal report, one HTML file.
+
+A result is first made into a plain dictionary, which is what the JSON file holds. The terminal report and the page are
+drawn from that dictionary alone, so a page can be made from a JSON file later, without computing anything again.
+
+The JSON is strict: it has no NaN or Infinity tokens. An infinite number is the string ``"inf"`` or ``"-inf"``, and what
+is not a number is ``null``. ``schema_version`` rises when a field changes its meaning or goes; new fields may appear
+without that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick.accounting import Guarantee, HockeystickError
+from hockeystick.report_account import account_report
+from hockeystick.report_audit import audit_report
+from hockeystick.report_content import Report
+from hockeystick.report_demo import demo_report
+from hockeystick.report_terminal import TerminalReport
+
+if TYPE_CHECKING:
+    from hockeystick.audits import Verdict
+    from hockeystick.demo import DemoResult
+
+SCHEMA_VERSION = 1
+_VERSIONS_OF = ("hockeystick", "numpy", "scipy", "dp-accounting")
+_HTML_NEEDS = ("jinja2", "matplotlib")
+
+
+class MissingExtraError(HockeystickError, ImportError):
+    """Packages that an optional part needs are not installed; the message has the command that installs them."""
+
+
+def require_html() -> None:
+    """Checks, without importing them, that the packages which draw HTML reports are installed.
+
+    Raises:
+      MissingExtraError: they are not.
+    """
+    missing = [name for name in _HTML_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"an HTML report needs {' and '.join(missing)}, which are not installed; pip install 'hockeystick[report]'"
+        )
+
+
+def account_result(guarantee: Guarantee, delta: float) -> dict[str, Any]:
+    """Returns what ``guarantee`` says at ``delta``: the bracket of ε, the winning method and each node's share."""
+    total = guarantee.epsilon(delta, bracket=True)
+    nodes = [
+        {
+            "node": share.node,
+            "event": str(share.event),
+            "count": share.count,
+            "epsilon_alone": share.epsilon_alone,
+            "epsilon_without": share.epsilon_without,
+        }
+        for share in guarantee.contributions(delta)
+    ]
+    return _result(
+        "account",
+        {
+            "delta": delta,
+            "epsilon_upper": total.upper,
+            "epsilon_lower": total.lower,
+            "method": total.method,
+            "adjacency": guarantee.adjacency.value,
+            "group": guarantee.group,
+            "worst_move": guarantee.worst_move(delta).label,
+            "threat_model": guarantee.threat_model,
+            "assumptions": guarantee.assumptions,
+            "nodes": nodes,
+        },
+    )
+
+
+def audit_result(verdict: Verdict, **context: object) -> dict[str, Any]:
+    """Returns a verdict, with the ``context`` to reproduce it (target, data sets as given, seed)."""
+    return _result("audit", {**_verdict(verdict), **context})
+
+
+def demo_result(result: DemoResult) -> dict[str, Any]:
+    """Returns the demonstration's result."""
+    plain = result.to_dict()
+    audits = [
+        {**row, "verdict": _verdict(audited.verdict)}
+        for row, audited in zip(plain["audits"], result.audits, strict=True)
+    ]
+    return _result("demo", {**plain, "audits": audits})
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    """Returns a verdict's fields; in its own JSON an infinite ε is null, in results every infinity is "inf"."""
+    plain = {**verdict.to_dict(), "detectable_epsilon": verdict.detectable_epsilon}
+    del plain["schema"]
+    return plain
+
+
+def to_html(result: Mapping[str, Any]) -> str:
+    """Returns a self-contained page of an audit's or the demonstration's result.
+
+    Raises:
+      MissingExtraError: the extra ``report`` is not installed.
+    """
+    require_html()
+    from hockeystick.report_html import page
+
+    return page(to_report(result), json=to_json(result))
+
+
+def to_terminal(result: Mapping[str, Any]) -> TerminalReport:
+    """Returns what ``rich.print`` shows as the report of a result."""
+    return TerminalReport(to_report(result))
+
+
+def to_report(result: Mapping[str, Any]) -> Report:
+    """Returns the content of the report on a result."""
+    return _REPORTS[result["command"]](result)
+
+
+_REPORTS = {"account": account_report, "audit": audit_report, "demo": demo_report}
+
+
+def to_json(result: Mapping[str, Any]) -> str:
+    """Returns a result as strict JSON text."""
+    return json.dumps(strict(result), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _result(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    made_by = {"schema_version": SCHEMA_VERSION, "command": command}
+    plain: dict[str, Any] = strict({**made_by, **content, "versions": _versions()})
+    return plain
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _VERSIONS_OF:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from a folder that was never installed
+            continue
+    return found
+
+
+def strict(value: Any) -> Any:
+    """Returns ``value`` in types that strict JSON has; anything unknown becomes its text, so that no result is lost."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [strict(item) for item in value]
+    return str(value)

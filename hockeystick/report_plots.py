@@ -1,0 +1,182 @@
+"""Which plots a result has: each is a small value, drawn as text for terminals and as SVG for pages.
+
+The trade-off plot shows what anybody can achieve who tries to tell two neighbouring data sets apart: false alarms
+against misses, as in Dong, Roth & Su 2022. A claim (ε, δ) says that no test lies below the curve
+
+    misses >= max(0, 1 - δ - e^ε · false alarms, e^-ε · (1 - δ - false alarms)).
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from attrs import frozen
+
+_TEXT_MARKERS = "·xo+*#@%"
+_COLOURS = (
+    "#3a86c8",
+    "#d9622b",
+    "#3f9b4f",
+    "#a06cc0",
+    "#b08d00",
+    "#7a8791",
+    "#c2487f",
+)  # legible on white and on near-black
+_INK = "#010203"  # stands for the text colour of the page, which a reader's dark mode changes
+
+
+@frozen
+class Series:
+    """A curve or a cloud of points; ``x_error``/``y_error`` are (low, high) ends of intervals, one pair a point."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    kind: Literal["line", "dashed", "points"] = "line"
+    x_interval: tuple[tuple[float, float], ...] = ()
+    y_interval: tuple[tuple[float, float], ...] = ()
+
+
+@frozen
+class Plot:
+    """A plot with its words: the title, what the axes mean, and a description for who can't see it."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    description: str
+    x_limits: tuple[float, float]
+    y_limits: tuple[float, float]
+    log: bool = False  # both axes; what lies at 0 is then drawn at the lower limit
+    in_terminal: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.series) > len(_COLOURS):
+            raise ValueError(f"{len(self.series)} series, but colours for {len(_COLOURS)}")
+
+
+def claimed_curve(epsilon: float, delta: float, label: str) -> Series:
+    """Returns the least misses that an (ε, δ) claim allows at each rate of false alarms."""
+    corner = (1 - delta) / (1 + math.exp(epsilon))
+    alarms = sorted({0.0, 1.0, 1 - delta, corner})
+    misses = (max(0.0, 1 - delta - math.exp(epsilon) * a, math.exp(-epsilon) * (1 - delta - a)) for a in alarms)
+    return Series(label, tuple(alarms), tuple(misses))
+
+
+def text_plot(plot: Plot, *, width: int) -> str:
+    """Returns the plot in characters, at most ``width`` columns wide; a line on the missing package where it can't be.
+
+    No colours: the text may go to a file. The legend stands below, where it covers nothing.
+    """
+    try:
+        import plotext
+    except ImportError as error:  # its compiled part does not load on every system, and a plot is no reason to fail
+        return f"(no plot: plotext does not load here: {' '.join(str(error).split())})"
+    width = max(40, min(width, 90))
+    figure = plotext.figure
+    figure.clear()  # plotext draws on one figure of its own
+    figure.theme("colorless")
+    figure.plot_size(width, max(12, width // 4))
+    legend = []
+    for series, marker in zip(plot.series, _TEXT_MARKERS, strict=False):
+        x, y = _dense(plot, series, 4 * width) if series.kind != "points" else (series.x, series.y)
+        figure.draw(figure.signal(_placed(plot, x, plot.x_limits), _placed(plot, y, plot.y_limits), marker=marker))
+        legend.append(f"  {marker} {series.label}")
+    for axis, limits in (("x", plot.x_limits), ("y", plot.y_limits)):
+        ruler = figure.ruler(axis)
+        ruler.lim(*_placed(plot, limits, limits))
+        if plot.log:
+            powers = range(math.ceil(math.log10(limits[0])), math.floor(math.log10(limits[1])) + 1)
+            ruler.ticks(list(map(float, powers)), [f"{10.0**power:g}" for power in powers])
+    drawn = figure.build().string(True)
+    figure.clear()
+    lines = [line.rstrip() for line in drawn.rstrip().splitlines()]
+    return "\n".join([plot.title, f"{plot.y_label} (up) against {plot.x_label} (right)", *lines, *legend])
+
+
+def _dense(plot: Plot, series: Series, points: int) -> tuple[Sequence[float], Sequence[float]]:
+    """Returns the line with more points than columns, so that it shows no gaps."""
+    x = np.linspace(series.x[0], series.x[-1], points)
+    if plot.log:
+        x = np.geomspace(max(series.x[0], plot.x_limits[0]), series.x[-1], points)
+    return x.tolist(), np.interp(x, series.x, series.y).tolist()
+
+
+def _placed(plot: Plot, values: Sequence[float], limits: tuple[float, float]) -> list[float]:
+    """Returns the values in the units of the axis: powers of ten where it is logarithmic."""
+    return [math.log10(max(value, limits[0])) for value in values] if plot.log else list(values)
+
+
+def svg_plot(plot: Plot, *, name: str) -> str:
+    """Returns the plot as an SVG element for a page, in the page's own font and text colour.
+
+    Args:
+      name: unique within the page; keeps the identifiers of several plots apart.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    # These settings have no other way in; the context restores them.
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 10, "text.parse_math": False}
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(4.4, 2.9 + 0.22 * len(plot.series)), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        for series, colour in zip(plot.series, _COLOURS, strict=False):
+            _draw(axes, series, colour)
+        if plot.log:
+            axes.set_xscale("log", nonpositive="clip")
+            axes.set_yscale("log", nonpositive="clip")
+            for axis in (axes.xaxis, axes.yaxis):  # matplotlib would write 10⁻² in a markup that is switched off above
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axis.set_minor_formatter(NullFormatter())
+        axes.set(xlim=plot.x_limits, ylim=plot.y_limits)
+        axes.set_xlabel(plot.x_label, color=_INK)
+        axes.set_ylabel(plot.y_label, color=_INK)
+        axes.tick_params(which="both", colors=_INK)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(_INK)
+        axes.grid(alpha=0.2, color=_INK)
+        figure.legend(frameon=False, labelcolor=_INK, loc="outside lower left")  # below, where it covers nothing
+        file = io.StringIO()
+        no_metadata = dict.fromkeys(("Date", "Creator", "Type", "Format"))
+        figure.savefig(file, format="svg", transparent=True, metadata=no_metadata)
+    return _embeddable(file.getvalue(), name)
+
+
+def _draw(axes: object, series: Series, colour: str) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axes, Axes)
+    if series.kind == "points":
+        x, y = np.asarray(series.x), np.asarray(series.y)
+        x_error, y_error = (
+            np.abs(np.asarray(interval).T - at) if interval else None
+            for interval, at in ((series.x_interval, x), (series.y_interval, y))
+        )
+        axes.errorbar(x, y, xerr=x_error, yerr=y_error, fmt="o", ms=4, capsize=2, color=colour, label=series.label)
+    else:
+        style = "-" if series.kind == "line" else "--"
+        axes.plot(series.x, series.y, style, lw=2, color=colour, label=series.label)
+
+
+def _embeddable(svg: str, name: str) -> str:
+    """Strips what belongs to a file of its own, and makes identifiers unique and the colours those of the page."""
+    svg = svg[svg.index("<svg") :]
+    for part in ("metadata", "style"):
+        svg = re.sub(rf"<{part}\b.*?</{part}>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\s(width|height)="[\d.]+pt"', "", svg, count=2)  # the page sets the width, viewBox the shape
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href", "href")
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'(href="|url\()#', rf"\1#{name}-", svg)
+    svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+    svg = svg.replace(_INK, "currentColor")
+    return svg.replace("<svg ", '<svg aria-hidden="true" ', 1)  # the page describes the plot in words beside it

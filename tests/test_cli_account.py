@@ -1,0 +1,168 @@
+"""``hockeystick account``: what it prints, its JSON, and bad graphs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hockeystick.accounting import AccountantGraph, Gaussian, Laplace, NonPrivate
+from hockeystick.cli import cli
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, list(args))
+
+
+def assert_refused(result: Result, *said: str) -> None:
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("hockeystick: error: ") and result.stderr.count("\n") == 1
+    for text in said:
+        assert text in result.stderr
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    built = AccountantGraph(assumptions=["noise is drawn afresh"]).source("people")
+    built = built.release("mean", Gaussian(5.0), reads=["people"]).release(
+        "count", Laplace(2.0), reads=["people"], count=3
+    )
+    (tmp_path / "graph.json").write_text(built.to_json(), encoding="utf-8")
+    return tmp_path / "graph.json"
+
+
+def no_constant(name: str) -> Any:
+    raise AssertionError(f"{name} is not strict JSON")
+
+
+def strict_json(text: str) -> dict[str, Any]:
+    loaded = json.loads(text, parse_constant=no_constant)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def test_the_report_has_bracket_method_and_cost_per_node(graph: Path) -> None:
+    result = run("account", str(graph), "--delta", "1e-6")
+
+    assert result.exit_code == 0 and result.stderr == ""
+    guarantee = AccountantGraph.from_json(graph.read_text(encoding="utf-8")).guarantee()
+    assert "ε ≤ " in result.stdout and guarantee.epsilon(1e-6).method in result.stdout
+    for word in (
+        "bracket",
+        "mean",
+        "count",
+        "Gaussian(noise_multiplier=5)",
+        "noise is drawn afresh",
+        "add-or-remove-one",
+    ):
+        assert word in result.stdout
+    assert not any(line.endswith(" ") for line in result.stdout.splitlines())
+
+
+def test_what_is_printed_is_no_smaller_than_what_was_computed(graph: Path) -> None:
+    result = run("account", str(graph), "--delta", "1e-6")
+    upper = AccountantGraph.from_json(graph.read_text(encoding="utf-8")).guarantee().epsilon(1e-6).upper
+
+    printed = float(result.stdout.split("ε ≤ ")[1].split()[0])
+
+    assert upper <= printed <= upper * 1.001
+
+
+@pytest.mark.parametrize("delta", ["1e-6", "1e-3"])
+def test_json(graph: Path, tmp_path: Path, delta: str) -> None:
+    result = run("account", str(graph), "--delta", delta, "--json", str(tmp_path / "out.json"))
+
+    assert result.exit_code == 0 and "wrote " in result.stderr
+    written = strict_json((tmp_path / "out.json").read_text(encoding="utf-8"))
+    guarantee = AccountantGraph.from_json(graph.read_text(encoding="utf-8")).guarantee()
+    bracket = guarantee.epsilon(float(delta), bracket=True)
+    assert (written["epsilon_upper"], written["epsilon_lower"], written["method"]) == (
+        bracket.upper,
+        bracket.lower,
+        bracket.method,
+    )
+    assert written["schema_version"] == 1 and written["command"] == "account" and written["delta"] == float(delta)
+    assert {row["node"]: row["epsilon_alone"] for row in written["nodes"]} == {
+        share.node: share.epsilon_alone for share in guarantee.contributions(float(delta))
+    }
+    assert {row["node"]: row["count"] for row in written["nodes"]} == {"mean": 1, "count": 3}
+    assert {"python", "numpy", "hockeystick"} <= written["versions"].keys()
+
+
+def test_json_on_the_standard_output_is_alone_there(graph: Path) -> None:
+    result = run("account", str(graph), "--delta", "1e-6", "--json", "-")
+
+    assert strict_json(result.stdout)["command"] == "account"
+    assert "ε ≤ " in result.stderr
+
+
+def test_the_graph_can_come_from_the_standard_input(graph: Path) -> None:
+    result = CliRunner().invoke(cli, ["account", "-", "--delta", "1e-6"], input=graph.read_bytes())
+
+    assert (result.exit_code, result.stderr) == (0, "") and "ε ≤ " in result.stdout
+
+
+def test_delta_zero_and_infinite_epsilon(tmp_path: Path) -> None:
+    pure = AccountantGraph().source("people").release("count", Laplace(2.0), reads=["people"])
+    (tmp_path / "pure.json").write_text(pure.to_json())
+    (tmp_path / "none.json").write_text(pure.release("leak", NonPrivate(), reads=["people"]).to_json())
+
+    finite = run("account", str(tmp_path / "pure.json"), "--delta", "0")
+    infinite = run("account", str(tmp_path / "none.json"), "--delta", "0.5", "--json", str(tmp_path / "out.json"))
+
+    assert finite.exit_code == 0 and "ε ≤ 0.5 at δ = 0" in finite.stdout and finite.stderr == ""
+    assert infinite.exit_code == 0 and "inf" in infinite.stdout
+    assert "warning: the graph has no finite ε" in infinite.stderr
+    written = strict_json((tmp_path / "out.json").read_text())
+    assert written["epsilon_upper"] == "inf" and math.isinf(float(written["epsilon_upper"]))
+
+
+def test_an_empty_graph_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text(AccountantGraph().to_json())
+
+    result = run("account", str(tmp_path / "empty.json"), "--delta", "0")
+
+    assert result.exit_code == 0 and "ε ≤ 0 at δ = 0" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"[1]", "graph"),
+        (b"{}", "schema_version"),
+        (b'{"schema_version": 99, "adjacency": "local", "nodes": []}', "schema_version 99"),
+        (b'{"schema_version": 1, "adjacency": "sideways", "nodes": []}', "adjacency"),
+        (b'{"schema_version": 1, "adjacency": "local", "nodes": [{"kind": "portal", "name": "x"}]}', "portal"),
+        (
+            b'{"schema_version": 1, "adjacency": "local", "nodes": [{"kind": "source", "name": "x", "size": NaN}]}',
+            "NaN",
+        ),
+        (b'{"schema_version": 1, "adjacency": "local", "nodes": [{"kind": "source", "name": "x", "size": 0}]}', "size"),
+        (b'{"schema_version": 1, "adjacency": "local", "nodes": {}, "extra": 1}', "extra"),
+        (b"[" * 100_000, "graph"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
+)
+def test_bad_graphs(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "bad.json").write_bytes(content)
+
+    assert_refused(run("account", str(tmp_path / "bad.json"), "--delta", "0"), said)
+
+
+@pytest.mark.parametrize("delta", ["nan", "inf", "-1", "2", "abc", "", "1.0000001"])
+def test_bad_delta(graph: Path, delta: str) -> None:
+    assert_refused(run("account", str(graph), "--delta", delta), "--delta", "expected a number")
+
+
+def test_bad_paths(graph: Path, tmp_path: Path) -> None:
+    assert_refused(run("account", str(tmp_path), "--delta", "0"), "can't be read")
+    assert_refused(run("account", "missing.json", "--delta", "0"), "there is no such file")
+    assert_refused(run("account", str(graph), "--delta", "0", "--json", str(tmp_path)), "--json", "is a folder")
+    missing = str(tmp_path / "no" / "x")
+    assert_refused(run("account", str(graph), "--delta", "0", "--json", missing), "there is no folder")

@@ -1,0 +1,415 @@
+"""``hockeystick audit``: its three outcomes and exit statuses, its JSON and page, and every kind of bad input.
+
+False alarms: correct mechanisms are audited at confidence 0.999999, with a fixed seed; the one with half the noise is
+the planted violation. Laplace noise of half the scale at 20,000 samples is refuted with probability
+1 - 1e-9 or more: P(output <= 0) is 1/2 on d0 and e^-2/2 = 0.068 on d1, 40 standard errors from what ε = 1 allows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from hockeystick.cli import cli
+
+TARGETS = """
+import numpy as np
+
+def correct(data, rng, runs):
+    return data + rng.laplace(0.0, 1.0, runs)
+
+def half_noise(data, rng, runs):
+    print("the target talks")
+    return data + rng.laplace(0.0, 0.5, runs)
+
+def one(data, rng):
+    return float(np.sum(data)) + rng.laplace()
+
+def always_raises(data, rng):
+    raise RuntimeError("no such\\nthing\\x1b[31m")
+
+def sometimes_raises(data, rng):
+    if rng.random() < 0.3:
+        raise ValueError("three of ten")
+    return 1
+
+def exits(data, rng):
+    raise SystemExit(0)
+
+def interrupted(data, rng):
+    raise KeyboardInterrupt
+
+def hostile(data, rng):
+    return "<script>alert('&')</script>\\x1b[31m" if rng.random() < 0.1 + 0.8 * data else "no"
+
+def typed(data, rng):
+    return type(data).__name__
+
+def shaped(data, rng):
+    return f"{data.dtype} {data.shape}"
+
+def no_arguments():
+    return 1
+
+NUMBER = 3
+"""
+SURE = ("--confidence", "0.999999")
+FIELDS: dict[str, Any] = {
+    "outcome": str,
+    "refuted": bool,
+    "epsilon_claimed": float,
+    "delta": float,
+    "epsilon_lower": float,
+    "confidence": float,
+    "samples": int,
+    "direction": str,
+    "event": str,
+    "seconds": float,
+    "detectable_epsilon": (float, str),
+    "float_leak": bool,
+    "count_p": int,
+    "count_q": int,
+    "trials": int,
+    "seed": int,
+    "warnings": list,
+    "tradeoff": list,
+    "versions": dict,
+    "schema_version": int,
+    "command": str,
+    "target": str,
+    "d0": str,
+    "d1": str,
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with a module of targets."""
+    (tmp_path / "mymech.py").write_text(TARGETS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("mymech", None)
+
+
+def audit(target: str, *args: str, d0: str = "0", d1: str = "1", epsilon: str = "1") -> Result:
+    fixed = ["audit", target, "--d0", d0, "--d1", d1, "--epsilon", epsilon, "--seed", "7"]
+    return CliRunner().invoke(cli, [*fixed, *args])
+
+
+def last_line(result: Result) -> str:
+    return result.stderr.splitlines()[-1]
+
+
+def assert_refused(result: Result, *said: str) -> None:
+    """Could not run: status 2, no result on the standard output, an error in one line."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("hockeystick: auditing")]
+    assert len(lines) == 1 and lines[0].startswith("hockeystick: error: "), result.stderr
+    for text in said:
+        assert text in lines[0]
+
+
+def no_constant(name: str) -> Any:
+    raise AssertionError(f"{name} is not strict JSON")
+
+
+def strict_json(text: str) -> dict[str, Any]:
+    loaded = json.loads(text, parse_constant=no_constant)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+# ------------------------------------------------------------------------------------------------------ outcomes
+
+
+def test_a_correct_mechanism_is_consistent() -> None:
+    result = audit("mymech:correct", "--samples", "20000", *SURE)
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("consistent: no violation of (1, 0)-differential privacy was found")
+    for word in ("measured", "could have caught", "event", "d0", "seed", "20,000 from each data set", "misses (up)"):
+        assert word in result.stdout
+
+
+def test_half_the_noise_is_refuted() -> None:
+    result = audit("mymech:half_noise", "--samples", "20000", *SURE)
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("refuted: the claim of (1, 0)-differential privacy is false (confidence 0.999999)")
+
+
+def test_too_few_samples_are_inconclusive_with_a_warning() -> None:
+    result = audit("mymech:correct", "--samples", "20")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("inconclusive: ")
+    assert last_line(result).startswith("hockeystick: warning: inconclusive: ")
+
+
+@pytest.mark.parametrize("samples", ["20", "20000"])
+@pytest.mark.parametrize("target", ["mymech:correct", "mymech:half_noise"])
+def test_no_output_promises_too_much(folder: Path, target: str, samples: str) -> None:
+    result = audit(target, "--samples", samples, "--json", "out.json", "--html", "out.html")
+
+    everything = result.output + (folder / "out.json").read_text() + (folder / "out.html").read_text()
+    assert "verified" not in everything.lower()
+
+
+def test_a_float_leak_warns_and_counts_only_with_bits(folder: Path) -> None:
+    args = ["mymech:correct", "--samples", "40000", *SURE]
+    without = audit(*args, "--json", "out.json", epsilon="1.5")
+    leak = strict_json((folder / "out.json").read_text())["float_leak"]
+    with_bits = audit(*args, "--bits", "--json", "bits.json", epsilon="1.5")
+
+    assert without.exit_code == 0 and leak is True
+    assert "--bits" in last_line(without) and "bits=True" not in without.output
+    assert with_bits.exit_code == 1
+    assert strict_json((folder / "bits.json").read_text())["refuted"] is True
+
+
+def test_exceptions_as_output() -> None:
+    result = audit("mymech:sometimes_raises", "--samples", "2000", "--exceptions-as-output", *SURE)
+
+    assert result.exit_code == 0 and "raised ValueError" in result.stdout
+
+
+# --------------------------------------------------------------------------------------------- streams and files
+
+
+def test_json_has_the_promised_fields(folder: Path) -> None:
+    result = audit("mymech:half_noise", "--samples", "20000", "--delta", "1e-6", "--json", "out.json")
+
+    written = strict_json((folder / "out.json").read_text(encoding="utf-8"))
+    assert f"wrote {folder.resolve() / 'out.json'}" in result.stderr
+    for name, kind in FIELDS.items():
+        assert isinstance(written[name], kind), name
+    assert written["outcome"] == "refuted" and written["refuted"] is True
+    assert (written["epsilon_claimed"], written["delta"], written["samples"]) == (1.0, 1e-6, 20000)
+    assert (written["confidence"], written["seed"], written["schema_version"]) == (0.999, 7, 1)
+    assert (written["target"], written["d0"], written["d1"]) == ("mymech:half_noise", "0", "1")
+    assert written["epsilon_lower"] > 1.0
+    assert 0 <= written["count_q"] < written["count_p"] <= written["trials"] <= written["samples"]
+
+
+def test_an_infinite_number_in_the_json_is_a_string(folder: Path) -> None:
+    audit("mymech:correct", "--samples", "20", "--json", "out.json", epsilon="0.1")
+
+    assert strict_json((folder / "out.json").read_text())["detectable_epsilon"] == "inf"
+
+
+def test_the_same_seed_gives_the_same_result(folder: Path) -> None:
+    for name in ("a.json", "b.json"):
+        audit("mymech:one", "--samples", "500", "--json", name)
+    first, second = (strict_json((folder / name).read_text()) for name in ("a.json", "b.json"))
+
+    del first["seconds"], second["seconds"]
+    assert first == second
+
+
+def test_without_a_seed_a_new_one_is_shown(folder: Path) -> None:
+    args = ["audit", "mymech:one", "--d0", "0", "--d1", "1", "--epsilon", "1", "--samples", "100", "--json", "-"]
+    seeds = {strict_json(CliRunner().invoke(cli, args).stdout)["seed"] for _ in range(2)}
+
+    assert len(seeds) == 2
+
+
+def test_json_on_the_standard_output_is_alone_there_though_the_target_prints() -> None:
+    result = audit("mymech:half_noise", "--samples", "2000", "--json", "-")
+
+    assert result.exit_code == 1
+    assert strict_json(result.stdout)["outcome"] == "refuted"
+    assert "the target talks" in result.stderr and "refuted: the claim" in result.stderr
+
+
+def test_a_real_process(folder: Path) -> None:
+    command = [sys.executable, "-m", "hockeystick", "audit", "mymech:half_noise", "--d0", "0", "--d1", "1"]
+    command += ["--epsilon", "1", "--samples", "2e3", "--seed", "7", "--json", "-"]
+
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=folder)
+
+    assert done.returncode == 1
+    assert strict_json(done.stdout)["samples"] == 2000
+    assert "Traceback" not in done.stderr
+
+
+def test_the_exit_status_survives_a_reader_that_goes_away(folder: Path) -> None:
+    command = [sys.executable, "-m", "hockeystick", "audit", "mymech:half_noise", "--d0", "0", "--d1", "1"]
+    command += ["--epsilon", "1", "--samples", "2000", "--seed", "7"]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder) as program:
+        assert program.stdout is not None
+        program.stdout.close()
+
+    assert program.returncode == 1
+
+
+def test_the_page_stands_alone_and_escapes_what_the_target_says(folder: Path) -> None:
+    result = audit("mymech:hostile", "--samples", "2000", "--html", "out.html")
+
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert result.exit_code == 1
+    assert "<script" not in page and "&lt;script&gt;" in page
+    assert "\x1b" not in result.stdout and "\x1b" not in page
+    for outside in ("http://", "https://", "src=", "@import", "url(//", "<link"):
+        assert outside not in page
+
+
+def test_a_crash_while_writing_leaves_the_old_result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "out.json").write_text("old")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device", str(folder / "out.json"))
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = audit("mymech:half_noise", "--samples", "2000", "--json", "out.json")
+
+    assert result.exit_code == 2 and "No space left on device" in last_line(result)
+    assert (folder / "out.json").read_text() == "old"
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith("__")) == ["mymech.py", "out.json"]
+
+
+def test_ctrl_c_says_what_became_of_the_result(folder: Path) -> None:
+    (folder / "out.json").write_text("old")
+
+    result = audit("mymech:interrupted", "--json", "out.json")
+
+    assert result.exit_code == 130
+    assert "interrupted" in last_line(result) and "unchanged" in last_line(result)
+    assert (folder / "out.json").read_text() == "old" and result.stdout == ""
+
+
+# ------------------------------------------------------------------------------------------------------ data sets
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [("0", "int"), ("0.5", "float"), ("[1, 2]", "list"), ('{"a": 1}', "dict"), ('"x"', "str"), ("null", "NoneType")],
+)
+def test_inline_json_reaches_the_target_as_the_python_value(text: str, kind: str) -> None:
+    assert f"'{kind}'" in audit("mymech:typed", "--samples", "20", d0=text, d1=text).stdout
+
+
+def test_files_reach_the_target_as_arrays(folder: Path) -> None:
+    (folder / "d0.csv").write_text("a,b\n1,2\n3,4\n")
+    np.save(folder / "d1.npy", np.zeros((2, 2)))
+
+    result = audit("mymech:shaped", "--samples", "20", d0="d0.csv", d1="d1.npy")
+
+    assert result.exit_code == 0 and "'float64 (2, 2)'" in result.stdout
+
+
+def test_equal_data_sets_are_warned_of() -> None:
+    result = audit("mymech:one", "--samples", "100", d0="1", d1="1")
+
+    assert any("equal" in line for line in result.stderr.splitlines() if "warning" in line)
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (["--epsilon", "nan"], "--epsilon"),
+        (["--epsilon", "inf"], "--epsilon"),
+        (["--epsilon", "-1"], "--epsilon"),
+        (["--epsilon", "abc"], "'abc' is not a number"),
+        (["--epsilon", "701"], "--epsilon"),
+        (["--delta", "2"], "--delta"),
+        (["--delta", "-1e-9"], "--delta"),
+        (["--delta", "nan"], "--delta"),
+        (["--samples", "3"], "--samples"),
+        (["--samples", "0"], "--samples"),
+        (["--samples", "-5"], "--samples"),
+        (["--samples", "1.5"], "--samples"),
+        (["--samples", "many"], "--samples"),
+        (["--confidence", "1.5"], "--confidence"),
+        (["--confidence", "1"], "--confidence"),
+        (["--confidence", "0"], "--confidence"),
+        (["--confidence", "nan"], "--confidence"),
+        (["--seed", "-1"], "--seed"),
+        (["--seed", "x"], "--seed"),
+        (["--d0", "missing.json"], "there is no such file"),
+        (["--d0", "{"], "neither JSON"),
+        (["--d0", "ragged.csv"], "line 2 has 1 cells"),
+        (["--d1", "words.csv"], "not a number"),
+        (["--d1", "objects.npy"], "Python objects"),
+        (["--json", "no/folder/out.json"], "there is no folder"),
+        (["--json", "."], "is a folder"),
+        (["--html", "."], "is a folder"),
+        (["--json", "same", "--html", "./same"], "is the file of --json too"),
+        (["--exceptions-as-output"], "--exceptions-as-output"),
+    ],
+)
+def test_bad_arguments_run_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], said: str) -> None:
+    (folder / "ragged.csv").write_text("1,2\n3\n")
+    (folder / "words.csv").write_text("1\nx\n")
+    np.save(folder / "objects.npy", np.array([None, 1]), allow_pickle=True)
+
+    result = audit("mymech:correct", *args)
+
+    assert_refused(result, said)
+
+
+@pytest.mark.parametrize(
+    "target, said",
+    [
+        ("nowhere:f", "there is no module 'nowhere'"),
+        ("mymec:correct", "did you mean mymech.py?"),
+        ("mymech:corect", "did you mean correct?"),
+        ("mymech:NUMBER", "can't be called"),
+        ("mymech", "MODULE:CALLABLE"),
+        ("mymech:no_arguments", "give f(data, rng)"),
+        ("mymech:exits", "the target ended the program"),
+    ],
+)
+def test_bad_targets(target: str, said: str) -> None:
+    assert_refused(audit(target), "mymech" if "exits" not in target else "ended", said)
+
+
+def test_a_target_that_always_raises() -> None:
+    result = audit("mymech:always_raises")
+
+    assert_refused(result, "on d0", "on d1", "RuntimeError: no such thing", "--traceback", "--exceptions-as-output")
+    assert "\x1b" not in result.stderr
+
+
+def test_a_target_that_sometimes_raises_is_told_the_counts() -> None:
+    result = audit("mymech:sometimes_raises", "--samples", "2000")
+
+    assert_refused(result, "three of ten", "runs on d0 and", "on d1")
+
+
+def test_traceback_shows_all_of_a_targets_error(folder: Path) -> None:
+    (folder / "broken.py").write_text("def deep():\n    return 1 / 0\ndeep()\n")
+
+    raising = audit("mymech:always_raises", "--traceback")
+    importing = audit("broken:f", "--traceback")
+
+    for result, place in ((raising, 'raise RuntimeError("no such'), (importing, "return 1 / 0")):
+        assert result.exit_code == 2 and result.stdout == ""
+        assert "Traceback (most recent call last)" in result.stderr and place in result.stderr
+        assert last_line(result).startswith("hockeystick: error: ")
+    assert_refused(audit("broken:f"), "ZeroDivisionError: division by zero (broken.py, line 2)")
+
+
+def test_html_without_its_packages_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+
+    result = audit("mymech:always_raises", "--html", "out.html")
+
+    assert_refused(result, "matplotlib", "pip install 'hockeystick[report]'")

@@ -1,0 +1,381 @@
+"""The pytest plugin, from outside: small projects that pytest runs on their own.
+
+Seeds are fixed by the names of the tests, so nothing here is random from run to run. The false-alarm probability of an
+audit at the default confidence is 0.001; those that must pass ask for 1 - 1e-6.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from hockeystick.audits import Verdict
+from hockeystick.pytest_support import stable_seed
+
+MECHANISMS = """
+    import pytest
+    import hockeystick as hs
+
+    def laplace(total, rng, runs):
+        return total + rng.laplace(scale=1.0, size=runs)
+
+    def half_the_noise(total, rng, runs):
+        return total + rng.laplace(scale=0.5, size=runs)
+"""
+SURE = "confidence=1 - 1e-6"
+
+
+def project(pytester: pytest.Pytester, tests: str, *arguments: str) -> pytest.RunResult:
+    """Runs a project of one test file; the leak of floating-point noise is ignored, as none of it is released."""
+    pytester.makeini("[pytest]\nfilterwarnings =\n    default\n    ignore::hockeystick.pytest_support.FloatLeakWarning")
+    pytester.makepyfile(MECHANISMS + tests)
+    return pytester.runpytest("-p", "no:cacheprovider", *arguments)
+
+
+def verdicts(pytester: pytest.Pytester, *arguments: str) -> dict[str, list[Verdict]]:
+    """Runs pytest again and returns the verdicts of each test, from the JUnit file."""
+    pytester.runpytest("-p", "no:cacheprovider", "--junitxml=junit.xml", *arguments)
+    cases = ElementTree.parse(pytester.path / "junit.xml").iter("testcase")
+    return {
+        case.attrib["name"]: [
+            Verdict.from_json(entry.attrib["value"])
+            for entry in case.iter("property")
+            if entry.attrib["name"] == "privacy"
+        ]
+        for case in cases
+    }
+
+
+def without_time(verdict: Verdict) -> dict[str, object]:
+    """All of a verdict but how long it took."""
+    return {name: value for name, value in verdict.to_dict().items() if name != "seconds"}
+
+
+# ------------------------------------------------------------------------------------------------------- outcomes
+
+
+def test_five_lines_make_a_privacy_test(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        f"""
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_laplace(privacy_audit):
+        verdict = privacy_audit(laplace, neighbours=(0.0, 1.0), {SURE})
+        assert verdict.outcome == "consistent"
+        assert (verdict.epsilon_claimed, verdict.delta) == (1.0, 0.0)
+        assert verdict.samples == 100_000
+        assert privacy_audit.verdicts == [verdict]
+    """,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_refuted_claim_fails_with_all_that_shows_it_and_no_internals(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        """
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_half(privacy_audit):
+        privacy_audit(half_the_noise, neighbours=(0.0, 1.0))
+    """,
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines(
+        [
+            r"privacy claim \(1, 0\) is refuted \(confidence 0.999\)",
+            r"event: .*output (<|>=) .*",
+            r"happened \d+ of 50000 times on d[01], \d+ of 50000 on d[01]",
+            r"epsilon is at least 1\.\d+ at delta=0; .*",
+            r"100000 samples from each data set, seed \d+, .*",
+            r"a true claim is refuted with probability at most 0.001 for one version of the code; .*",
+            r"FAILED test_.*::test_half.*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_support*")
+    result.stdout.no_fnmatch_line("*def test_half*")
+
+
+def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    tests = """
+    @pytest.mark.privacy(epsilon=0.01)
+    def test_few_samples(privacy_audit):
+        assert privacy_audit(laplace, neighbours=(0.0, 0.01), samples=200).outcome == "inconclusive"
+    """
+    result = project(pytester, tests)
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        ["*test_*.py:12: PrivacyAuditWarning: inconclusive: too few samples*", "*give more samples="]
+    )
+    project(pytester, tests, "-W", "error::hockeystick.pytest_support.PrivacyAuditWarning").assert_outcomes(failed=1)
+
+
+def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        MECHANISMS
+        + """
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_leak(privacy_audit):
+        with pytest.warns(FloatLeakWarning, match="bit patterns"):
+            privacy_audit(laplace, neighbours=(0.0, 1.0))
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_equal(privacy_audit):
+        with pytest.warns(PrivacyAuditWarning, match="equal") as caught:
+            privacy_audit(laplace, neighbours=(1.0, 1.0))
+        assert {warning.category for warning in caught} == {PrivacyAuditWarning}
+
+    from hockeystick.pytest_support import FloatLeakWarning, PrivacyAuditWarning
+    """
+    )
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+# --------------------------------------------------------------------------------------------------------- claims
+
+
+def test_options_and_claims_of_a_call(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        f"""
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_marker_is_replaced(privacy_audit):
+        wide = hs.Claim(2.0, 1e-6)
+        first = privacy_audit(half_the_noise, neighbours=(0.0, 1.0), claim=wide, samples=20_000, {SURE}, seed=5)
+        assert (first.epsilon_claimed, first.delta, first.samples, first.seed) == (2.0, 1e-6, 20_000, 5)
+        assert first.confidence == 1 - 1e-6
+        second = privacy_audit(laplace, neighbours=(0.0, 1.0), {SURE})
+        assert second.epsilon_claimed == 1.0
+        assert privacy_audit.verdicts == [first, second]
+
+    def test_no_marker(privacy_audit):
+        claim = hs.Claim(1.0)
+        assert privacy_audit(laplace, claim=claim, neighbours=(0.0, 1.0), {SURE}).outcome == "consistent"
+
+    @pytest.mark.privacy(epsilon=0.5, delta=1e-6)
+    def test_mechanism_with_its_own_neighbours(privacy_audit):
+        assert privacy_audit(hs.mechanisms.Laplace(2.0), {SURE}).delta == 1e-6
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_an_option_of_the_audit(privacy_audit):
+        with pytest.raises(pytest.fail.Exception, match="refuted"):
+            privacy_audit(laplace, neighbours=(0.0, 1.0), bits=True)
+
+    @pytest.mark.privacy(epsilon=1.0)
+    class TestClass:
+        def test_marker_of_the_class(self, privacy_audit):
+            privacy_audit(laplace, neighbours=(0.0, 1.0), {SURE})
+
+        @pytest.mark.privacy(epsilon=3.0)
+        def test_the_nearest_marker_counts(self, privacy_audit):
+            assert privacy_audit(half_the_noise, neighbours=(0.0, 1.0), {SURE}).epsilon_claimed == 3.0
+    """,
+    )
+
+    result.assert_outcomes(passed=6)
+
+
+@pytest.mark.parametrize(
+    "marker, complaint",
+    [
+        ("privacy", "marker privacy: epsilon is missing; write @pytest.mark.privacy(epsilon=1.0, delta=1e-6)"),
+        ("privacy(delta=1e-6)", "marker privacy: epsilon is missing; write *"),
+        ("privacy(1.0)", "marker privacy: unexpected 1.0; write *"),
+        ("privacy(epsilon=1.0, eps=2.0)", "marker privacy: unexpected eps; write *"),
+        ("privacy(epsilon=-1.0)", "marker privacy: epsilon=-1.0: is out of range; expected a number in *; write *"),
+        ("privacy(epsilon=float('nan'))", "marker privacy: epsilon=nan: is not finite; *; write *"),
+        ("privacy(epsilon='1')", "marker privacy: epsilon='1': is not a real number; *; write *"),
+        ("privacy(epsilon=True)", "marker privacy: epsilon=True: is not a real number; *; write *"),
+        ("privacy(epsilon=1.0, delta=1.5)", "marker privacy: delta=1.5: is out of range; *; write *"),
+    ],
+)
+def test_a_marker_that_cannot_be_read_is_an_error_of_set_up(
+    pytester: pytest.Pytester, marker: str, complaint: str
+) -> None:
+    result = project(
+        pytester,
+        f"""
+    @pytest.mark.{marker}
+    def test_laplace(privacy_audit):
+        privacy_audit(laplace, neighbours=(0.0, 1.0))
+    """,
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([complaint])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_no_claim_at_all(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        """
+    def test_laplace(privacy_audit):
+        privacy_audit(laplace, neighbours=(0.0, 1.0))
+    """,
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["privacy_audit has no claim: mark the test with @pytest.mark.privacy(*) or give claim="]
+    )
+
+
+def test_bad_arguments_point_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        """
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_samples(privacy_audit):
+        privacy_audit(laplace, neighbours=(0.0, 1.0), samples=-5)
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_raising_target(privacy_audit):
+        def broken(data, rng):
+            raise ZeroDivisionError("in the mechanism")
+        privacy_audit(broken, neighbours=(0.0, 1.0))
+    """,
+    )
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            ">       privacy_audit(laplace, neighbours=(0.0, 1.0), samples=-5)",
+            "E*InvalidArgumentError: samples=-5: *",
+            "*ZeroDivisionError*in the mechanism*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*__tracebackhide__*")
+
+
+# --------------------------------------------------------------------------------------- tests that audit nothing
+
+
+def test_a_claim_that_is_never_audited_is_warned_of(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        """
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_no_fixture():
+        pass
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_no_call(privacy_audit):
+        pass
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_skipped(privacy_audit):
+        pytest.skip("not today")
+
+    @pytest.mark.privacy
+    def test_somebodys_own_category():
+        pass
+    """,
+        "--strict-markers",
+    )
+
+    result.assert_outcomes(passed=3, skipped=1, warnings=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*test_no_fixture states a privacy claim but does not use the fixture privacy_audit: nothing was audited",
+            "*test_no_call uses the fixture privacy_audit but never calls it: nothing was audited",
+        ]
+    )
+
+
+# ---------------------------------------------------------------------------------- the same verdict in every run
+
+REPEATED = """
+    @pytest.mark.parametrize("scale", [1.0, 2.0])
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_scaled(privacy_audit, scale):
+        for _ in range(2):
+            privacy_audit(lambda x, rng, runs: x + rng.laplace(scale=scale, size=runs), neighbours=(0.0, 1.0))
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_half(privacy_audit):
+        privacy_audit(half_the_noise, neighbours=(0.0, 1.0), samples=5000)
+"""
+
+
+@pytest.mark.slow
+def test_reruns_alone_or_in_parallel_agree_and_every_call_has_a_seed_of_its_own(pytester: pytest.Pytester) -> None:
+    project(pytester, REPEATED).assert_outcomes(passed=2, failed=1)
+    first = verdicts(pytester)
+    alone = verdicts(pytester, "-k", "2.0")
+    parallel = verdicts(pytester, "-n", "2", "--dist", "loadgroup")
+
+    assert [len(found) for found in first.values()] == [2, 2, 1]
+    assert [verdict.outcome for verdict in first["test_half"]] == ["refuted"]
+    assert [without_time(v) for v in alone["test_scaled[2.0]"]] == [without_time(v) for v in first["test_scaled[2.0]"]]
+    assert parallel.keys() == first.keys()
+    for name, found in first.items():
+        assert [without_time(v) for v in parallel[name]] == [without_time(v) for v in found]
+    seeds = [verdict.seed for found in first.values() for verdict in found]
+    assert len(set(seeds)) == 5
+
+
+def test_the_seed_depends_on_file_and_name_alone(request: pytest.FixtureRequest) -> None:
+    item = request.node
+    file, line, name = item.location
+    seed = stable_seed(item, 0)
+
+    class Moved:
+        location = (file.replace("/", "\\"), (line or 0) + 40, name)
+
+    class Renamed:
+        location = (file, line, name + "_again")
+
+    assert stable_seed(Moved, 0) == seed  # type: ignore[arg-type]
+    assert stable_seed(Renamed, 0) != seed  # type: ignore[arg-type]
+    assert stable_seed(item, 1) != seed
+
+
+# ----------------------------------------------------------------------------------------- what a bare run costs
+
+
+def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_the_library(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+    import sys
+
+    def test_nothing_is_loaded():
+        heavy = {"numpy", "scipy", "dp_accounting", "networkx", "attr", "attrs", "rich", "click"}
+        assert not heavy & set(sys.modules)
+        ours = {name for name in sys.modules if name.partition(".")[0] == "hockeystick"}
+        assert ours == {"hockeystick", "hockeystick._pytest_plugin"}
+    """
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_that_cost_runs() -> None:
+    script = Path(__file__).parents[1] / "benchmarks" / "pytest_plugin_overhead.py"
+    run = subprocess.run([sys.executable, script, "1"], capture_output=True, text=True, check=True)
+
+    assert re.match(r"load  [\d.]+ ms .*: hockeystick, hockeystick\._pytest_plugin\nCPU .*\nwall .*\n$", run.stdout)
+
+
+def test_the_plugin_is_found_by_its_entry_point_and_can_be_switched_off(pytester: pytest.Pytester) -> None:
+    pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.privacy(epsilon, delta=0.0): *"])
+    pytester.runpytest("--fixtures").stdout.fnmatch_lines(["privacy_audit*"])
+    off = pytester.run(sys.executable, "-m", "pytest", "-p", "no:hockeystick", "--markers")
+    off.stdout.no_fnmatch_line("*privacy*")
+
+
+def test_the_property_is_a_complete_verdict(pytester: pytest.Pytester) -> None:
+    project(pytester, REPEATED)
+    (verdict,) = verdicts(pytester, "-k", "half")["test_half"]
+
+    assert json.loads(verdict.to_json())["outcome"] == "refuted"
+    assert verdict.count_p > verdict.count_q
+    assert verdict.trials == 2500
