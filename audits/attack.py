@@ -129,45 +129,47 @@ def _families(partitions: Iterable[Partition], evidence: Evidence, *, on_bits: b
             tally = tally[1:]
         totals = tally.sum(axis=0)
         runs = int(totals[0].sum())
-        for direction in (0, 1):
-            if partition.ordered:
-                found += _half_lines(partition, totals, runs, direction)
-            if not partition.learned:
-                found.append(_by_ratio(partition, tally, totals, runs, direction, on_bits))
+        if partition.ordered:
+            found += _half_lines(partition, totals, runs)
+        if not partition.learned:
+            found += _by_ratio(partition, tally, totals, runs, on_bits)
     return [family for family in found if len(family.sizes)]
 
 
-def _half_lines(partition: Partition, totals: IntArray, runs: int, direction: int) -> Iterator[_Family]:
+def _half_lines(partition: Partition, totals: IntArray, runs: int) -> Iterator[_Family]:
     cells = np.arange(partition.cells)
     sizes = cells[1:-1]
     for order in (cells, np.concatenate([cells[-2::-1], cells[-1:]])):  # the last cell holds no number
-        x, y = (np.cumsum(totals[side, order])[sizes - 1] for side in (direction, 1 - direction))
-        yield _Family(partition, totals, order, sizes, x, y, runs, direction, on_bits=False)
+        inside = totals[:, order].cumsum(axis=1)[:, :-2]
+        for side in (0, 1):
+            yield _Family(partition, totals, order, sizes, inside[side], inside[1 - side], runs, side, on_bits=False)
 
 
-def _by_ratio(
-    partition: Partition, tally: IntArray, totals: IntArray, runs: int, direction: int, on_bits: bool
-) -> _Family:
-    """Returns the events "the likelihood ratio is at least t", each fold counted by the other's ratios."""
-    ratio = np.where(totals.sum(axis=0) > 0, _log_ratio(totals, direction), -np.inf)  # nothing is known of empty cells
-    order = np.argsort(-ratio, kind="stable")
-    ranked = ratio[order]
-    sizes = np.flatnonzero(ranked[1:] < ranked[:-1]) + 1
-    if len(sizes) > _CUTS:
-        sizes = np.unique(sizes[np.linspace(0, len(sizes) - 1, _CUTS).astype(int)])
-    cut = (ranked[sizes - 1] + ranked[sizes]) / 2
-    x, y = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
-    for fold in (0, 1):
-        own = _log_ratio(2 * tally[fold], direction)
-        by = np.argsort(-own, kind="stable")
-        reached = np.searchsorted(-own[by], -cut, side="right")
-        for counts, side in ((x, direction), (y, 1 - direction)):
-            counts += np.concatenate([[0], np.cumsum(tally[1 - fold, side, by])])[reached]
-    return _Family(partition, totals, order, sizes, x, y, runs, direction, on_bits, float(partition.ordered))
+def _by_ratio(partition: Partition, tally: IntArray, totals: IntArray, runs: int, on_bits: bool) -> Iterator[_Family]:
+    """Yields the events "the likelihood ratio is at least t", each fold counted by the other's ratios."""
+    ratios = _log_ratio(totals), _log_ratio(2 * tally[0]), _log_ratio(2 * tally[1])
+    known = totals.any(axis=0)
+    for side, sign in ((0, 1.0), (1, -1.0)):
+        ratio = np.where(known, sign * ratios[0], -np.inf)
+        order = (-ratio).argsort(kind="stable")
+        ranked = ratio[order]
+        sizes = (ranked[1:] < ranked[:-1]).nonzero()[0] + 1
+        if len(sizes) > _CUTS:
+            sizes = np.unique(sizes[np.linspace(0, len(sizes) - 1, _CUTS).astype(int)])
+        cut = (ranked[sizes - 1] + ranked[sizes]) / 2
+        inside = np.zeros((2, len(sizes)), dtype=np.int64)
+        for own, counts in ((ratios[1], tally[1]), (ratios[2], tally[0])):
+            by = (-sign * own).argsort(kind="stable")
+            reached = (-sign * own[by]).searchsorted(-cut, side="right")
+            sums = np.zeros((2, partition.cells + 1), dtype=np.int64)
+            counts[:, by].cumsum(axis=1, out=sums[:, 1:])
+            inside += sums[:, reached]
+        handicap = float(partition.ordered)
+        yield _Family(partition, totals, order, sizes, inside[side], inside[1 - side], runs, side, on_bits, handicap)
 
 
-def _log_ratio(counts: IntArray, direction: int) -> FloatArray:
-    return np.asarray(np.log((counts[direction] + 0.5) / (counts[1 - direction] + 0.5)))
+def _log_ratio(counts: IntArray) -> FloatArray:
+    return np.asarray(np.log((counts[0] + 0.5) / (counts[1] + 0.5)))
 
 
 def _best(families: list[_Family], claim: Claim, alpha: float, trials: int) -> Event:

@@ -102,7 +102,7 @@ class Verdict:
     seconds: float
     warnings: tuple[str, ...] = ()
     tradeoff: tuple[TradeoffPoint, ...] = field(default=(), repr=False)
-    versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False)
+    versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     @property
     def refuted(self) -> bool:

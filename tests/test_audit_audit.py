@@ -502,6 +502,7 @@ def test_a_verdict_survives_json() -> None:
 
     assert Verdict.from_json(verdict.to_json()) == verdict
     assert Verdict.from_dict(verdict.to_dict()) == verdict
+    assert hash(Verdict.from_json(verdict.to_json())) == hash(verdict)
     plain = json.loads(verdict.to_json())
     promised = {"outcome", "refuted", "epsilon_claimed", "delta", "epsilon_lower", "confidence", "samples", "direction"}
     promised |= {"event", "seconds", "detectable_epsilon", "float_leak", "seed", "count_p", "count_q", "trials"}
