@@ -386,9 +386,7 @@ def _audited(
         curve = _exact_curve(oracle.forward[0])
         if needed <= _MOST:
             samples = int(min(_MOST, max(samples, _SHARE * needed)))
-    verdict = audit(
-        target, claim=claim, neighbours=target.neighbours, samples=samples, rng=rng, confidence=confidence
-    )
+    verdict = audit(target, claim=claim, neighbours=target.neighbours, samples=samples, rng=rng, confidence=confidence)
     return Audited(name, target.mutation, neighbours, target.view, exact, curve, needed, verdict)
 
 

@@ -80,9 +80,7 @@ def calibrate(
     return at(best)
 
 
-def _largest(
-    meets: Callable[[float], bool], start: float, cap: float, step: float, accuracy: float
-) -> float | None:
+def _largest(meets: Callable[[float], bool], start: float, cap: float, step: float, accuracy: float) -> float | None:
     """The largest number up to ``cap`` that meets a decreasing condition, up to ``accuracy``; None if none is found."""
     good: float | None = None
     bad: float | None = None
@@ -149,9 +147,7 @@ def _rates(
     return found
 
 
-def _delta(
-    n: int, batch: int, rate: FloatArray, multiples: FloatArray, target: float, shadow: bool
-) -> FloatArray:
+def _delta(n: int, batch: int, rate: FloatArray, multiples: FloatArray, target: float, shadow: bool) -> FloatArray:
     """Delta at epsilon = ``target`` of the worst person's events, one number per learning rate.
 
     The decision has two outcomes, so its loss is averaged over exactly; the draws behind it are charged by their

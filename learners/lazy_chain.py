@@ -94,16 +94,12 @@ class LazyChain:
         """Log-probabilities of the measure before each batch, shape ``(n, d)``."""
         return log_weights(self.batch_losses, self.learning_rate)
 
-    def log_keep(
-        self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None
-    ) -> FloatArray:
+    def log_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
         """Log-probability of keeping x at the boundary into batch s (0-based, s >= 1); broadcasts over x and y."""
         kept: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(s, x, y)
         return kept
 
-    def _log_real_keep(
-        self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None
-    ) -> FloatArray:
+    def _log_real_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
         # Sums of losses, never a ratio of densities: equal (x, y) then get bit-identical coins whatever the past.
         before = self.batch_losses[s - 1]
         if y is None:

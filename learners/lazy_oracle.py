@@ -255,9 +255,7 @@ def _run_laws(pair: _Pair, s0: int, steps: int) -> tuple[LossLaw, LossLaw]:
     sizes = np.abs(later[np.abs(later) > 1e-13])
     unit = float(sizes.min(initial=np.inf))
     multiples = later / unit
-    if sizes.size == 0 or (
-        np.abs(multiples).max() <= 64 and np.all(np.abs(multiples - np.round(multiples)) < _SNAP)
-    ):
+    if sizes.size == 0 or (np.abs(multiples).max() <= 64 and np.all(np.abs(multiples - np.round(multiples)) < _SNAP)):
         return _grid_laws(pair, s0, drawn, min(unit, 1.0), np.round)
     step = float(sizes.max()) / steps
     return _grid_laws(pair, s0, drawn, step, np.floor)[0], _grid_laws(pair, s0, drawn, step, np.ceil)[1]

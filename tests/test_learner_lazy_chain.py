@@ -92,9 +92,7 @@ def test_coins_of_later_boundaries_are_bit_identical_in_both_worlds() -> None:
     other[4] = rng.random(3)
     chains = [_chain(stream, 0.2, 0.1, 0.1, 0.2) for stream in (losses, other)]
     x, y = np.arange(3)[:, None], np.arange(3)[None, :]
-    changed = [
-        s for s in range(1, 20) if not np.array_equal(chains[0].log_keep(s, x, y), chains[1].log_keep(s, x, y))
-    ]
+    changed = [s for s in range(1, 20) if not np.array_equal(chains[0].log_keep(s, x, y), chains[1].log_keep(s, x, y))]
     assert changed == [5]
 
 

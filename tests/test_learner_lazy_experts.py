@@ -105,9 +105,7 @@ def test_dartboard_is_cheaper_than_l2p_and_a_frozen_shadow_in_between() -> None:
 @pytest.mark.parametrize("p", [1e-17, 1e-12, 1e-3, 0.5])
 def test_keep_probability_is_rounded_up(p: float) -> None:
     """1 - p rounds; rounded the wrong way, a tiny p would look larger and the certificate too small."""
-    learner = LazyExperts(
-        rounds=9, experts=2, learning_rate=0.01, fake_switch_probability=p, variant="dartboard"
-    )
+    learner = LazyExperts(rounds=9, experts=2, learning_rate=0.01, fake_switch_probability=p, variant="dartboard")
     event = learner.switch.event()
     assert isinstance(event, LazySwitchDecision)
     assert 1.0 - event.keep_probability <= p
@@ -128,9 +126,7 @@ def test_keep_probability_is_rounded_up(p: float) -> None:
     ],
 )
 def test_printed_formula(rounds: int, batch: int, rate: float, p: float, delta: float, value: float) -> None:
-    printed = paper_epsilon(
-        rounds=rounds, batch=batch, learning_rate=rate, fake_switch_probability=p, delta=delta
-    )
+    printed = paper_epsilon(rounds=rounds, batch=batch, learning_rate=rate, fake_switch_probability=p, delta=delta)
     assert printed.epsilon == pytest.approx(value, rel=5e-3)
     certified = _learner(-(-rounds // batch), batch, rate, p).graph().guarantee().epsilon(delta).upper
     assert certified < printed.epsilon

@@ -119,9 +119,7 @@ def test_bracket_holds_the_enumerated_value(seed: int, n: int, experts: int, cha
 
 def test_experts_treated_alike_are_merged_without_loss() -> None:
     """Two halves of ten experts have the exact curve of two experts."""
-    two, ten = (
-        LazyExperts(rounds=30, experts=d, learning_rate=0.1, fake_switch_probability=0.1) for d in (2, 10)
-    )
+    two, ten = (LazyExperts(rounds=30, experts=d, learning_rate=0.1, fake_switch_probability=0.1) for d in (2, 10))
     curves = []
     for learner in (two, ten):
         first, second = learner.worst_case_neighbours()
@@ -155,9 +153,7 @@ def _settings(draw: st.DrawFn) -> tuple[LazyExperts, int, str, int]:
     before = draw(st.integers(0, 8))
     normaliser = draw(st.one_of(st.sampled_from(("tight", "paper")), st.sampled_from((0.0, 0.05))))
     shadow = draw(st.sampled_from((None, 0.0, 0.2))) if variant == "l2p" else None
-    learner = _learner(
-        before + 1 + horizon, batch, rate, p, variant, normaliser=normaliser, shadow_probability=shadow
-    )
+    learner = _learner(before + 1 + horizon, batch, rate, p, variant, normaliser=normaliser, shadow_probability=shadow)
     return learner, before, draw(st.sampled_from(("zero", "alternating", "random"))), draw(st.integers(0, 10**6))
 
 
@@ -179,9 +175,7 @@ def test_no_certificate_below_the_truth(case: tuple[LazyExperts, int, str, int])
         assert certified <= whole.epsilon(delta).upper * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("people", "exact", "by_rdp"), [(1, 0.756, 0.908), (2, 1.621, 1.932), (4, 3.536, 4.177)]
-)
+@pytest.mark.parametrize(("people", "exact", "by_rdp"), [(1, 0.756, 0.908), (2, 1.621, 1.932), (4, 3.536, 4.177)])
 def test_golden_group_in_one_batch(people: int, exact: float, by_rdp: float) -> None:
     """Several people of the first batch change together: (200, 4, 0.02, 0.2) at delta = 1e-5, three decimals."""
     learner = _learner(200, 4, 0.02, 0.2)
