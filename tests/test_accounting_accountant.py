@@ -1,4 +1,7 @@
-"""``Accountant`` as a dp-accounting accountant: its conformance suite, relations, and the defects of its peers."""
+"""``Accountant`` as a dp-accounting accountant: its conformance suite, relations, and the defects of its peers.
+
+B1 to B11 are the defects listed in docs/accounting.md.
+"""
 
 import math
 

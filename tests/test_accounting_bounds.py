@@ -1,4 +1,7 @@
-"""ε and δ of compositions: against exact enumeration, closed forms and known defects of other accountants."""
+"""ε and δ of compositions: against exact enumeration, closed forms and known defects of other accountants.
+
+B1 to B11 are the defects listed in docs/accounting.md.
+"""
 
 import itertools
 import math

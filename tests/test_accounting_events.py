@@ -1,4 +1,7 @@
-"""Every event's curves against an independent route: quadrature, brute force over mechanisms, closed forms."""
+"""Every event's curves against an independent route: quadrature, brute force over mechanisms, closed forms.
+
+B6 is a defect of other accountants, listed in docs/accounting.md.
+"""
 
 import math
 

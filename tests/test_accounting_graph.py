@@ -1,4 +1,7 @@
-"""The accountant graph: composition rules as laws, families against explicit expansion, strict files."""
+"""The accountant graph: composition rules as laws, families against explicit expansion, strict files.
+
+B10 and B11 are defects of other accountants, listed in docs/accounting.md.
+"""
 
 import itertools
 import json

@@ -203,7 +203,7 @@ def _charged(
 
 
 def test_accounting_mutants_fall_below_the_truth() -> None:
-    """M14: half the draw's width. M14b: no shadow draws. M15: a tenth of the steps. Config (400, 1, 0.1, 0.3)."""
+    """Half the draw's width; no shadow draws; a tenth of the steps."""
     n, rate, p, delta = 400, 0.1, 0.3, 1e-2
     exact = _exact(_learner(n, 1, rate, p), delta)[0]
     redraw = 1 - (1 - p) * math.exp(-3 * rate)
@@ -219,7 +219,7 @@ def test_accounting_mutants_fall_below_the_truth() -> None:
 
 
 def test_coin_of_the_deciding_boundary_gives_no_discount() -> None:
-    """M21: the draw on the decision's own branch, charged as a visible mixture, is below the truth at n = 2."""
+    """The draw on the decision's own branch, charged as a visible mixture, is below the truth at n = 2."""
     rate, p, delta = 0.1, 0.05, 1e-3
     learner = _learner(2, 1, rate, p, "dartboard")
     exact = _exact(learner, delta)[0]
@@ -232,7 +232,7 @@ def test_coin_of_the_deciding_boundary_gives_no_discount() -> None:
 
 @pytest.mark.slow
 def test_real_switches_must_be_charged() -> None:
-    """M12: only fake switches counted (r_x = p), where later batches alternate and make most switches real."""
+    """Only fake switches counted (r_x = p), where later batches alternate and make most switches real."""
     n, batch, rate, p, delta = 1000, 10, 0.02, 0.02, 1e-2
     learner = _learner(n, batch, rate, p)
     losses = np.repeat(np.tile([[1.0, 0.0], [0.0, 1.0]], (n // 2, 1)), batch, axis=0)
