@@ -1,13 +1,14 @@
 """The domains of the events' parameters, one converter each: finite floats and ints come out, the rest is refused.
 
-Sizes lie between 1e-100 and 1e100, a zCDP parameter between 1e-250 and 1e250 (or they are 0 where that has a meaning):
-beyond, squares would leave the range of a float and a tiny cost would be rounded to none.
+Costs and noise lie between 1e-100 and 1e100, so that their squares are floats and no cost is rounded to none. A smaller
+cost is rounded up and larger noise down, to the safe side; a larger cost and smaller noise are refused.
 """
 
 from __future__ import annotations
 
 from . import validate
-from .errors import InvalidArgumentError
+
+SMALLEST, LARGEST = 1e-100, 1e100
 
 
 def answers(value: int) -> int:
@@ -27,7 +28,7 @@ def delta(value: float) -> float:
 
 def epsilon(value: float) -> float:
     """A privacy loss ≥ 0."""
-    return _size("epsilon", value, zero=True)
+    return _cost("epsilon", value)
 
 
 def keep_probability(value: float) -> float:
@@ -37,17 +38,18 @@ def keep_probability(value: float) -> float:
 
 def log_ratio(value: float) -> float:
     """A privacy loss ≥ 0."""
-    return _size("log_ratio", value, zero=True)
+    return _cost("log_ratio", value)
 
 
 def log_ratio_cap(value: float) -> float:
     """A privacy loss ≥ 0, or inf."""
-    return validate.real("log_ratio_cap", value, low=0.0, allow_inf=True)
+    number = validate.real("log_ratio_cap", value, low=0.0, allow_inf=True)
+    return max(number, SMALLEST) if number else 0.0
 
 
 def noise_multiplier(value: float) -> float:
     """Noise per unit of distance, > 0."""
-    return _size("noise_multiplier", value, zero=False)
+    return _noise("noise_multiplier", value)
 
 
 def probability(value: float) -> float:
@@ -57,26 +59,28 @@ def probability(value: float) -> float:
 
 def query_scale(value: float) -> float:
     """Scale of each query's noise, > 0."""
-    return _size("query_scale", value, zero=False)
+    return _noise("query_scale", value)
 
 
 def rho(value: float) -> float:
     """A zCDP parameter ≥ 0."""
-    return _size("rho", value, zero=True, smallest=1e-250, largest=1e250)
+    return _cost("rho", value, power=2)
 
 
 def threshold_scale(value: float) -> float:
     """Scale of the threshold's noise, > 0."""
-    return _size("threshold_scale", value, zero=False)
+    return _noise("threshold_scale", value)
 
 
 def width(value: float) -> float:
     """Width of a range of privacy losses, > 0."""
-    return _size("width", value, zero=False)
+    return _cost("width", validate.real("width", value, low=0.0, low_open=True))
 
 
-def _size(name: str, value: float, *, zero: bool, smallest: float = 1e-100, largest: float = 1e100) -> float:
-    number = validate.real(name, value, low=0.0, low_open=not zero)
-    if number and not smallest <= number <= largest:
-        raise InvalidArgumentError(name, value, "is out of range", f"expected a size in [{smallest:g}, {largest:g}]")
-    return number
+def _cost(name: str, value: float, power: int = 1) -> float:
+    number = validate.real(name, value, low=0.0, high=LARGEST**power)
+    return max(number, SMALLEST**power) if number else 0.0
+
+
+def _noise(name: str, value: float) -> float:
+    return min(validate.real(name, value, low=SMALLEST), LARGEST)

@@ -294,6 +294,15 @@ def test_extreme_sizes_give_bounds_that_are_never_zero(size):
         Gaussian(size).at(1e300)
 
 
+def test_sizes_beyond_the_extremes_are_rounded_to_the_safe_side_or_refused():
+    assert PureDP(1e-300) == PureDP(1e-100) and PureDP(0.0).epsilon == 0.0
+    assert ZCDP(1e-300) == ZCDP(1e-200) and BoundedRange(5e-324) == BoundedRange(1e-100)
+    assert Gaussian(1e300) == Gaussian(1e100) and Laplace(1e200) == Laplace(1e100)
+    for refused in (lambda: PureDP(1e101), lambda: ZCDP(1e201), lambda: Gaussian(1e-101), lambda: BoundedRange(1e101)):
+        with pytest.raises(InvalidArgumentError, match="out of range"):
+            refused()
+
+
 @pytest.mark.parametrize("mu", [1e-30, 1e-12, 1e-6, 0.1, 1.0, 30.0])
 def test_gaussian_total_variation(mu):
     exact = math.erf(mu / math.sqrt(8))

@@ -47,7 +47,7 @@ def test_every_person_is_randomised_alone() -> None:
 
 
 @settings(max_examples=40)
-@given(st.just(0.0) | st.floats(1e-90, 6), st.integers(2, 30), st.floats(0, 7))
+@given(st.floats(0, 6), st.integers(2, 30), st.floats(0, 7))
 def test_cost_is_the_exact_profile(epsilon: float, categories: int, at: float) -> None:
     p, q = law(epsilon, categories, 0), law(epsilon, categories, 1)
     truth = np.maximum(p - math.exp(at) * q, 0).sum()
