@@ -24,7 +24,7 @@ from .additive_noise import Gaussian
 from .composite import Composed, Parallel, compose
 from .declared import ZCDP
 from .errors import InvalidArgumentError, NumericalError
-from .event import PrivacyEvent
+from .event import PrivacyEvent, check_event
 from .loss_pmf import has_profile
 
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "pld")
@@ -79,8 +79,7 @@ def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method:
 
 
 def _check(event: object, method: str | None) -> None:
-    if not isinstance(event, PrivacyEvent):
-        raise InvalidArgumentError("event", event, "is not a privacy event", "use hockeystick.accounting's events")
+    check_event(event)
     if method is not None and method not in METHODS:
         raise InvalidArgumentError("method", method, "is unknown", f"choose one of {', '.join(METHODS)}")
 

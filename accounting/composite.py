@@ -17,8 +17,8 @@ from attrs import field, frozen
 
 from . import parameters, validate
 from .adjacency import Adjacency
-from .errors import InvalidArgumentError, UnsupportedEventError
-from .event import Array, PrivacyEvent
+from .errors import UnsupportedEventError
+from .event import Array, PrivacyEvent, check_event
 
 Part = tuple[PrivacyEvent, int]
 
@@ -77,7 +77,7 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
     counts: dict[PrivacyEvent, int] = {}
 
     def add(event: PrivacyEvent, count: int) -> None:
-        _check_event(event)
+        check_event(event)
         if isinstance(event, Composed):
             for inner, times in event.parts:
                 add(inner, times * count)
@@ -138,7 +138,7 @@ def parallel(*events: PrivacyEvent) -> PrivacyEvent:
     """
     branches: set[PrivacyEvent] = set()
     for event in events:
-        _check_event(event)
+        check_event(event)
         branches.update(event.branches if isinstance(event, Parallel) else (event,))
     if not branches:
         return NO_EVENT
@@ -158,7 +158,7 @@ class VisibleMixture(PrivacyEvent):
 
     @event.validator
     def _event_is_event(self, _: object, value: object) -> None:
-        _check_event(value)
+        check_event(value)
 
     @property
     def norm(self) -> str:  # type: ignore[override]
@@ -192,11 +192,6 @@ class VisibleMixture(PrivacyEvent):
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         return (self.event,)
-
-
-def _check_event(value: object) -> None:
-    if not isinstance(value, PrivacyEvent):
-        raise InvalidArgumentError("event", value, "is not a privacy event", "use hockeystick.accounting's events")
 
 
 def _times(value: float, count: int) -> float:

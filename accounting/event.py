@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from . import validate
 from .adjacency import Adjacency
+from .errors import InvalidArgumentError
 from .pairs import DominatingPair
 
 Array = NDArray[Any]
@@ -96,3 +97,14 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
     def children(self) -> tuple[PrivacyEvent, ...]:
         """Returns the events that this one is built from."""
         return ()
+
+
+def check_event(value: object) -> None:
+    """Refuses what is no event.
+
+    Raises:
+      InvalidArgumentError: naming the argument "event".
+    """
+    if not isinstance(value, PrivacyEvent):
+        remedy = "give its .event()" if callable(getattr(value, "event", None)) else "use one of hockeystick.events"
+        raise InvalidArgumentError("event", value, "is not a privacy event", remedy)

@@ -26,7 +26,7 @@ from attrs import evolve, field, frozen
 from . import serialise, validate
 from .adjacency import Adjacency
 from .errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError, UnsupportedEventError
-from .event import PrivacyEvent
+from .event import PrivacyEvent, check_event
 from .guarantee import Charge, Guarantee, Move
 
 SCHEMA_VERSION = 1
@@ -224,8 +224,7 @@ class AccountantGraph:
           GraphError: unknown input, no data among them, or a reach without a source family.
           UnsupportedAdjacencyError: the event has no meaning under the graph's adjacency.
         """
-        if not isinstance(event, PrivacyEvent):
-            raise InvalidArgumentError("event", event, "is not a privacy event", "use hockeystick.accounting's events")
+        check_event(event)
         if not event.accepts(self.adjacency):
             raise UnsupportedAdjacencyError(
                 f"release {name!r}: {type(event).__name__} has no meaning under {self.adjacency.value}; "
