@@ -4,7 +4,7 @@ from .accountant import Accountant
 from .additive_noise import Gaussian, Laplace
 from .adjacency import Adjacency
 from .bounds import METHODS, Bracket, delta, epsilon
-from .composite import NO_EVENT, Composed, Parallel, VisibleMixture, compose, parallel
+from .composite import Composed, Parallel, VisibleMixture, compose, parallel
 from .declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
 from .dp_events import from_dp_event, to_dp_event
 from .errors import (
@@ -15,9 +15,10 @@ from .errors import (
     UnsupportedAdjacencyError,
     UnsupportedEventError,
 )
-from .event import PrivacyEvent
-from .graph import ALL, SAME, AccountantGraph, Reach
+from .event import NO_EVENT, NoEvent, PrivacyEvent
+from .graph import AccountantGraph
 from .guarantee import Charge, Contribution, Guarantee, Move
+from .nodes import ALL, SAME, Reach
 from .selection import AboveThreshold, BoundedRange
 from .two_point import LazySwitchDecision, Oriented, RandomizedResponse
 
@@ -46,6 +47,7 @@ __all__ = [
     "Laplace",
     "LazySwitchDecision",
     "Move",
+    "NoEvent",
     "NonPrivate",
     "NumericalError",
     "Oriented",

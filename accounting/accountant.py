@@ -9,9 +9,9 @@ from dp_accounting import NeighboringRelation
 
 from . import bounds, validate
 from .bounds import Bracket
-from .composite import NO_EVENT, compose
+from .composite import compose
 from .dp_events import Refusal, translate
-from .event import PrivacyEvent
+from .event import NO_EVENT, PrivacyEvent
 
 _CHOICES = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 

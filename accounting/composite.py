@@ -18,7 +18,7 @@ from attrs import field, frozen
 from . import parameters, validate
 from .adjacency import Adjacency
 from .errors import UnsupportedEventError
-from .event import Array, PrivacyEvent, check_event
+from .event import NO_EVENT, Array, PrivacyEvent, check_event
 
 Part = tuple[PrivacyEvent, int]
 
@@ -28,10 +28,10 @@ class Composed(PrivacyEvent):
     """A sequence of accesses, each possibly chosen after seeing the outcomes of the ones before.
 
     ``parts`` is a multiset {event: count} in canonical order: build it with ``compose``, which flattens and merges, so
-    that ten equal events in a list and one event with count 10 are the same value.
+    that ten equal events in a list and one event with count 10 are the same value, and nothing is ``NO_EVENT``.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part, ...]
 
     @property
     def norm(self) -> str:  # type: ignore[override]
@@ -62,10 +62,6 @@ class Composed(PrivacyEvent):
         return tuple(event for event, _ in self.parts)
 
 
-NO_EVENT = Composed()
-"""The access that costs nothing."""
-
-
 def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
     """Returns the adaptive composition of events, each alone or with a count: ``compose(a, (b, 100))``.
 
@@ -81,12 +77,14 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
         if isinstance(event, Composed):
             for inner, times in event.parts:
                 add(inner, times * count)
-        elif count:
+        elif count and event != NO_EVENT:
             counts[event] = counts.get(event, 0) + count
 
     for part in parts:
         event, count = part if isinstance(part, tuple) else (part, 1)
         add(event, validate.integer("count", count, low=0))
+    if not counts:
+        return NO_EVENT
     if len(counts) == 1:
         ((only, times),) = counts.items()
         if times == 1:

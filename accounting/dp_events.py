@@ -25,10 +25,10 @@ from dp_accounting import NeighboringRelation
 from . import validate
 from .additive_noise import Gaussian, Laplace
 from .adjacency import Adjacency
-from .composite import NO_EVENT, Composed, compose
+from .composite import Composed, compose
 from .declared import ZCDP, NonPrivate, PureDP
 from .errors import HockeystickError, UnsupportedEventError
-from .event import PrivacyEvent
+from .event import NO_EVENT, NoEvent, PrivacyEvent
 from .two_point import RandomizedResponse
 
 ADJACENCY = {
@@ -135,7 +135,7 @@ def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
             return dp_accounting.ZCDpEvent(event.rho)
         case NonPrivate():
             return dp_accounting.NonPrivateDpEvent()
-        case Composed(parts=()):
+        case NoEvent():
             return dp_accounting.NoOpDpEvent()
         case Composed():
             native = [

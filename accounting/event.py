@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from . import validate
 from .adjacency import Adjacency
 from .errors import InvalidArgumentError
-from .pairs import DominatingPair
+from .pairs import Atoms, DominatingPair
 
 Array = NDArray[Any]
 
@@ -52,8 +52,6 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         """
         number = validate.real("distance", distance, low=0.0)
         if number == 0.0:
-            from .composite import NO_EVENT
-
             return NO_EVENT
         return self if number == 1.0 else self._scaled(number)
 
@@ -97,6 +95,24 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
     def children(self) -> tuple[PrivacyEvent, ...]:
         """Returns the events that this one is built from."""
         return ()
+
+
+@frozen
+class NoEvent(PrivacyEvent):
+    """An access that costs nothing: post-processing, or a release that the changed records don't reach."""
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return self
+
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    def pair(self) -> DominatingPair:
+        return Atoms((0.0,), (1.0,))
+
+
+NO_EVENT = NoEvent()
+"""The only value of ``NoEvent``; what a composition of nothing is."""
 
 
 def check_event(value: object) -> None:

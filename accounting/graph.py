@@ -17,7 +17,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -28,104 +28,11 @@ from .adjacency import Adjacency
 from .errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
 from .guarantee import Charge, Guarantee, Move
+from .nodes import Node, NodeKind, Post, Public, Reach, Release, Source, Transform
+from .spread import compositions, maximal_rows, partitions
 
 SCHEMA_VERSION = 1
 NORMS = ("records", "l1", "l2", "linf")
-_MAX_MOVES = 10_000
-_MAX_GROUP = 40
-
-
-@frozen
-class Reach:
-    """Which members of a source family the j-th release reads: i with first ≤ j − i ≤ last (None: no limit)."""
-
-    first: int | None = None
-    last: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        for name, value in (("first", self.first), ("last", self.last)):
-            if value is not None:
-                validate.integer(name, value)
-        if self.first is not None and self.last is not None and self.first > self.last:
-            raise InvalidArgumentError("last", self.last, f"is below first={self.first}", "give first ≤ last")
-
-    def counts(self, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Returns, for member i = 1…size, how many of the releases 1…size read it."""
-        i = np.arange(1, size + 1, dtype=np.int64)
-        low = np.ones_like(i) if self.first is None else np.maximum(1, i + self.first)
-        high = np.full_like(i, size) if self.last is None else np.minimum(size, i + self.last)
-        return np.maximum(0, high - low + 1)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether each member is read by at most one release."""
-        return self.first is not None and self.first == self.last
-
-
-SAME = Reach(0, 0)
-"""The j-th release reads block j alone: parallel composition."""
-
-ALL = Reach()
-"""Every release reads every block: sequential composition."""
-
-
-@frozen
-class Source:
-    """A block of data, or a family of ``size`` blocks; each record lies in one of them."""
-
-    name: str
-    size: int = 1
-
-
-@frozen
-class Public:
-    """A value known to everybody, such as a parameter or the split declared public."""
-
-    name: str
-
-
-@frozen
-class Transform:
-    """A deterministic (or public-coin) map of data; unpublished.
-
-    ``stability`` holds (norm in, norm out, factor): inputs at distance d in the first norm give outputs at distance at
-    most factor·d in the second, under the graph's adjacency.
-    """
-
-    name: str
-    reads: tuple[str, ...]
-    stability: tuple[tuple[str, str, float], ...]
-
-
-@frozen
-class Release:
-    """A noisy access whose outcome is published.
-
-    ``cumulative``: the j-th release of a family reads all earlier blocks too, though only a change of a block within
-    its reach makes it pay; its distance then counts the whole group. ``leading``: it is the first release to tell the
-    two worlds apart for the blocks it reads, so that which of them is likelier to give an outcome is fixed by a state
-    whose law both worlds share. It is ignored where another release that the blocks reach stands before it.
-    """
-
-    name: str
-    reads: tuple[str, ...]
-    event: PrivacyEvent
-    count: int = 1
-    reach: Reach | None = None
-    cumulative: bool = False
-    leading: bool = False
-
-
-@frozen
-class Post:
-    """Post-processing of published values; free."""
-
-    name: str
-    reads: tuple[str, ...]
-
-
-Node = Source | Public | Transform | Release | Post
-_N = TypeVar("_N", Source, Public, Transform, Release, Post)
 
 
 def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
@@ -273,7 +180,7 @@ class AccountantGraph:
                 return node
         raise GraphError(f"no node {name!r}; there are {', '.join(repr(n.name) for n in self.nodes) or 'none'}")
 
-    def _of(self, kind: type[_N]) -> tuple[_N, ...]:
+    def _of(self, kind: type[NodeKind]) -> tuple[NodeKind, ...]:
         return tuple(node for node in self.nodes if isinstance(node, kind))
 
     # Evaluating -----------------------------------------------------------------------------------------------------
@@ -326,7 +233,7 @@ class AccountantGraph:
                 "replace-one over several blocks can take a record out of one and put it into another: "
                 "set pinned=True if records stay in their block, or use add-or-remove-one with group=2"
             )
-        for split in _compositions(group, len(sources)):
+        for split in compositions(group, len(sources)):
             yield from self._split({source.name: k for source, k in zip(sources, split, strict=True) if k})
 
     def _split(self, records: dict[str, int]) -> Iterator[Move]:
@@ -338,11 +245,11 @@ class AccountantGraph:
             if k == 1:
                 counts = self._member_counts(node)
                 rows = np.stack(list(counts.values()), axis=1) if counts else np.zeros((1, 0), np.int64)
-                for index in _maximal_rows(rows):
+                for index in maximal_rows(rows):
                     yield self._member_move(node, counts, index)
                 return
         families = [n for n in self._of(Source) if n.size > 1 and n.name in records]
-        for partition in itertools.product(*(_partitions(records[n.name], n.size) for n in families)):
+        for partition in itertools.product(*(partitions(records[n.name], n.size) for n in families)):
             yield self._group_move(records, {n.name: parts for n, parts in zip(families, partition, strict=True)})
 
     def _member_counts(self, source: Source) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
@@ -497,47 +404,6 @@ def _convert(distance: Mapping[str, float], norm: str) -> float | None:
     order = {"records": ("records",), "l1": ("l1",), "l2": ("l2", "l1"), "linf": ("linf", "l2", "l1")}[norm]
     known = [distance[name] for name in order if name in distance]
     return min(known) if known else None
-
-
-def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to split ``total`` over ``parts`` labelled sources."""
-    if not parts:
-        return
-    if math.comb(total + parts - 1, parts - 1) > _MAX_MOVES:
-        raise GraphError(f"group={total} over {parts} sources has too many splittings to enumerate")
-    for bars in itertools.combinations(range(total + parts - 1), parts - 1):
-        edges = (-1, *bars, total + parts - 1)
-        yield tuple(b - a - 1 for a, b in itertools.pairwise(edges))
-
-
-def _partitions(total: int, most_parts: int) -> list[tuple[int, ...]]:
-    """All ways to split ``total`` into at most ``most_parts`` unlabelled positive shares."""
-    if total > _MAX_GROUP:
-        raise GraphError(f"group={total} over a family of blocks: at most {_MAX_GROUP} can be enumerated")
-
-    def grow(rest: int, largest: int, room: int) -> Iterator[tuple[int, ...]]:
-        if rest == 0:
-            yield ()
-        elif room:
-            for first in range(min(rest, largest), 0, -1):
-                for tail in grow(rest - first, first, room - 1):
-                    yield (first, *tail)
-
-    return list(grow(total, total, most_parts))
-
-
-def _maximal_rows(counts: np.ndarray[Any, Any]) -> list[int]:
-    """The rows that no other row is at least as large as in every column: the rest can't be the worst block."""
-    unique, first = np.unique(counts, axis=0, return_index=True)
-    alive = np.ones(len(unique), dtype=bool)
-    chosen: list[int] = []
-    while alive.any():
-        if len(chosen) >= 1000:
-            raise GraphError("a source family has more than 1000 blocks none of which dominates another")
-        best = int(np.argmax(np.where(alive, unique.sum(axis=1), -1)))
-        chosen.append(int(first[best]))
-        alive &= ~(unique <= unique[best]).all(axis=1)
-    return sorted(chosen)
 
 
 def _prune(moves: list[Move]) -> tuple[Move, ...]:

@@ -46,7 +46,7 @@ class LossPmf:
 def has_profile(event: PrivacyEvent) -> bool:
     """Says whether every leaf of ``event`` has a dominating pair."""
     children = event.children()
-    return all(map(has_profile, children)) if children or isinstance(event, Composed) else event.pair() is not None
+    return all(map(has_profile, children)) if children else event.pair() is not None
 
 
 @lru_cache(maxsize=256)

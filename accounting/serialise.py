@@ -11,7 +11,7 @@ from .additive_noise import Gaussian, Laplace
 from .composite import Composed, Parallel, VisibleMixture, compose, parallel
 from .declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
 from .errors import GraphError, UnsupportedEventError
-from .event import PrivacyEvent
+from .event import NoEvent, PrivacyEvent
 from .selection import AboveThreshold, BoundedRange
 from .two_point import LazySwitchDecision, Oriented, RandomizedResponse
 
@@ -26,6 +26,7 @@ EVENTS: dict[str, type[PrivacyEvent]] = {
         Gaussian,
         Laplace,
         LazySwitchDecision,
+        NoEvent,
         NonPrivate,
         Oriented,
         Parallel,
@@ -84,7 +85,7 @@ def event_from_json(data: object, where: str = "event", depth: int = 0) -> Priva
 
     if cls is Composed:
         parts = []
-        for i, part in enumerate(listing(given.get("parts", []), f"{where}.parts")):
+        for i, part in enumerate(listing(given["parts"], f"{where}.parts")):
             pair = listing(part, f"{where}.parts[{i}]")
             if len(pair) != 2:
                 raise GraphError(f"{where}.parts[{i}]: expected [event, count]")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.report import MissingExtraError
+from hockeystick.extras import MissingExtraError
 
 FloatArray = npt.NDArray[np.float64]
 

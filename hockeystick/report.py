@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hockeystick.accounting import Guarantee, HockeystickError
+from hockeystick.accounting import Guarantee
+from hockeystick.extras import MissingExtraError
 from hockeystick.report_account import account_report
 from hockeystick.report_audit import audit_report
 from hockeystick.report_content import Report
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _VERSIONS_OF = ("hockeystick", "numpy", "scipy", "dp-accounting")
 _HTML_NEEDS = ("jinja2", "matplotlib")
-
-
-class MissingExtraError(HockeystickError, ImportError):
-    """Packages that an optional part needs are not installed; the message has the command that installs them."""
 
 
 def require_html() -> None:

@@ -13,7 +13,8 @@ import pytest
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.demo import DemoResult, run_demo
 from hockeystick.demo_data import PUBLIC_ROWS, breast_cancer_stream
-from hockeystick.report import MissingExtraError, demo_result, to_json
+from hockeystick.extras import MissingExtraError
+from hockeystick.report import demo_result, to_json
 
 
 def test_stream_is_one_pass_over_rows_disjoint_from_the_public_ones() -> None:

@@ -1,0 +1,105 @@
+"""The nodes of an accountant graph, and which members of a family each reaches."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from attrs import frozen
+
+from . import validate
+from .errors import InvalidArgumentError
+from .event import PrivacyEvent
+
+
+@frozen
+class Reach:
+    """Which members of a source family the j-th release reads: i with first ≤ j − i ≤ last (None: no limit)."""
+
+    first: int | None = None
+    last: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in (("first", self.first), ("last", self.last)):
+            if value is not None:
+                validate.integer(name, value)
+        if self.first is not None and self.last is not None and self.first > self.last:
+            raise InvalidArgumentError("last", self.last, f"is below first={self.first}", "give first ≤ last")
+
+    def counts(self, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Returns, for member i = 1…size, how many of the releases 1…size read it."""
+        i = np.arange(1, size + 1, dtype=np.int64)
+        low = np.ones_like(i) if self.first is None else np.maximum(1, i + self.first)
+        high = np.full_like(i, size) if self.last is None else np.minimum(size, i + self.last)
+        return np.maximum(0, high - low + 1)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each member is read by at most one release."""
+        return self.first is not None and self.first == self.last
+
+
+SAME = Reach(0, 0)
+"""The j-th release reads block j alone: parallel composition."""
+
+ALL = Reach()
+"""Every release reads every block: sequential composition."""
+
+
+@frozen
+class Source:
+    """A block of data, or a family of ``size`` blocks; each record lies in one of them."""
+
+    name: str
+    size: int = 1
+
+
+@frozen
+class Public:
+    """A value known to everybody, such as a parameter or the split declared public."""
+
+    name: str
+
+
+@frozen
+class Transform:
+    """A deterministic (or public-coin) map of data; unpublished.
+
+    ``stability`` holds (norm in, norm out, factor): inputs at distance d in the first norm give outputs at distance at
+    most factor·d in the second, under the graph's adjacency.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    stability: tuple[tuple[str, str, float], ...]
+
+
+@frozen
+class Release:
+    """A noisy access whose outcome is published.
+
+    ``cumulative``: the j-th release of a family reads all earlier blocks too, though only a change of a block within
+    its reach makes it pay; its distance then counts the whole group. ``leading``: it is the first release to tell the
+    two worlds apart for the blocks it reads, so that which of them is likelier to give an outcome is fixed by a state
+    whose law both worlds share. It is ignored where another release that the blocks reach stands before it.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    event: PrivacyEvent
+    count: int = 1
+    reach: Reach | None = None
+    cumulative: bool = False
+    leading: bool = False
+
+
+@frozen
+class Post:
+    """Post-processing of published values; free."""
+
+    name: str
+    reads: tuple[str, ...]
+
+
+Node = Source | Public | Transform | Release | Post
+NodeKind = TypeVar("NodeKind", Source, Public, Transform, Release, Post)
