@@ -98,6 +98,8 @@ class Parallel(PrivacyEvent):
 
     Blocks of a partition, the moves of a neighbouring relation, the two orders of a decision. It composes further in
     every curve, also where the branch was chosen by earlier outcomes. Build it with ``parallel``.
+
+    It has no rule for groups: several records may meet several branches. A graph knows who meets what.
     """
 
     branches: tuple[PrivacyEvent, ...]
@@ -107,7 +109,12 @@ class Parallel(PrivacyEvent):
         return _common_norm(self.branches)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return parallel(*(event.at(distance) for event in self.branches))
+        if distance > 1.0:
+            raise UnsupportedEventError(
+                f"branches have no rule at distance {distance:g}: several records may meet several of them; "
+                "ask the graph for guarantee(group=...)"
+            )
+        return Parallel(tuple(event.at(distance) for event in self.branches))
 
     def pure_epsilon(self) -> float:
         return max(event.pure_epsilon() for event in self.branches)
@@ -129,7 +136,7 @@ class Parallel(PrivacyEvent):
 
 
 def parallel(*events: PrivacyEvent) -> PrivacyEvent:
-    """Returns the parallel composition of events; equal ones are merged and a single one is returned as it is.
+    """Returns the parallel composition of events; equal ones are merged, one alone is returned as it is.
 
     Raises:
       InvalidArgumentError: an argument is no event.
@@ -140,7 +147,7 @@ def parallel(*events: PrivacyEvent) -> PrivacyEvent:
         branches.update(event.branches if isinstance(event, Parallel) else (event,))
     if not branches:
         return NO_EVENT
-    return branches.pop() if len(branches) == 1 else Parallel(tuple(sorted(branches, key=repr)))
+    return events[0] if len(events) == 1 else Parallel(tuple(sorted(branches, key=repr)))
 
 
 @frozen

@@ -8,6 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from . import parameters
+from .errors import UnsupportedEventError
 from .event import Array, PrivacyEvent
 from .pairs import Atoms, DominatingPair
 
@@ -90,12 +91,20 @@ class ZCDP(PrivacyEvent):
 
 @frozen
 class Failure(PrivacyEvent):
-    """A side condition that fails with probability at most ``delta``, and then anything may be revealed."""
+    """A side condition of other events that fails with probability at most ``delta``; then anything may be revealed.
+
+    It has no rule for groups: what it adds at a distance above 1 depends on the events that it qualifies, as the δ of
+    ``ApproximateDP`` grows with e^ε.
+    """
 
     delta: float = field(converter=parameters.delta)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return Failure(min(1.0, self.delta * math.ceil(distance)))
+        if distance < 1.0:
+            return self
+        raise UnsupportedEventError(
+            f"{self} has no rule at distance {distance:g}: state the failure for the group, or use ApproximateDP"
+        )
 
     def pure_epsilon(self) -> float:
         return 0.0

@@ -11,9 +11,9 @@ from attrs import frozen
 from . import bounds, serialise, validate
 from .adjacency import Adjacency
 from .bounds import Bracket
-from .composite import compose, parallel
+from .composite import Parallel, compose, parallel
 from .errors import GraphError
-from .event import PrivacyEvent
+from .event import NO_EVENT, PrivacyEvent
 
 SCHEMA_VERSION = 1
 
@@ -86,8 +86,11 @@ class Guarantee:
 
     @property
     def event(self) -> PrivacyEvent:
-        """The whole guarantee as one event, which composes further."""
-        return parallel(*(move.event() for move in self.moves))
+        """The whole guarantee as one event, which composes further.
+
+        As other blocks may have been dropped for costing the same, it has no rule for groups: ask the graph.
+        """
+        return Parallel(tuple(move.event() for move in self.moves)) if self.moves else NO_EVENT
 
     def epsilon(self, delta: float, *, bracket: bool = False) -> Bracket:
         """Returns the least certified ε at ``delta`` in [0, 1]; ``.upper`` is the bound, ``.method`` the winner.

@@ -80,6 +80,8 @@ def discretise(event: PrivacyEvent, step: float, upper: bool = True) -> LossPmf:
         return _mixture(discretise(event.event, step, upper), event.probability)
     if isinstance(event, Parallel):
         branches = [discretise(branch, step, upper) for branch in event.branches]
+        if len(branches) == 1:
+            return branches[0]
         return _maximum(branches) if upper else max(branches, key=lambda b: float(b.p @ np.maximum(b.losses(), 0)))
     if isinstance(event, Composed):
         return _convolution([(discretise(e, step, upper), count) for e, count in event.parts], step, upper)

@@ -225,7 +225,10 @@ def _step(event: PrivacyEvent) -> float:
     _, _, variance = Composition(event, widest / 256, True).cumulant(0.0)
     spread = math.sqrt(variance)
     step = min(widest / 256, spread * min(5e-4, math.sqrt(6e-6 / max(1.0, _splits(event)))))
-    return max(step, widest / 2**20, 24 * spread / 2**21)
+    step = max(step, widest / 2**20, 24 * spread / 2**21)
+    # An atom is often the largest loss; on a grid point it is not split.
+    top = max(support(inner)[1] for inner, _ in parts)
+    return top / math.ceil(top / step) if top > step else step
 
 
 def _splits(event: PrivacyEvent) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+from decimal import ROUND_FLOOR, Context
 from functools import lru_cache
 from importlib import metadata
 from typing import Any, Literal
@@ -29,6 +30,11 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
     }
+
+
+def _rounded_down(bound: float) -> str:
+    """Returns a lower bound in four digits that is no larger than it is."""
+    return f"{Context(prec=4, rounding=ROUND_FLOOR).create_decimal(bound):g}"
 
 
 @frozen
@@ -172,7 +178,7 @@ class Verdict:
             f"{what} (confidence {self.confidence:.10g})",
             f"event: {self.event}",
             f"happened {self.count_p} of {self.trials} times on {first}, {self.count_q} of {self.trials} on {second}",
-            f"epsilon is at least {self.epsilon_lower:.4g} at delta={self.delta:g}; "
+            f"epsilon is at least {_rounded_down(self.epsilon_lower)} at delta={self.delta:g}; "
             f"an epsilon of {found} would have been refuted with probability 0.9",
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
             f"seed {self.seed}, {self.seconds:.2f} s",

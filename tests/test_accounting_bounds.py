@@ -201,6 +201,15 @@ def test_repeated_pure_events_against_the_binomial(e, n, d):
     assert got.upper <= n * e
 
 
+@pytest.mark.parametrize("scale", [0.2, 5.442036845, 60.0])
+@pytest.mark.parametrize("d", [1e-2, 1e-8, 1e-12])
+def test_an_atom_on_the_grid_is_not_split(scale, d):
+    """Laplace alone: δ(ε) = 1 − e^{(ε − 1/scale)/2} for ε ≤ 1/scale (Balle, Barthe & Gaboardi 2018)."""
+    exact = max(0.0, 1 / scale + 2 * math.log1p(-d))
+    got = pld.epsilon(Laplace(scale), d)
+    assert exact * (1 - 1e-12) <= got <= exact * (1 + 1e-7) + 1e-12
+
+
 def test_golden_values():
     """Gaussian: Balle & Wang 2018; Laplace, pure: contour inversion and the binomial, to six digits."""
     assert epsilon(Gaussian(1), 1e-6).upper == pytest.approx(4.886554117, rel=1e-9)

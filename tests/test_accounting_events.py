@@ -28,6 +28,7 @@ from hockeystick.accounting import (
     Parallel,
     PureDP,
     RandomizedResponse,
+    UnsupportedEventError,
     VisibleMixture,
     compose,
     delta,
@@ -183,18 +184,32 @@ def test_distance_zero_costs_nothing_and_cost_grows_with_distance(event):
         (PureDP(0.5), 2.5, PureDP(1.5)),
         (ZCDP(0.5), 3, ZCDP(4.5)),
         (ZCDP(0.5), 2.5, ZCDP(4.5)),
-        (Failure(0.01), 2.5, Failure(0.03)),
+        (Failure(0.01), 0.5, Failure(0.01)),
         (BoundedRange(0.5), 2.5, BoundedRange(1.25)),
         (AboveThreshold(2, 4, 3), 2, AboveThreshold(1, 2, 3)),
         (LazySwitchDecision(0.5, 0.1, 0.15), 2, LazySwitchDecision(0.5, 0.15, 0.15)),
         (VisibleMixture(0.2, Gaussian(3)), 1.5, VisibleMixture(0.2, Gaussian(2))),
         (compose((Gaussian(3), 4), Gaussian(6)), 1.5, compose((Gaussian(2), 4), Gaussian(4))),
-        (parallel(PureDP(1.0), PureDP(2.0), ZCDP(1.0)), 2, parallel(PureDP(2.0), PureDP(4.0), ZCDP(4.0))),
+        (parallel(Gaussian(1), Gaussian(2)), 0.5, parallel(Gaussian(2), Gaussian(4))),
     ],
 )
 def test_cost_at_a_distance(event, distance, scaled):
     """Additive noise by its scale, declared guarantees by group privacy."""
     assert event.at(distance) == scaled
+
+
+def test_a_side_condition_has_no_group_rule():
+    """k·δ would be below the truth: the steps between the group's members multiply a failure by e^ε."""
+    with pytest.raises(UnsupportedEventError, match="ApproximateDP"):
+        compose(PureDP(1.0), Failure(1e-6)).at(2)
+
+
+def test_branches_have_no_group_rule():
+    """Two records may meet two branches: two of these blocks cost 2ε, though each costs ε at any distance."""
+    for event in (parallel(RandomizedResponse(1.0), RandomizedResponse(1.0)), parallel(Gaussian(1), PureDP(1.0))):
+        assert event.at(1) == event
+        with pytest.raises(UnsupportedEventError, match="group"):
+            event.at(2)
 
 
 @given(r=st.floats(0.001, 0.999), e=st.floats(0.01, 2.0), order=st.floats(1.1, 30), eps=st.floats(0, 1.9))
@@ -225,7 +240,7 @@ def test_composition_is_canonical():
     assert compose(a, b, a) == compose((a, 2), b) == compose(b, compose(a, a)) == Composed(((a, 2), (b, 1)))
     assert compose(a) == a and compose() == NO_EVENT and compose((a, 0)) == NO_EVENT
     assert hash(compose(a, b)) == hash(compose(b, a))
-    assert parallel(a, b) == parallel(b, a, a) and parallel(a, a) == a
+    assert parallel(a, b) == parallel(b, a, a) and parallel(a) == a
     assert isinstance(parallel(a, b), Parallel) and parallel() == NO_EVENT
 
 

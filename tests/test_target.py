@@ -235,7 +235,7 @@ def test_a_folder_is_no_data(in_folder: Path) -> None:
 
 
 def test_decode_json_errors_are_one_line() -> None:
-    with pytest.raises(ValueError, match=r"^Expecting value at line 2, column 1$"):
+    with pytest.raises(ValueError, match=r"^[^\n]+ at line \d, column \d$"):
         decode_json("[1,\n]")
 
 
