@@ -11,6 +11,7 @@ from scipy import special
 
 from . import parameters
 from .adjacency import Adjacency
+from .composite import compose
 from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
 from .pairs import Atoms, DominatingPair
@@ -20,7 +21,8 @@ from .pairs import Atoms, DominatingPair
 class RandomizedResponse(PrivacyEvent):
     """k-ary randomised response: the true category with odds e^epsilon against each of the others.
 
-    One input takes another value, so the event is meant under replace-one and local adjacency alone.
+    One input takes another value, so the event is meant under replace-one and local adjacency alone. A group of k may
+    change k reports and is charged for as many.
     """
 
     epsilon: float = field(converter=parameters.epsilon)
@@ -28,7 +30,7 @@ class RandomizedResponse(PrivacyEvent):
     adjacencies: ClassVar[frozenset[Adjacency] | None] = frozenset({Adjacency.REPLACE_ONE, Adjacency.LOCAL})
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return self  # a single input was read; it can't change by more than its value
+        return compose((self, math.ceil(distance)))
 
     def pure_epsilon(self) -> float:
         return self.epsilon

@@ -301,7 +301,7 @@ def test_randomised_response_needs_a_replacement():
     assert event.accepts(Adjacency.REPLACE_ONE) and event.accepts(Adjacency.LOCAL)
     assert not event.accepts(Adjacency.ADD_OR_REMOVE_ONE)
     assert not compose(Gaussian(1), event).accepts(Adjacency.ADD_OR_REMOVE_ONE)
-    assert event.at(7) == event
+    assert event.at(0.5) == event and event.at(7) == compose((event, 7))
 
 
 def test_non_private_is_never_private():
