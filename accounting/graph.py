@@ -195,6 +195,7 @@ class AccountantGraph:
           UnsupportedAdjacencyError: replace-one over several blocks that are not pinned.
           GraphError: too many moves to enumerate.
         """
+        self._check_pinned()
         return self._guarantee(list(self._moves(validate.integer("group", group, low=1))), group)
 
     def guarantee_for(self, source: str, *, member: int | None = None, group: int = 1) -> Guarantee:
@@ -205,10 +206,12 @@ class AccountantGraph:
 
         Raises:
           GraphError: no such source. InvalidArgumentError: no such member, or a member together with group > 1.
+          UnsupportedAdjacencyError: replace-one over several blocks that are not pinned.
         """
         node = self._node(source)
         if not isinstance(node, Source):
             raise GraphError(f"{source!r} is not a source")
+        self._check_pinned()
         group = validate.integer("group", group, low=1)
         if member is None:
             return self._guarantee(list(self._split({node.name: group})), group)
@@ -222,17 +225,19 @@ class AccountantGraph:
         """Returns ε at ``delta`` for one record of ``source``."""
         return self.guarantee_for(source, member=member).epsilon(delta).upper
 
-    def _guarantee(self, moves: list[Move], group: int) -> Guarantee:
-        return Guarantee(_prune(moves), self.adjacency, group, self.assumptions)
-
-    def _moves(self, group: int) -> Iterator[Move]:
-        sources = self._of(Source)
-        blocks = sum(source.size for source in sources)
+    def _check_pinned(self) -> None:
+        blocks = sum(source.size for source in self._of(Source))
         if self.adjacency is Adjacency.REPLACE_ONE and blocks > 1 and not self.pinned:
             raise UnsupportedAdjacencyError(
                 "replace-one over several blocks can take a record out of one and put it into another: "
                 "set pinned=True if records stay in their block, or use add-or-remove-one with group=2"
             )
+
+    def _guarantee(self, moves: list[Move], group: int) -> Guarantee:
+        return Guarantee(_prune(moves), self.adjacency, group, self.assumptions)
+
+    def _moves(self, group: int) -> Iterator[Move]:
+        sources = self._of(Source)
         for split in compositions(group, len(sources)):
             yield from self._split({source.name: k for source, k in zip(sources, split, strict=True) if k})
 

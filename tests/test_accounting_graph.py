@@ -146,6 +146,8 @@ def test_replace_one_over_blocks_must_be_pinned():
     graph = AccountantGraph(Adjacency.REPLACE_ONE).source("s", 3).release("a", PureDP(1), reads=["s"], reach=SAME)
     with pytest.raises(UnsupportedAdjacencyError, match="pinned"):
         graph.guarantee()
+    with pytest.raises(UnsupportedAdjacencyError, match="pinned"):
+        graph.epsilon_for("s", D, member=1)
     pinned = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("s", 3)
     assert eps(pinned.release("a", PureDP(1), reads=["s"], reach=SAME), 0.0) == 1.0
 
