@@ -64,7 +64,7 @@ class AccountantGraph:
     adjacency: Adjacency = field(default=Adjacency.ADD_OR_REMOVE_ONE)
     pinned: bool = False
     assumptions: tuple[str, ...] = field(default=(), converter=_tuple_of_strings)
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[Node, ...] = field(default=(), alias="_nodes")  # the builder methods check what they add
 
     @adjacency.validator
     def _adjacency_is_known(self, _: object, value: object) -> None:
@@ -163,7 +163,7 @@ class AccountantGraph:
             raise InvalidArgumentError("name", node.name, "is not a non-empty string")
         if any(node.name == other.name for other in self.nodes):
             raise GraphError(f"there is a node {node.name!r} already: give this one another name")
-        return evolve(self, nodes=(*self.nodes, node))
+        return evolve(self, _nodes=(*self.nodes, node))
 
     def _inputs(self, name: str, reads: list[str] | tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(reads, str):

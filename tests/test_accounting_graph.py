@@ -101,8 +101,8 @@ def test_paths_are_summed_before_the_event_is_evaluated():
     )
     assert graph.guarantee().moves[0].event() == Gaussian(6).at(1.5)
     assert graph.guarantee(group=3).moves[0].event() == Gaussian(6).at(4.5)
-    both = AccountantGraph(nodes=graph.nodes[:3]).release("out", Gaussian(6), reads=["x", "y"])
-    assert both.guarantee().moves[0].event() == Gaussian(6).at(3)
+    both = graph.release("both", Gaussian(6), reads=["x", "y"])
+    assert both.guarantee().moves[0].event(without="out") == Gaussian(6).at(3)
 
 
 def test_norms_convert_upwards_only():
@@ -375,6 +375,12 @@ def test_failed_additions_leave_the_graph_as_it_was():
         with pytest.raises(HockeystickError):
             attempt()
     assert graph.to_json() == before and eps(graph) == cost
+
+
+def test_nodes_are_added_by_the_builder_methods_alone():
+    """A release of a node that is not there would cost nothing: no constructor takes unchecked nodes."""
+    with pytest.raises(TypeError, match="nodes"):
+        AccountantGraph(nodes=GRAPH.nodes)  # type: ignore[call-arg]
 
 
 def test_reach_needs_a_source_family():
