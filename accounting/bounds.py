@@ -13,6 +13,7 @@ Kinds are never added to each other; each bounds the whole composition alone, so
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -95,6 +96,16 @@ def _least(found: list[tuple[float, str]]) -> tuple[float, str]:
     return min(found, key=lambda pair: (pair[0], METHODS.index(pair[1])))
 
 
+def _tried(curves: dict[str, Callable[[bool], float]], method: str | None) -> list[tuple[float, str]]:
+    """The upper bounds of the methods asked for; one that refuses leaves the others standing."""
+    found = []
+    for name, curve in curves.items():
+        if method in (None, name):
+            with contextlib.suppress(NumericalError):
+                found.append((curve(True), name))
+    return found
+
+
 @lru_cache(maxsize=4096)
 def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, method: str | None) -> Bracket:
     if isinstance(event, Parallel):
@@ -118,12 +129,7 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, method: str | Non
             curves["gaussian"] = lambda upper: gaussian_dp.epsilon(mu, spare, upper=upper)
         elif has_profile(event):
             curves["pld"] = lambda upper: pld.epsilon(merged, spare, upper=upper)
-        for name, curve in curves.items():
-            if method in (None, name):
-                try:
-                    found.append((curve(True), name))
-                except NumericalError:
-                    continue  # this method refuses; the others stand
+        found += _tried(curves, method)
     found = [pair for pair in found if method in (None, pair[1])]
     if not found:
         return Bracket(math.inf, math.inf if bracket else None, method or "pure")
@@ -156,12 +162,7 @@ def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, method: str | Non
             )
         elif has_profile(event):
             curves["pld"] = lambda upper: pld.delta(merged, epsilon, upper=upper)
-        for name, curve in curves.items():
-            if method in (None, name):
-                try:
-                    found.append((curve(True), name))
-                except NumericalError:
-                    continue
+        found += _tried(curves, method)
     elif failure < 1.0 and math.isinf(epsilon) and math.isfinite(event.zcdp_rho()):
         found.append((0.0, "zcdp"))  # only what P puts where Q has nothing is left, and a finite ρ rules that out
     best, winner = _least([pair for pair in found if method in (None, pair[1])] or [(1.0, method or "pure")])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hockeystick.cli_output import check_outputs, print_report, print_text, warn, write_results
+from hockeystick.cli_output import check_outputs, deliver, warn
 from hockeystick.cli_types import Real
 
 
@@ -35,16 +35,13 @@ def account(graph: str, delta: float, json_file: str | None) -> int:
     json_path, _ = check_outputs(json_file, None)
     text = _read(graph)
     from hockeystick.accounting import AccountantGraph, GraphError
-    from hockeystick.report import account_result, to_json, to_terminal
+    from hockeystick.report import account_result
 
     try:
         result = account_result(AccountantGraph.from_json(text).guarantee(), delta)
     except GraphError as error:
         raise GraphError(f"{graph}: {error}") from error
-    write_results([(json_path, to_json(result))])
-    print_report(to_terminal(result), err=json_file == "-")
-    if json_file == "-":
-        print_text(to_json(result))
+    deliver(result, json_file=json_file, json_path=json_path)
     if math.isinf(float(result["epsilon_upper"])):
         warn(f"the graph has no finite ε at δ = {delta:g}; give a larger --delta, or find the node that is not private")
     return 0

@@ -14,11 +14,9 @@ from hockeystick.cli_output import (
     Interrupted,
     Progress,
     check_outputs,
-    print_report,
-    print_text,
+    deliver,
     target_output_to_stderr,
     warn,
-    write_results,
 )
 from hockeystick.cli_types import Count, Real
 
@@ -117,17 +115,11 @@ def audit(
             exceptions_as_output=exceptions_as_output,
             progress=lambda done, total: progress(f"auditing {target}", done / total),
         )
-    from hockeystick.report import audit_result, to_html, to_json, to_terminal
+    from hockeystick.report import audit_result
 
     warnings = [_as_options(warning) for warning in verdict.warnings]
     result = audit_result(verdict, target=target, d0=d0, d1=d1, seed=seed, warnings=warnings)
-    text = to_json(result)
-    write_results([(json_path, text)])  # first of all: no page is worth the result
-    if html_path is not None:
-        write_results([(html_path, to_html(result))])
-    print_report(to_terminal(result), err=json_file == "-")
-    if json_file == "-":
-        print_text(text)
+    deliver(result, json_file=json_file, json_path=json_path, html_path=html_path)
     for warning in warnings:
         warn(warning)
     if result["outcome"] == "inconclusive":

@@ -8,10 +8,8 @@ from hockeystick.cli_output import (
     Interrupted,
     Progress,
     check_outputs,
-    print_report,
-    print_text,
+    deliver,
     warn,
-    write_results,
 )
 from hockeystick.cli_types import Count, Real
 
@@ -52,7 +50,7 @@ def demo(epsilon: float, delta: float, seed: int, json_file: str | None, html_fi
     """
     json_path, html_path = check_outputs(json_file, html_file)
     from hockeystick.demo import run_demo
-    from hockeystick.report import demo_result, to_html, to_json, to_terminal
+    from hockeystick.report import demo_result
 
     try:
         with Progress() as progress:
@@ -65,13 +63,7 @@ def demo(epsilon: float, delta: float, seed: int, json_file: str | None, html_fi
     except KeyboardInterrupt:
         raise Interrupted("interrupted before there was a result; result files are unchanged") from None
     result = demo_result(found)
-    text = to_json(result)
-    write_results([(json_path, text)])  # first of all: no page is worth the result
-    if html_path is not None:
-        write_results([(html_path, to_html(result))])
-    print_report(to_terminal(result), err=json_file == "-")
-    if json_file == "-":
-        print_text(text)
+    deliver(result, json_file=json_file, json_path=json_path, html_path=html_path)
     for audit in result["audits"]:
         for warning in audit["verdict"]["warnings"]:
             warn(f"{audit['learner']}, {audit['mutation'] or 'correct'}, {audit['neighbours']} neighbours: {warning}")

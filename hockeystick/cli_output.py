@@ -116,14 +116,30 @@ def check_outputs(json_file: str | None, html_file: str | None) -> tuple[Path | 
     return json_path, html_path
 
 
-def write_results(results: list[tuple[Path | None, str]]) -> None:
-    """Writes each text to its file, if it has one, and says where it is."""
+def deliver(
+    result: dict[str, Any], *, json_file: str | None, json_path: Path | None, html_path: Path | None = None
+) -> None:
+    """Writes a result to its files, says where they are, and prints the report.
+
+    With ``json_file`` ``-`` the JSON is all that stands on the standard output. Paths are those of ``check_outputs``.
+    """
+    from hockeystick.report import to_html, to_json, to_terminal
+
+    text = to_json(result)
+    _write(json_path, text)  # first of all: no page is worth the result
+    if html_path is not None:
+        _write(html_path, to_html(result))
+    print_report(to_terminal(result), err=json_file == "-")
+    if json_file == "-":
+        print_text(text)
+
+
+def _write(path: Path | None, text: str) -> None:
     from hockeystick.files import write_atomically
 
-    for path, text in results:
-        if path is not None:
-            write_atomically(path, text)
-            note(f"wrote {path}")
+    if path is not None:
+        write_atomically(path, text)
+        note(f"wrote {path}")
 
 
 @contextlib.contextmanager
