@@ -78,7 +78,7 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
             for inner, times in event.parts:
                 add(inner, times * count)
         elif count and event != NO_EVENT:
-            counts[event] = counts.get(event, 0) + count
+            counts[event] = validate.integer("count", counts.get(event, 0) + count)  # a product may leave the floats
 
     for part in parts:
         event, count = part if isinstance(part, tuple) else (part, 1)

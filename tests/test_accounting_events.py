@@ -283,6 +283,14 @@ def test_bad_parameters_are_refused_at_construction(make, bad):
     assert "\n" not in str(caught.value) and caught.value.argument in str(caught.value)
 
 
+def test_counts_beyond_a_float_are_refused():
+    for counts in ((10**400,), (10**200, 10**200)):
+        event = PureDP(0.1)
+        with pytest.raises(InvalidArgumentError, match="count"):
+            for count in counts:
+                event = compose((event, count))
+
+
 @pytest.mark.parametrize("make", [Gaussian, Laplace, BoundedRange, lambda v: AboveThreshold(v, 1.0)])
 def test_zero_noise_is_refused(make):
     with pytest.raises(InvalidArgumentError, match="out of range"):
