@@ -26,7 +26,6 @@ from .composite import Composed, Parallel, compose
 from .declared import ZCDP
 from .errors import InvalidArgumentError, NumericalError
 from .event import PrivacyEvent, check_event
-from .loss_pmf import has_profile
 
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "pld")
 
@@ -110,6 +109,8 @@ def _tried(curves: dict[str, Callable[[bool], float]], method: str | None) -> li
 def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, method: str | None) -> Bracket:
     if isinstance(event, Parallel):
         return _worst([_epsilon(branch, delta, bracket, method) for branch in event.branches])
+    if len(ways := event.directions()) > 1:
+        return _worst([_epsilon(way, delta, bracket, method) for way in ways])
     failure, pure = event.failure_delta(), event.pure_epsilon()
     spare = delta if failure == 0.0 else math.nextafter(delta - failure, -1.0)
     if failure >= 1.0 and math.isinf(pure):
@@ -127,7 +128,7 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, method: str | Non
         merged, mu = _merge_gaussians(event)
         if merged is None:
             curves["gaussian"] = lambda upper: gaussian_dp.epsilon(mu, spare, upper=upper)
-        elif has_profile(event):
+        elif event.has_profile():
             curves["pld"] = lambda upper: pld.epsilon(merged, spare, upper=upper)
         found += _tried(curves, method)
     found = [pair for pair in found if method in (None, pair[1])]
@@ -148,6 +149,8 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, method: str | Non
 def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, method: str | None) -> Bracket:
     if isinstance(event, Parallel):
         return _worst([_delta(branch, epsilon, bracket, method) for branch in event.branches])
+    if len(ways := event.directions()) > 1:
+        return _worst([_delta(way, epsilon, bracket, method) for way in ways])
     failure, pure = event.failure_delta(), event.pure_epsilon()
     found: list[tuple[float, str]] = [(0.0 if epsilon >= pure and not math.isinf(pure) else 1.0, "pure")]
     curves: dict[str, Callable[[bool], float]] = {}
@@ -160,7 +163,7 @@ def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, method: str | Non
             curves["gaussian"] = lambda upper: rounding.exp(
                 gaussian_dp.log_delta(mu, epsilon, upper=upper), upper=upper
             )
-        elif has_profile(event):
+        elif event.has_profile():
             curves["pld"] = lambda upper: pld.delta(merged, epsilon, upper=upper)
         found += _tried(curves, method)
     elif failure < 1.0 and math.isinf(epsilon) and math.isfinite(event.zcdp_rho()):

@@ -19,6 +19,7 @@ from . import parameters, validate
 from .adjacency import Adjacency
 from .errors import UnsupportedEventError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
+from .loss_pmf import LossPmf, convolution, discretise, maximum, mixture
 
 Part = tuple[PrivacyEvent, int]
 
@@ -60,6 +61,21 @@ class Composed(PrivacyEvent):
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         return tuple(event for event, _ in self.parts)
+
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        ways = _in_each_direction(self.children())
+        counts = [count for _, count in self.parts]
+        return tuple(compose(*zip(events, counts, strict=True)) for events in ways) if len(ways) > 1 else (self,)
+
+    def has_profile(self) -> bool:
+        return all(event.has_profile() for event in self.children())
+
+    def loss_support(self) -> tuple[float, float]:
+        ends = [(count * low, count * high) for event, count in self.parts for low, high in [event.loss_support()]]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
+
+    def loss_law(self, step: float, upper: bool) -> LossPmf:
+        return convolution([(discretise(event, step, upper), count) for event, count in self.parts], step, upper)
 
 
 def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
@@ -134,6 +150,20 @@ class Parallel(PrivacyEvent):
     def children(self) -> tuple[PrivacyEvent, ...]:
         return self.branches
 
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        ways = _in_each_direction(self.branches)
+        return tuple(parallel(*events) for events in ways) if len(ways) > 1 else (self,)
+
+    def has_profile(self) -> bool:
+        return all(event.has_profile() for event in self.branches)
+
+    def loss_support(self) -> tuple[float, float]:
+        ends = [event.loss_support() for event in self.branches]
+        return min(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends))
+
+    def loss_law(self, step: float, upper: bool) -> LossPmf:
+        return maximum([discretise(branch, step, upper) for branch in self.branches], upper)
+
 
 def parallel(*events: PrivacyEvent) -> PrivacyEvent:
     """Returns the parallel composition of events; equal ones are merged, one alone is returned as it is.
@@ -197,6 +227,27 @@ class VisibleMixture(PrivacyEvent):
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         return (self.event,)
+
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        ways = self.event.directions()
+        return tuple(VisibleMixture(self.probability, event) for event in ways) if len(ways) > 1 else (self,)
+
+    def has_profile(self) -> bool:
+        return self.event.has_profile()
+
+    def loss_support(self) -> tuple[float, float]:
+        low, high = self.event.loss_support()
+        return min(0.0, low), max(0.0, high)
+
+    def loss_law(self, step: float, upper: bool) -> LossPmf:
+        return mixture(discretise(self.event, step, upper), self.probability)
+
+
+def _in_each_direction(events: tuple[PrivacyEvent, ...]) -> list[tuple[PrivacyEvent, ...]]:
+    """All events with P the world that holds the record, then all with P the other; one entry where all are free."""
+    ways = [event.directions() for event in events]
+    most = max((len(way) for way in ways), default=1)
+    return [tuple(way[min(i, len(way) - 1)] for way in ways) for i in range(most)]
 
 
 def _times(value: float, count: int) -> float:

@@ -14,19 +14,18 @@ All three hold after a failure event of probability ``failure_delta`` has been s
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 from dp_accounting import dp_event
-from numpy.typing import NDArray
 
 from . import validate
 from .adjacency import Adjacency
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, UnsupportedEventError
+from .loss_pmf import LossPmf, from_pair
+from .pairs import Array as Array  # for the events
 from .pairs import Atoms, DominatingPair
-
-Array = NDArray[Any]
 
 
 @frozen
@@ -87,6 +86,32 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
     def orientations(self) -> tuple[PrivacyEvent, ...]:
         """Returns the events of the two directions, or the event itself where both have one profile."""
         return (self,)
+
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        """Returns the event with P the world that holds the record, and with P the world that lacks it.
+
+        The event alone, the default, where nothing depends on which data set is the larger one. Where something does,
+        as for a secret sample, all accesses are in the same direction: a composition takes the worse direction last.
+        """
+        return (self,)
+
+    def has_profile(self) -> bool:
+        """Says whether the event has a dominating pair."""
+        return self.pair() is not None
+
+    def loss_support(self) -> tuple[float, float]:
+        """Returns losses between which all but a negligible mass lies; see ``DominatingPair.support``."""
+        return self._known_pair().support()
+
+    def loss_law(self, step: float, upper: bool) -> LossPmf:
+        """Returns the law of the privacy loss on a grid, above or below; use ``loss_pmf.discretise``, which caches."""
+        return from_pair(self._known_pair(), step, upper)
+
+    def _known_pair(self) -> DominatingPair:
+        pair = self.pair()
+        if pair is None:
+            raise UnsupportedEventError(f"{self} has no privacy profile; its zCDP or RDP curve can be used")
+        return pair
 
     def accepts(self, adjacency: Adjacency) -> bool:
         """Says whether the event has a meaning under ``adjacency``."""

@@ -1,7 +1,8 @@
 """Privacy-loss distributions on a grid: a discrete pair above, or below, each event.
 
 ``discretise(event, step, upper=True)`` returns a law of losses k·step whose profile lies above the event's, also after
-composition with anything; with ``upper=False`` one that lies below.
+composition with anything; with ``upper=False`` one that lies below. An event makes its law from its pair by
+``from_pair``, or from the laws of the events inside it by ``convolution``, ``mixture`` and ``maximum``.
 
 *Above* ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022): each cell's mass is split between the
 two ends so that P's and Q's mass are both kept. That interpolates the profile linearly in e^ε between the grid points,
@@ -16,15 +17,17 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
 from scipy import signal
 
-from .composite import Composed, Parallel, VisibleMixture
-from .errors import NumericalError, UnsupportedEventError
-from .event import Array, PrivacyEvent
-from .pairs import Cells, DominatingPair
+from .errors import NumericalError
+from .pairs import Array, Cells, DominatingPair
+
+if TYPE_CHECKING:
+    from .event import PrivacyEvent
 
 _U = 2.0**-53
 _MAX_CELLS = 2**23
@@ -43,31 +46,6 @@ class LossPmf:
         return np.asarray((self.start + np.arange(len(self.p))) * self.step)
 
 
-def has_profile(event: PrivacyEvent) -> bool:
-    """Says whether every leaf of ``event`` has a dominating pair."""
-    children = event.children()
-    return all(map(has_profile, children)) if children else event.pair() is not None
-
-
-@lru_cache(maxsize=256)
-def support(event: PrivacyEvent) -> tuple[float, float]:
-    """Returns losses between which all but a negligible mass of ``event`` lies."""
-    if isinstance(event, Composed):
-        ends = [(count * low, count * high) for e, count in event.parts for low, high in [support(e)]]
-        return sum(low for low, _ in ends), sum(high for _, high in ends)
-    if children := event.children():
-        ends = [support(child) for child in children]
-        return min(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends))
-    return _pair(event).support()
-
-
-def _pair(event: PrivacyEvent) -> DominatingPair:
-    pair = event.pair()
-    if pair is None:
-        raise UnsupportedEventError(f"{event} has no privacy profile; its zCDP or RDP curve can be used")
-    return pair
-
-
 @lru_cache(maxsize=64)
 def discretise(event: PrivacyEvent, step: float, upper: bool = True) -> LossPmf:
     """Returns a law of losses on the grid of ``step`` above (or below) the event's, its failure left out.
@@ -76,23 +54,51 @@ def discretise(event: PrivacyEvent, step: float, upper: bool = True) -> LossPmf:
       UnsupportedEventError: a leaf has no profile.
       NumericalError: the event's losses span too many cells.
     """
-    if isinstance(event, VisibleMixture):
-        return _mixture(discretise(event.event, step, upper), event.probability)
-    if isinstance(event, Parallel):
-        branches = [discretise(branch, step, upper) for branch in event.branches]
-        if len(branches) == 1:
-            return branches[0]
-        return _maximum(branches) if upper else max(branches, key=lambda b: float(b.p @ np.maximum(b.losses(), 0)))
-    if isinstance(event, Composed):
-        return _convolution([(discretise(e, step, upper), count) for e, count in event.parts], step, upper)
-    pair = _pair(event)
+    return event.loss_law(step, upper)
+
+
+def from_pair(pair: DominatingPair, step: float, upper: bool) -> LossPmf:
+    """Returns a law above (or below) that of a dominating pair.
+
+    Raises:
+      NumericalError: its losses span too many cells.
+    """
     low, high = pair.support()
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
     if last - first > _MAX_CELLS:
-        raise NumericalError(f"{event}: losses span {last - first} cells of {step:g}")
+        raise NumericalError(f"{pair}: losses span {last - first} cells of {step:g}")
     edges = np.arange(first, last + 1) * step
     cells = pair.cells(edges)
     return _upper(cells, edges, step, first, pair.infinity()) if upper else _lower(cells, edges, step, first, pair)
+
+
+def renyi(pair: DominatingPair, orders: Array) -> Array:
+    """Returns a bound on the Rényi divergence of a pair at each order > 1, by the law above it on a fine grid.
+
+    A dominating pair's moments are the larger ones. The excess is at most about α·h²/8, with h the step, and at most h.
+    It serves pairs whose loss is bounded; for others it is inf, and they need a formula of their own.
+    """
+    a = np.asarray(orders, dtype=float)
+    low, high = pair.support()
+    if high <= low:
+        return np.full(a.shape, math.inf if pair.infinity() > 0.0 else max(0.0, high))
+    law = from_pair(pair, (high - low) / 2**15, True)
+    losses, out = law.losses(), np.empty(a.shape)
+    log_p = np.log(law.p, where=law.p > 0, out=np.full(len(law.p), -math.inf))
+    if law.infinity > 0.0:  # an unbounded loss, cut off at its support: large orders are decided beyond
+        return np.full(a.shape, math.inf)
+    for i, order in np.ndenumerate(a):
+        t = order - 1.0
+        if t * max(high, -low) < 1.0:  # the masses add up to 1: no cancellation of what is left
+            moment = math.log1p(max(0.0, float(law.p @ np.expm1(t * losses))))
+            slack = 16 * _U * float(law.p @ np.abs(np.expm1(t * losses)))
+        else:
+            y = log_p + t * losses
+            peak = float(y.max())
+            moment = peak + math.log(float(np.exp(y - peak).sum()))
+            slack = 4 * _U * (abs(peak) + t * max(abs(losses[0]), abs(losses[-1])) + 40.0)
+        out[i] = (max(0.0, moment) + slack) / t
+    return np.minimum(out, max(0.0, float(losses[-1])))
 
 
 def _upper(cells: Cells, edges: Array, step: float, first: int, infinity: float) -> LossPmf:
@@ -138,7 +144,8 @@ def _trim(pmf: LossPmf) -> LossPmf:
     return LossPmf(pmf.step, pmf.start + i, np.ascontiguousarray(pmf.p[i:j]), min(1.0, pmf.infinity))
 
 
-def _mixture(inner: LossPmf, probability: float) -> LossPmf:
+def mixture(inner: LossPmf, probability: float) -> LossPmf:
+    """Returns the law of an access that happens if a public coin says so, with ``probability``."""
     start, end = min(inner.start, 0), max(inner.start + len(inner.p), 1)
     p = np.zeros(end - start)
     p[inner.start - start : inner.start - start + len(inner.p)] = probability * inner.p
@@ -146,8 +153,8 @@ def _mixture(inner: LossPmf, probability: float) -> LossPmf:
     return LossPmf(inner.step, start, p, probability * inner.infinity)
 
 
-def _convolution(parts: list[tuple[LossPmf, int]], step: float, upper: bool) -> LossPmf:
-    """Composition inside another event: direct where small, else by FFT with its error moved to infinity."""
+def convolution(parts: list[tuple[LossPmf, int]], step: float, upper: bool) -> LossPmf:
+    """Returns the law of a composition inside another event: direct where small, else by FFT, its error at infinity."""
     result = LossPmf(step, 0, np.ones(1), 0.0)
     for pmf, count in parts:
         square = pmf
@@ -177,8 +184,15 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
     return LossPmf(a.step, a.start + b.start, np.maximum(p - error, 0.0), infinity)
 
 
-def _maximum(branches: list[LossPmf]) -> LossPmf:
-    """The law whose profile is the pointwise maximum of the branches' at the grid points, linear in e^ε between."""
+def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
+    """Returns the law whose profile is the pointwise maximum of the branches' at grid points, linear in e^ε between.
+
+    From below it is the branch with the largest mean positive loss.
+    """
+    if len(branches) == 1:
+        return branches[0]
+    if not upper:
+        return max(branches, key=lambda branch: float(branch.p @ np.maximum(branch.losses(), 0)))
     step = branches[0].step
     start = min(b.start for b in branches) - 1
     size = max(b.start + len(b.p) for b in branches) - start

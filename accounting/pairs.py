@@ -26,6 +26,7 @@ class Cells:
     p: Array
     q: Array
     p_below: float
+    q_below: float
     p_above: float
     q_above: float
 
@@ -35,7 +36,11 @@ class DominatingPair(abc.ABC):
 
     @abc.abstractmethod
     def cells(self, edges: Array) -> Cells:
-        """Returns the masses of P and Q on the cells of ``edges`` (ascending)."""
+        """Returns the masses of P and Q on the cells of ``edges`` (ascending; the outermost may be infinite).
+
+        Masses where one of the two laws has none (loss ±inf) are not counted: neither in ``p_above``, which
+        ``infinity`` completes, nor in ``q_below``.
+        """
 
     @abc.abstractmethod
     def support(self) -> tuple[float, float]:
@@ -65,6 +70,7 @@ class Atoms(DominatingPair):
             np.bincount(where[inside], p[inside], m),
             np.bincount(where[inside], q[inside], m),
             float(p[below].sum()),
+            float(q[below].sum()),
             float(p[above].sum()),
             float(q[above].sum()),
         )
@@ -84,8 +90,8 @@ class GaussianPair(DominatingPair):
 
     def cells(self, edges: Array) -> Cells:
         below_p, inside_p, above_p = _normal_masses((edges - self.mu**2 / 2) / self.mu)
-        _, inside_q, above_q = _normal_masses((edges + self.mu**2 / 2) / self.mu)
-        return Cells(inside_p, inside_q, below_p, above_p, above_q)
+        below_q, inside_q, above_q = _normal_masses((edges + self.mu**2 / 2) / self.mu)
+        return Cells(inside_p, inside_q, below_p, below_q, above_p, above_q)
 
     def support(self) -> tuple[float, float]:
         reach = 13.5 * self.mu  # P(N > 13.5) < 1e-41
@@ -117,20 +123,19 @@ class ExponentialLossPair(DominatingPair):
         half = (high - low) / 2
         p = 2 * self.density * np.exp((low - r) / 2) * np.expm1(half)
         q = 2 * self.density * np.exp((-high - r) / 2) * np.expm1(half)
-        above = float(edges[-1])
-        p_above = q_above = 0.0
-        if above < r:
-            from_ = max(above, -r)
-            p_above = 2 * self.density * math.exp((from_ - r) / 2) * math.expm1((r - from_) / 2)
-            q_above = 2 * self.density * math.exp(-r) * math.expm1((r - from_) / 2)
-        p_below = 0.0
-        if edges[0] > -r:
-            p_below = 2 * self.density * math.exp(-r) * math.expm1((min(float(edges[0]), r) + r) / 2)
+        p_below, q_below = self._between(-r, min(max(float(edges[0]), -r), r))
+        p_above, q_above = self._between(min(max(float(edges[-1]), -r), r), r)
         if self.atom:
             atoms = Atoms((r, -r), (self.atom, self.atom * math.exp(-r))).cells(edges)
             p, q = p + atoms.p, q + atoms.q
-            p_below, p_above, q_above = p_below + atoms.p_below, p_above + atoms.p_above, q_above + atoms.q_above
-        return Cells(p, q, p_below, p_above, q_above)
+            p_below, q_below = p_below + atoms.p_below, q_below + atoms.q_below
+            p_above, q_above = p_above + atoms.p_above, q_above + atoms.q_above
+        return Cells(p, q, p_below, q_below, p_above, q_above)
+
+    def _between(self, low: float, high: float) -> tuple[float, float]:
+        """Masses of P and Q on (low, high], the atoms left out."""
+        scale = 2 * self.density * math.expm1((high - low) / 2)
+        return scale * math.exp((low - self.reach) / 2), scale * math.exp((-high - self.reach) / 2)
 
     def support(self) -> tuple[float, float]:
         return -self.reach, self.reach

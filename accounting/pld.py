@@ -29,7 +29,7 @@ from . import rounding
 from .composite import Composed, VisibleMixture
 from .errors import NumericalError
 from .event import Array, PrivacyEvent
-from .loss_pmf import LossPmf, discretise, support
+from .loss_pmf import LossPmf, discretise
 
 _U = 2.0**-53
 _FFT = 8.0 * _U  # relative 2-norm error of one transform, per doubling of its length
@@ -217,7 +217,7 @@ def _step(event: PrivacyEvent) -> float:
     deviation of the total loss, h = s·√(6e-6/n) keeps it below 1e-6·ε.
     """
     parts = event.parts if isinstance(event, Composed) else ((event, 1),)
-    widest = max((high - low for inner, _ in parts for low, high in [support(inner)]), default=0.0)
+    widest = max((high - low for inner, _ in parts for low, high in [inner.loss_support()]), default=0.0)
     if widest <= 0.0:
         return 1e-3
     if widest > _MAX_LOSS:
@@ -227,7 +227,7 @@ def _step(event: PrivacyEvent) -> float:
     step = min(widest / 256, spread * min(5e-4, math.sqrt(6e-6 / max(1.0, _splits(event)))))
     step = max(step, widest / 2**20, 24 * spread / 2**21)
     # An atom is often the largest loss; on a grid point it is not split.
-    top = max(support(inner)[1] for inner, _ in parts)
+    top = max(inner.loss_support()[1] for inner, _ in parts)
     return top / math.ceil(top / step) if top > step else step
 
 
