@@ -67,6 +67,9 @@ class Composed(PrivacyEvent):
         counts = [count for _, count in self.parts]
         return tuple(compose(*zip(events, counts, strict=True)) for events in ways) if len(ways) > 1 else (self,)
 
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        return compose(*((event.replaced(removed, added), count) for event, count in self.parts))
+
     def has_profile(self) -> bool:
         return all(event.has_profile() for event in self.children())
 
@@ -231,6 +234,9 @@ class VisibleMixture(PrivacyEvent):
     def directions(self) -> tuple[PrivacyEvent, ...]:
         ways = self.event.directions()
         return tuple(VisibleMixture(self.probability, event) for event in ways) if len(ways) > 1 else (self,)
+
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        return VisibleMixture(self.probability, self.event.replaced(removed, added))
 
     def has_profile(self) -> bool:
         return self.event.has_profile()

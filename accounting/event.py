@@ -95,6 +95,13 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         """
         return (self,)
 
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        """Returns the event when ``removed`` records leave the data and ``added`` ones enter, or the other way round.
+
+        Where nothing depends on which data set is the larger one that is the event at their number.
+        """
+        return self.at(removed + added)
+
     def has_profile(self) -> bool:
         """Says whether the event has a dominating pair."""
         return self.pair() is not None

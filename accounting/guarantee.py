@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from . import bounds, serialise, validate
 from .adjacency import Adjacency
 from .bounds import Bracket
 from .composite import Parallel, compose, parallel
-from .errors import GraphError
+from .errors import GraphError, UnsupportedAdjacencyError
 from .event import NO_EVENT, PrivacyEvent
 
+if TYPE_CHECKING:
+    from .graph import AccountantGraph
+
 SCHEMA_VERSION = 1
+EVERYTHING = "every release is published"
 
 
 @frozen
@@ -76,13 +80,16 @@ class Guarantee:
       group: how many records may differ.
       assumptions: what the guarantee rests on.
       threat_model: who sees what.
+      graph, view: what it was computed from, where it is of a whole graph; not part of its value, nor of its JSON.
     """
 
     moves: tuple[Move, ...]
     adjacency: Adjacency
     group: int = 1
     assumptions: tuple[str, ...] = ()
-    threat_model: str = "every release is published"
+    threat_model: str = EVERYTHING
+    graph: AccountantGraph | None = field(default=None, eq=False, repr=False)
+    view: str | None = field(default=None, eq=False, repr=False)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -103,6 +110,20 @@ class Guarantee:
     def delta(self, epsilon: float, *, bracket: bool = False) -> Bracket:
         """Returns the least certified δ at ``epsilon`` ≥ 0."""
         return bounds.delta(self.event, epsilon, bracket=bracket)
+
+    def under(self, relation: Adjacency) -> Guarantee:
+        """Returns the guarantee of the same graph to the same view under another relation; see the graph's method.
+
+        Raises:
+          UnsupportedAdjacencyError: it can't be reached from the graph's relation, or the graph is not at hand.
+        """
+        if relation is self.adjacency:
+            return self
+        if self.graph is None:
+            raise UnsupportedAdjacencyError(
+                "a guarantee without its graph can't change its relation: ask the graph for guarantee(under=...)"
+            )
+        return self.graph.guarantee(group=self.group, view=self.view, under=relation)
 
     def worst_move(self, delta: float) -> Move:
         """Returns the move with the largest ε at ``delta``."""

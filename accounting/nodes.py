@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from . import validate
 from .errors import InvalidArgumentError
@@ -99,6 +99,46 @@ class Post:
 
     name: str
     reads: tuple[str, ...]
+
+
+@frozen
+class View:
+    """A threat model: the published values that an adversary sees.
+
+    An unseen release that feeds a seen value is charged as if it were seen. ``events`` names releases that cost an
+    adversary of this view another event than the one they were stated with, such as the sum of many noisy messages
+    for who sees the sum alone, or less noise for who knows a part of it; each is a statement of its author.
+    """
+
+    name: str
+    sees: tuple[str, ...]
+    events: tuple[tuple[str, PrivacyEvent], ...] = ()
+
+    def charged(self, nodes: tuple[Node, ...]) -> tuple[Release, ...]:
+        """Returns the releases that the view pays, with the events that it pays."""
+        by_name = {node.name: node for node in nodes}
+        reached: set[str] = set()
+        pending = list(self.sees)
+        while pending:
+            name = pending.pop()
+            if name not in reached:
+                reached.add(name)
+                pending.extend(getattr(by_name[name], "reads", ()))
+        other = dict(self.events)
+        charged, complete = [], True
+        for node in nodes:
+            if isinstance(node, Release):
+                if node.name not in reached:
+                    complete = False  # what was not seen may still have told the worlds apart
+                    continue
+                event = other.get(node.name, node.event)
+                charged.append(evolve(node, event=event, leading=node.leading and complete))
+        return tuple(charged)
+
+    def describe(self) -> str:
+        """Returns the view in words, for a guarantee."""
+        words = f"{self.name}: sees {', '.join(self.sees)}"
+        return words + "".join(f"; {name} is charged as {event}" for name, event in self.events)
 
 
 Node = Source | Public | Transform | Release | Post

@@ -1,0 +1,223 @@
+"""Moves: the ways to pass to a neighbouring data set, and what each of them costs.
+
+A move says how many records of each source change. Distances are pushed forward once, in the order of construction;
+each release with a positive distance contributes its event at that distance. Where a group lies among the blocks of a
+family is bounded, not enumerated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+
+from .composite import parallel
+from .errors import UnsupportedEventError
+from .event import PrivacyEvent
+from .guarantee import Charge, Move
+from .nodes import Node, NodeKind, Release, Source, Transform
+from .spread import compositions, maximal_rows, partitions
+
+Records = Mapping[str, int]
+
+
+@frozen
+class Moves:
+    """The moves of a graph.
+
+    Attributes:
+      nodes: all nodes in the order of construction, hence topologically sorted.
+      releases: those that are charged, in that order, with the events they are charged with.
+      replacement: whether one half of the records leaves and the other half enters; else all leave, or all enter.
+    """
+
+    nodes: tuple[Node, ...]
+    releases: tuple[Release, ...]
+    replacement: bool = False
+    _by_name: dict[str, Node] = field(init=False, repr=False, eq=False)
+
+    @_by_name.default
+    def _index(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    def of_group(self, group: int) -> Iterator[Move]:
+        """Yields the moves that can be the worst for ``group`` records, over all sources and blocks.
+
+        Raises:
+          GraphError: too many moves to enumerate.
+        """
+        sources = self._of(Source)
+        for split in compositions(group, len(sources)):
+            yield from self.of_records({source.name: k for source, k in zip(sources, split, strict=True) if k})
+
+    def of_records(self, records: Records) -> Iterator[Move]:
+        """Yields the moves that change ``records[name]`` records of each source, over all ways to spread them."""
+        if len(records) == 1:
+            ((name, k),) = records.items()
+            source = self._source(name)
+            if k == 1:
+                yield from self.of_one_block(source)
+                return
+        families = [source for source in self._of(Source) if source.size > 1 and source.name in records]
+        for partition in itertools.product(*(partitions(records[f.name], f.size) for f in families)):
+            yield self._of_spread(records, {f.name: parts for f, parts in zip(families, partition, strict=True)})
+
+    def of_one_block(self, source: Source, *, records: int = 1) -> Iterator[Move]:
+        """Yields the moves that change ``records`` records of one block, over the blocks that can be the worst."""
+        counts = self._member_counts(source)
+        rows = np.stack(list(counts.values()), axis=1) if counts else np.zeros((1, 0), np.int64)
+        for index in maximal_rows(rows):
+            yield self._of_member(source, index, counts, records)
+
+    def of_member(self, source: Source, index: int) -> Move:
+        """Returns the move that changes one record of block ``index`` (from 0) of ``source``."""
+        return self._of_member(source, index, self._member_counts(source), 1)
+
+    def _of_member(self, source: Source, index: int, counts: Mapping[str, Any], records: int) -> Move:
+        distances = self._distances({source.name: records})
+        charges = [
+            Charge(release.name, self._event(release, distances), int(counts[release.name][index]), release.leading)
+            for release in self.releases
+            if release.name in counts and counts[release.name][index]
+        ]
+        where = source.name if source.size == 1 else f"{source.name}[{index + 1}]"
+        return Move(where, tuple(charges))
+
+    def _member_counts(self, source: Source) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+        """For each release that ``source`` reaches, how often each of its blocks pays."""
+        distances = self._distances({source.name: 1})
+        counts = {}
+        for release in self.releases:
+            if self._distance(release, distances) > 0:
+                times = np.ones(source.size, np.int64) if release.reach is None else release.reach.counts(source.size)
+                counts[release.name] = times * release.count
+        return counts
+
+    def _of_spread(self, records: Records, spread: Mapping[str, tuple[int, ...]]) -> Move:
+        """A move of several records; ``spread`` says how many fall into how many different blocks of each family.
+
+        Where the blocks lie is left open: a release that each block meets at most once pays per block, at that block's
+        share; any other pays as if the whole group lay where it costs most.
+        """
+        distances = self._distances(records)
+        charges: list[Charge] = []
+        for release in self.releases:
+            total = self._distance(release, distances)
+            if total == 0.0:
+                continue
+            if release.reach is None:
+                charges.append(Charge(release.name, self._event(release, distances), release.count, release.leading))
+                continue
+            (family,) = (n for n in map(self._by_name.__getitem__, release.reads) if isinstance(n, Source))
+            shares = spread.get(family.name, (records[family.name],))
+            counts = release.reach.counts(family.size)
+            if not counts.any():
+                continue
+            if release.reach.is_single and not release.cumulative:
+                for share in shares:
+                    event = self._event(release, distances, share / sum(shares))
+                    charges.append(Charge(release.name, event, release.count, release.leading))
+            else:
+                times = min(int(counts.max()) * len(shares), family.size)
+                if release.reach.last is None or release.reach.first is None:
+                    times = int(counts.max())  # half-open windows: the earliest (latest) block's contains the others'
+                charges.append(Charge(release.name, self._event(release, distances), times * release.count, False))
+        label = ", ".join(f"{name}: {k}" + _spread_label(spread.get(name)) for name, k in records.items())
+        return Move(label, tuple(charges))
+
+    # Distances and events -------------------------------------------------------------------------------------------
+
+    def _distances(self, records: Records) -> dict[str, dict[str, float]]:
+        """Pushes distances through sources and transforms, once."""
+        out: dict[str, dict[str, float]] = {}
+        for node in self.nodes:
+            if isinstance(node, Source):
+                out[node.name] = {"records": float(records.get(node.name, 0))}
+            elif isinstance(node, Transform):
+                inputs = [out[name] for name in node.reads if name in out]
+                moved: dict[str, float] = {}
+                if any(max(distance.values()) > 0 for distance in inputs):
+                    for norm_in, norm_out, factor in node.stability:
+                        if all(_convert(distance, norm_in) is not None for distance in inputs):
+                            total = factor * sum(_convert(distance, norm_in) or 0.0 for distance in inputs)
+                            moved[norm_out] = min(total, moved.get(norm_out, math.inf))
+                    if not moved:
+                        raise UnsupportedEventError(
+                            f"transform {node.name!r} states no stability for the norms of its inputs"
+                        )
+                out[node.name] = moved or {"records": 0.0}
+        return out
+
+    def _distance(self, release: Release, distances: Mapping[str, Mapping[str, float]]) -> float:
+        return sum(self._inputs(release, distances).values())
+
+    def _inputs(self, release: Release, distances: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+        """The distance that each input contributes, in the norm of the release's event."""
+        out = {}
+        for name in release.reads:
+            distance = distances.get(name)
+            if distance is None or max(distance.values()) == 0.0:
+                continue
+            direct = isinstance(self._by_name[name], Source)
+            value = distance["records"] if direct else _convert(distance, release.event.norm)
+            if value is None:
+                raise UnsupportedEventError(
+                    f"release {release.name!r} needs the distance of {name!r} in norm {release.event.norm!r}, "
+                    f"known are {', '.join(sorted(distance))}: add that factor to the transform's stability"
+                )
+            out[name] = value
+        return out
+
+    def _event(
+        self, release: Release, distances: Mapping[str, Mapping[str, float]], share: float = 1.0
+    ) -> PrivacyEvent:
+        inputs = self._inputs(release, distances)
+        total, event = share * sum(inputs.values()), release.event
+        if len(event.directions()) == 1:
+            return event.at(total)
+        # A record that enters a source may take one out of a transform's result: the direction is lost there.
+        if not self.replacement and all(isinstance(self._by_name[name], Source) for name in inputs):
+            return event.at(total)
+        count = math.ceil(total)
+        both = [event.replaced(removed, count - removed) for removed in range(1, count)]
+        return parallel(*event.at(count).directions(), *both)
+
+    # Lookup ---------------------------------------------------------------------------------------------------------
+
+    def _source(self, name: str) -> Source:
+        node = self._by_name[name]
+        assert isinstance(node, Source)
+        return node
+
+    def _of(self, kind: type[NodeKind]) -> tuple[NodeKind, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, kind))
+
+
+def prune(moves: list[Move]) -> tuple[Move, ...]:
+    """Drops moves whose multiset of charges is contained in another's; labels don't matter."""
+    kept: list[tuple[Move, dict[Any, int]]] = []
+    for move in sorted(moves, key=lambda m: -sum(c.count for c in m.charges)):
+        multiset: dict[Any, int] = {}
+        for charge in move.charges:
+            key = (charge.event, charge.leading)
+            multiset[key] = multiset.get(key, 0) + charge.count
+        if not any(all(other.get(key, 0) >= n for key, n in multiset.items()) for _, other in kept):
+            kept.append((move, multiset))
+    return tuple(move for move, _ in kept)
+
+
+def _convert(distance: Mapping[str, float], norm: str) -> float | None:
+    """The distance in ``norm``, by ‖·‖∞ ≤ ‖·‖₂ ≤ ‖·‖₁; None where only a smaller norm is known."""
+    if max(distance.values()) == 0.0:
+        return 0.0
+    order = {"records": ("records",), "l1": ("l1",), "l2": ("l2", "l1"), "linf": ("linf", "l2", "l1")}[norm]
+    known = [distance[name] for name in order if name in distance]
+    return min(known) if known else None
+
+
+def _spread_label(parts: tuple[int, ...] | None) -> str:
+    return "" if parts is None or len(parts) == 1 else f" as {'+'.join(map(str, parts))}"
