@@ -1,4 +1,4 @@
-"""Events as strict JSON values and back. Nothing but the events listed here is ever built from a file."""
+"""Events as strict JSON values and back. Nothing but the events of the catalogue is ever built from a file."""
 
 from __future__ import annotations
 
@@ -7,34 +7,15 @@ from typing import Any
 
 import attrs
 
-from .additive_noise import Gaussian, Laplace
-from .composite import Composed, Parallel, VisibleMixture, compose, parallel
-from .declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
+from . import catalogue
+from .composite import Composed, Parallel, compose, parallel
 from .errors import GraphError, UnsupportedEventError
-from .event import NoEvent, PrivacyEvent
-from .selection import AboveThreshold, BoundedRange
-from .two_point import LazySwitchDecision, Oriented, RandomizedResponse
+from .event import PrivacyEvent
 
 EVENTS: dict[str, type[PrivacyEvent]] = {
-    cls.__name__: cls
-    for cls in (
-        AboveThreshold,
-        ApproximateDP,
-        BoundedRange,
-        Composed,
-        Failure,
-        Gaussian,
-        Laplace,
-        LazySwitchDecision,
-        NoEvent,
-        NonPrivate,
-        Oriented,
-        Parallel,
-        PureDP,
-        RandomizedResponse,
-        VisibleMixture,
-        ZCDP,
-    )
+    name: value
+    for name, value in ((name, getattr(catalogue, name)) for name in catalogue.__all__)
+    if isinstance(value, type) and value is not PrivacyEvent
 }
 _MAX_DEPTH = 64
 
@@ -80,23 +61,31 @@ def event_from_json(data: object, where: str = "event", depth: int = 0) -> Priva
     required = {n for n, attribute in fields.items() if attribute.default is attrs.NOTHING}
     check_keys(given, required, set(fields), where)
 
-    def inner(value: object, key: str) -> PrivacyEvent:
-        return event_from_json(value, f"{where}.{key}", depth + 1)
-
+    decoded = {key: _value_from_json(value, f"{where}.{key}", depth + 1) for key, value in given.items()}
     if cls is Composed:
-        parts = []
-        for i, part in enumerate(listing(given["parts"], f"{where}.parts")):
-            pair = listing(part, f"{where}.parts[{i}]")
-            if len(pair) != 2:
+        for i, part in enumerate(_tuple(decoded["parts"], f"{where}.parts")):
+            if not isinstance(part, tuple) or len(part) != 2:
                 raise GraphError(f"{where}.parts[{i}]: expected [event, count]")
-            parts.append((inner(pair[0], f"parts[{i}]"), pair[1]))
-        return compose(*parts)
+        return compose(*decoded["parts"])
     if cls is Parallel:
-        return parallel(*(inner(b, f"branches[{i}]") for i, b in enumerate(listing(given["branches"], where))))
-    if "event" in fields:
-        given["event"] = inner(given["event"], "event")
-    numbers = {key: math.inf if isinstance(value, str) and value == "inf" else value for key, value in given.items()}
-    return cls(**numbers)
+        return parallel(*_tuple(decoded["branches"], f"{where}.branches"))
+    return cls(**decoded)
+
+
+def _value_from_json(value: object, where: str, depth: int) -> Any:
+    if isinstance(value, dict):
+        return event_from_json(value, where, depth)
+    if isinstance(value, list):
+        if depth > _MAX_DEPTH:
+            raise GraphError(f"{where}: lists are nested more than {_MAX_DEPTH} deep")
+        return tuple(_value_from_json(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value))
+    return math.inf if value == "inf" else value
+
+
+def _tuple(value: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise GraphError(f"{where}: expected an array, found {type(value).__name__}")
+    return value
 
 
 def mapping(data: object, where: str) -> dict[str, Any]:

@@ -4,48 +4,5 @@
 share the field's words, so neither stands at the top of the facade.
 """
 
-from hockeystick.accounting import (
-    NO_EVENT,
-    ZCDP,
-    AboveThreshold,
-    ApproximateDP,
-    BoundedRange,
-    Composed,
-    Failure,
-    Gaussian,
-    Laplace,
-    LazySwitchDecision,
-    NoEvent,
-    NonPrivate,
-    Oriented,
-    Parallel,
-    PrivacyEvent,
-    PureDP,
-    RandomizedResponse,
-    VisibleMixture,
-    compose,
-    parallel,
-)
-
-__all__ = [
-    "NO_EVENT",
-    "ZCDP",
-    "AboveThreshold",
-    "ApproximateDP",
-    "BoundedRange",
-    "Composed",
-    "Failure",
-    "Gaussian",
-    "Laplace",
-    "LazySwitchDecision",
-    "NoEvent",
-    "NonPrivate",
-    "Oriented",
-    "Parallel",
-    "PrivacyEvent",
-    "PureDP",
-    "RandomizedResponse",
-    "VisibleMixture",
-    "compose",
-    "parallel",
-]
+from hockeystick.accounting.catalogue import *  # noqa: F403
+from hockeystick.accounting.catalogue import __all__ as __all__
