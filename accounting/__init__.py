@@ -6,6 +6,7 @@ from .adjacency import Adjacency
 from .bounds import METHODS, Bracket, delta, epsilon
 from .catalogue import *  # noqa: F403
 from .dp_events import from_dp_event, to_dp_event
+from .durable import DurableLedger, LedgerError, Receipt
 from .errors import (
     GraphError,
     HockeystickError,
@@ -14,9 +15,14 @@ from .errors import (
     UnsupportedAdjacencyError,
     UnsupportedEventError,
 )
+from .filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from .graph import AccountantGraph
 from .guarantee import Charge, Contribution, Guarantee, Move
+from .ledger import FilteredLedger, Ledger
 from .nodes import ALL, SAME, Reach, View
+from .odometer import Odometer, OdometerReading
+from .rdp_filter import RDPFilter
+from .refine import RefinementError, dominates, refines
 
 __all__ = [
     "ALL",
@@ -26,21 +32,37 @@ __all__ = [
     "AccountantGraph",
     "Adjacency",
     "Bracket",
+    "BudgetExceededError",
     "Charge",
     "Contribution",
+    "DurableLedger",
+    "FilteredLedger",
+    "GDPFilter",
     "GraphError",
     "Guarantee",
     "HockeystickError",
     "InvalidArgumentError",
+    "Ledger",
+    "LedgerError",
     "Move",
     "NumericalError",
+    "Odometer",
+    "OdometerReading",
+    "PrivacyFilter",
+    "PureFilter",
+    "RDPFilter",
     "Reach",
+    "Receipt",
+    "RefinementError",
     "UnsupportedAdjacencyError",
     "UnsupportedEventError",
     "View",
+    "ZCDPFilter",
     "delta",
+    "dominates",
     "epsilon",
     "from_dp_event",
+    "refines",
     "to_dp_event",
 ]
 __all__ += catalogue.__all__
