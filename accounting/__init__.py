@@ -4,6 +4,8 @@ from . import catalogue
 from .accountant import Accountant
 from .adjacency import Adjacency
 from .bounds import METHODS, Bracket, delta, epsilon
+from .budget_split import BudgetSplit, split_budget
+from .calibration import Advantage, Calibrated, EpsilonDelta, TruePositiveRate, calibrate
 from .catalogue import *  # noqa: F403
 from .dp_events import from_dp_event, to_dp_event
 from .durable import DurableLedger, LedgerError, Receipt
@@ -21,6 +23,7 @@ from .guarantee import Charge, Contribution, Guarantee, Move
 from .ledger import FilteredLedger, Ledger
 from .nodes import ALL, SAME, Reach, View
 from .odometer import Odometer, OdometerReading
+from .opacus_history import from_opacus
 from .rdp_filter import RDPFilter
 from .refine import RefinementError, dominates, refines
 
@@ -31,11 +34,15 @@ __all__ = [
     "Accountant",
     "AccountantGraph",
     "Adjacency",
+    "Advantage",
     "Bracket",
     "BudgetExceededError",
+    "BudgetSplit",
+    "Calibrated",
     "Charge",
     "Contribution",
     "DurableLedger",
+    "EpsilonDelta",
     "FilteredLedger",
     "GDPFilter",
     "GraphError",
@@ -54,15 +61,19 @@ __all__ = [
     "Reach",
     "Receipt",
     "RefinementError",
+    "TruePositiveRate",
     "UnsupportedAdjacencyError",
     "UnsupportedEventError",
     "View",
     "ZCDPFilter",
+    "calibrate",
     "delta",
     "dominates",
     "epsilon",
     "from_dp_event",
+    "from_opacus",
     "refines",
+    "split_budget",
     "to_dp_event",
 ]
 __all__ += catalogue.__all__

@@ -1,14 +1,18 @@
 """ε and δ of an event: the least of all sound methods, with the winner's name and a bracket.
 
-| method   | what it composes                                  | needs                        |
-|----------|---------------------------------------------------|------------------------------|
-| pure     | privacy losses add up                             | finite pure ε                |
-| zcdp     | ρ adds up                                         | finite ρ                     |
-| rdp      | Rényi divergences add up, at the best order       | a Rényi curve                |
-| gaussian | the exact profile of a composition of Gaussians   | nothing but Gaussian events  |
-| pld      | laws of the privacy loss, convolved on a grid     | a dominating pair everywhere |
+| method   | what it composes                                    | needs                            |
+|----------|-----------------------------------------------------|----------------------------------|
+| pure     | privacy losses add up                               | finite pure ε                    |
+| zcdp     | ρ adds up                                           | finite ρ                         |
+| rdp      | Rényi divergences add up, at the best order         | a Rényi curve                    |
+| gaussian | the exact profile of a composition of Gaussians     | nothing but Gaussian events      |
+| kov      | the exact profile of a composition of (ε, δ)-DP     | nothing but pure and approximate |
+| pld      | laws of the privacy loss, convolved on a grid       | a dominating pair everywhere     |
+| contour  | moments of the privacy loss, inverted along a line  | as pld                           |
 
-Kinds are never added to each other; each bounds the whole composition alone, so the least of them is a bound.
+Kinds are never added to each other; each bounds the whole composition alone, so the least of them is a bound. Where a
+closed form is exact, nothing else is computed. The two numerical engines share no code: the second one steps in where
+the first refuses, and can be asked for to check it.
 """
 
 from __future__ import annotations
@@ -20,14 +24,15 @@ from functools import lru_cache
 
 from attrs import frozen
 
-from . import gaussian_dp, pld, rdp, rounding, validate
+from . import contour, gaussian_dp, optimal_composition, pld, rdp, rounding, validate
 from .additive_noise import Gaussian
 from .composite import Composed, Parallel, compose
-from .declared import ZCDP
-from .errors import InvalidArgumentError, NumericalError
+from .curves import GaussianDP
+from .declared import ZCDP, Failure
+from .errors import HockeystickError, InvalidArgumentError, NumericalError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
 
-METHODS = ("pure", "zcdp", "rdp", "gaussian", "pld")
+METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "pld", "contour")
 
 
 @frozen
@@ -91,103 +96,210 @@ def _worst(brackets: list[Bracket]) -> Bracket:
     return Bracket(worst.upper, max(b.lower for b in brackets if b.lower is not None), worst.method)
 
 
-def _least(found: list[tuple[float, str]]) -> tuple[float, str]:
-    return min(found, key=lambda pair: (pair[0], METHODS.index(pair[1])))
+@frozen
+class _Method:
+    """One way to bound an event in one direction: ε at δ and δ at ε, from above or from below."""
+
+    epsilon: Callable[[float, bool], float]
+    delta: Callable[[float, bool], float]
 
 
-def _tried(curves: dict[str, Callable[[bool], float]], method: str | None) -> list[tuple[float, str]]:
-    """The upper bounds of the methods asked for; one that refuses leaves the others standing."""
-    found = []
-    for name, curve in curves.items():
-        if method in (None, name):
-            with contextlib.suppress(NumericalError):
-                found.append((curve(True), name))
+def _methods(event: PrivacyEvent) -> dict[str, _Method]:
+    """The methods that apply to an event with one direction, the cheapest first."""
+    aside = event.failure_delta()
+    found = {"pure": _after_failure(_pure(event), aside)}
+    if math.isfinite(rho := event.zcdp_rho()):
+        found["zcdp"] = _after_failure(_rdp(ZCDP(rho)), aside)
+    found["rdp"] = _after_failure(_rdp(event), aside)
+    merged, mu = merge_gaussians(event)
+    if merged is None:
+        found["gaussian"] = _after_failure(_gaussian(mu), aside)
+        return found
+    if (parts := _two_point_parts(event)) is not None:
+        found["kov"] = _after_failure(_kov(parts), _failures(event))
+    if event.has_profile():
+        found["pld"] = _after_failure(_Method(_pld_epsilon(merged), _pld_delta(merged)), aside)
+        found["contour"] = _after_failure(_contour(event), aside)
     return found
 
 
-@lru_cache(maxsize=4096)
-def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, method: str | None) -> Bracket:
-    if isinstance(event, Parallel):
-        return _worst([_epsilon(branch, delta, bracket, method) for branch in event.branches])
-    if len(ways := event.directions()) > 1:
-        return _worst([_epsilon(way, delta, bracket, method) for way in ways])
-    failure, pure = event.failure_delta(), event.pure_epsilon()
-    spare = delta if failure == 0.0 else math.nextafter(delta - failure, -1.0)
-    if failure >= 1.0 and math.isinf(pure):
-        return Bracket(math.inf, math.inf if bracket else None, "pure")
-    if delta >= 1.0 or pure == 0.0 <= spare:
-        return Bracket(0.0, 0.0 if bracket else None, "pure")
-    found: list[tuple[float, str]] = []
-    if spare >= 0.0:
-        found.append((pure, "pure"))
-    if spare > 0.0:
-        curves: dict[str, Callable[[bool], float]] = {}
-        if math.isfinite(rho := event.zcdp_rho()):
-            curves["zcdp"] = lambda _: rdp.epsilon(ZCDP(rho), spare)
-        curves["rdp"] = lambda _: rdp.epsilon(event, spare)
-        merged, mu = _merge_gaussians(event)
-        if merged is None:
-            curves["gaussian"] = lambda upper: gaussian_dp.epsilon(mu, spare, upper=upper)
-        elif event.has_profile():
-            curves["pld"] = lambda upper: pld.epsilon(merged, spare, upper=upper)
-        found += _tried(curves, method)
-    found = [pair for pair in found if method in (None, pair[1])]
-    if not found:
-        return Bracket(math.inf, math.inf if bracket else None, method or "pure")
-    best, winner = _least(found)
-    lower: float | None = None
-    if bracket:
-        lower = best
-        if winner in ("gaussian", "pld"):
-            lower = min(best, curves[winner](False))
-        elif winner in ("rdp", "zcdp") and math.isfinite(best):
-            lower = rdp.epsilon_floor(event if winner == "rdp" else ZCDP(event.zcdp_rho()), spare, best)
-    return Bracket(best, lower, winner)
+def _after_failure(method: _Method, failure: float) -> _Method:
+    """The method for the event with its failure: that δ is set aside, and added at the end."""
+
+    def epsilon(delta: float, upper: bool) -> float:
+        spare = delta if failure == 0.0 else math.nextafter(delta - failure, -1.0)
+        return math.inf if spare < 0.0 else method.epsilon(spare, upper)
+
+    def delta(epsilon: float, upper: bool) -> float:
+        if failure >= 1.0:
+            return 1.0
+        total = method.delta(epsilon, upper) + failure
+        if failure:
+            total = math.nextafter(total, 2.0 if upper else -1.0)
+        return min(1.0, max(0.0, total))
+
+    return _Method(epsilon, delta)
+
+
+def _pure(event: PrivacyEvent) -> _Method:
+    def delta(epsilon: float, upper: bool) -> float:
+        pure = event.pure_epsilon()
+        return 0.0 if epsilon >= pure and not math.isinf(pure) else 1.0
+
+    return _Method(lambda delta, upper: event.pure_epsilon(), delta)
+
+
+def _rdp(event: PrivacyEvent) -> _Method:
+    def epsilon(delta: float, upper: bool) -> float:
+        found = rdp.epsilon(event, delta) if delta > 0.0 else math.inf
+        return found if upper or math.isinf(found) else rdp.epsilon_floor(event, delta, found)
+
+    def delta(epsilon: float, upper: bool) -> float:
+        if math.isinf(epsilon):  # only what P puts where Q has nothing is left, and a finite ρ rules that out
+            return 0.0 if math.isfinite(event.zcdp_rho()) else 1.0
+        return rounding.exp(rdp.log_delta(event, epsilon), upper=upper)
+
+    return _Method(epsilon, delta)
+
+
+def _gaussian(mu: float) -> _Method:
+    def delta(epsilon: float, upper: bool) -> float:
+        if math.isinf(epsilon):
+            return 0.0
+        return rounding.exp(gaussian_dp.log_delta(mu, epsilon, upper=upper), upper=upper)
+
+    return _Method(lambda delta, upper: gaussian_dp.epsilon(mu, delta, upper=upper), delta)
+
+
+def _kov(parts: tuple[optimal_composition.Part, ...]) -> _Method:
+    return _Method(
+        lambda delta, upper: optimal_composition.epsilon(parts, delta, upper=upper),
+        lambda epsilon, upper: optimal_composition.delta(parts, epsilon, upper=upper),
+    )
+
+
+def _pld_epsilon(event: PrivacyEvent) -> Callable[[float, bool], float]:
+    return lambda delta, upper: pld.epsilon(event, delta, upper=upper) if delta > 0.0 else math.inf
+
+
+def _pld_delta(event: PrivacyEvent) -> Callable[[float, bool], float]:
+    return lambda epsilon, upper: 1.0 if math.isinf(epsilon) else pld.delta(event, epsilon, upper=upper)
+
+
+def _contour(event: PrivacyEvent) -> _Method:
+    def epsilon(delta: float, upper: bool) -> float:
+        return contour.epsilon(event, delta, upper=upper) if delta > 0.0 else math.inf
+
+    def delta(epsilon: float, upper: bool) -> float:
+        return 1.0 if math.isinf(epsilon) else contour.delta(event, epsilon)[1 if upper else 0]
+
+    return _Method(epsilon, delta)
+
+
+def _least(methods: dict[str, _Method], value: Callable[[_Method], float], only: str | None) -> tuple[float, str]:
+    """The least of the methods asked for, and its name; one that refuses leaves the others standing."""
+    if only is not None:
+        if only not in methods:
+            return math.inf, only
+        try:
+            return value(methods[only]), only
+        except (NumericalError, UnsupportedEventError):
+            return math.inf, only
+    found: dict[str, float] = {"pure": value(methods["pure"])}
+    for exact in ("gaussian", "kov"):
+        with contextlib.suppress(NumericalError):
+            if exact in methods:
+                found[exact] = value(methods[exact])
+    if len(found) == 1 and found["pure"] > 0.0:
+        for name in ("zcdp", "rdp", "pld"):
+            with contextlib.suppress(NumericalError):
+                if name in methods:
+                    found[name] = value(methods[name])
+        if "pld" in methods and "pld" not in found:
+            with contextlib.suppress(HockeystickError):
+                found["contour"] = value(methods["contour"])
+    winner = min(found, key=lambda name: (found[name], METHODS.index(name)))
+    return found[winner], winner
 
 
 @lru_cache(maxsize=4096)
-def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, method: str | None) -> Bracket:
+def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None) -> Bracket:
     if isinstance(event, Parallel):
-        return _worst([_delta(branch, epsilon, bracket, method) for branch in event.branches])
+        return _worst([_epsilon(branch, delta, bracket, only) for branch in event.branches])
     if len(ways := event.directions()) > 1:
-        return _worst([_delta(way, epsilon, bracket, method) for way in ways])
-    failure, pure = event.failure_delta(), event.pure_epsilon()
-    found: list[tuple[float, str]] = [(0.0 if epsilon >= pure and not math.isinf(pure) else 1.0, "pure")]
-    curves: dict[str, Callable[[bool], float]] = {}
-    if failure < 1.0 and (found[0][0] > 0.0 or method) and not math.isinf(epsilon):
-        if math.isfinite(rho := event.zcdp_rho()):
-            curves["zcdp"] = lambda _: rounding.exp(rdp.log_delta(ZCDP(rho), epsilon))
-        curves["rdp"] = lambda _: rounding.exp(rdp.log_delta(event, epsilon))
-        merged, mu = _merge_gaussians(event)
-        if merged is None:
-            curves["gaussian"] = lambda upper: rounding.exp(
-                gaussian_dp.log_delta(mu, epsilon, upper=upper), upper=upper
-            )
-        elif event.has_profile():
-            curves["pld"] = lambda upper: pld.delta(merged, epsilon, upper=upper)
-        found += _tried(curves, method)
-    elif failure < 1.0 and math.isinf(epsilon) and math.isfinite(event.zcdp_rho()):
-        found.append((0.0, "zcdp"))  # only what P puts where Q has nothing is left, and a finite ρ rules that out
-    best, winner = _least([pair for pair in found if method in (None, pair[1])] or [(1.0, method or "pure")])
-    # exp and the sum round to nearest: go up once
-    upper = min(1.0, math.nextafter(best + failure, 2.0)) if best + failure > 0.0 else 0.0
-    lower: float | None = None
-    if bracket:
-        lower = max(0.0, math.nextafter(curves[winner](False) if winner in ("gaussian", "pld") else best, -1.0))
-    return Bracket(upper, lower, winner)
+        return _worst([_epsilon(way, delta, bracket, only) for way in ways])
+    if delta >= 1.0:
+        found = math.inf if _is_unprotected(event) else 0.0
+        return Bracket(found, found if bracket else None, only or "pure")
+    methods = _methods(event)
+    best, winner = _least(methods, lambda method: method.epsilon(delta, True), only)
+    return Bracket(best, _lower(methods, winner, lambda m: m.epsilon(delta, False), best) if bracket else None, winner)
 
 
-def _merge_gaussians(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:
+@lru_cache(maxsize=4096)
+def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, only: str | None) -> Bracket:
+    if isinstance(event, Parallel):
+        return _worst([_delta(branch, epsilon, bracket, only) for branch in event.branches])
+    if len(ways := event.directions()) > 1:
+        return _worst([_delta(way, epsilon, bracket, only) for way in ways])
+    methods = _methods(event)
+    best, winner = _least(methods, lambda method: method.delta(epsilon, True), only)
+    best = min(1.0, best)  # 1 is what a method says that can't bound it
+    return Bracket(best, _lower(methods, winner, lambda m: m.delta(epsilon, False), best) if bracket else None, winner)
+
+
+def _lower(methods: dict[str, _Method], winner: str, value: Callable[[_Method], float], best: float) -> float:
+    """The other end of the bracket: 0 where the winner has none."""
+    if winner not in methods:
+        return best
+    try:
+        return min(best, value(methods[winner]))
+    except (NumericalError, UnsupportedEventError):
+        return 0.0
+
+
+def _is_unprotected(event: PrivacyEvent) -> bool:
+    """Whether there is no guarantee at all; by convention not even at δ = 1."""
+    return event.failure_delta() >= 1.0 and math.isinf(event.pure_epsilon())
+
+
+def _parts(event: PrivacyEvent) -> tuple[tuple[PrivacyEvent, int], ...]:
+    return event.parts if isinstance(event, Composed) else ((event, 1),)
+
+
+def _two_point_parts(event: PrivacyEvent) -> tuple[optimal_composition.Part, ...] | None:
+    """(ε, δ, count) of each part where all are worst at a randomised response; failures of side conditions left out."""
+    found = []
+    for part, count in _parts(event):
+        if isinstance(part, Failure):
+            continue
+        guarantee = part.two_point()
+        if guarantee is None or guarantee[0] > optimal_composition.LARGEST:
+            return None
+        found.append((*guarantee, count))
+    return tuple(found)
+
+
+def _failures(event: PrivacyEvent) -> float:
+    return min(1.0, math.fsum(count * part.delta for part, count in _parts(event) if isinstance(part, Failure)))
+
+
+def merge_gaussians(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:
     """Replaces the Gaussian parts of a composition by one; (None, mu) where nothing else is left.
 
     k Gaussian events compose exactly to one of μ² = Σ 1/σ² (Dong, Roth & Su 2022, Cor. 3.3).
     """
-    parts = event.parts if isinstance(event, Composed) else ((event, 1),)
-    precisions = [count / inner.noise_multiplier**2 for inner, count in parts if isinstance(inner, Gaussian)]
-    if not precisions:
+    precisions, others = [], []
+    for part, count in _parts(event):
+        if isinstance(part, Gaussian):
+            precisions.append(count / part.noise_multiplier**2)
+        elif isinstance(part, GaussianDP):
+            precisions.append(count * part.mu**2)
+        else:
+            others.append((part, count))
+    if not precisions or not any(precisions):
         return event, 0.0
     mu = math.sqrt(math.fsum(precisions)) * (1 + 4e-16)
-    others = [part for part in parts if not isinstance(part[0], Gaussian)]
     if not others:
         return None, mu
     return compose(Gaussian(1.0 / mu), *others), mu

@@ -11,13 +11,12 @@ from . import parameters
 from .errors import UnsupportedEventError
 from .event import Array, PrivacyEvent
 from .pairs import Atoms, DominatingPair
+from .renyi_forms import three_point_rdp, three_point_rho
 
 
 def two_point_rdp(epsilon: float, orders: Array) -> Array:
     """Returns the Rényi divergence of binary randomised response at ``epsilon``, the worst ε-DP pair."""
-    a = np.asarray(orders, dtype=float)
-    gain = np.log1p(np.exp(-(2 * a - 1) * epsilon)) - math.log1p(math.exp(-epsilon))
-    return np.asarray(epsilon + gain / (a - 1))
+    return three_point_rdp(epsilon, 1.0 / (1.0 + math.exp(-epsilon)), orders)
 
 
 def two_point_pair(epsilon: float) -> DominatingPair:
@@ -37,6 +36,12 @@ class PureDP(PrivacyEvent):
 
     def pure_epsilon(self) -> float:
         return self.epsilon
+
+    def two_point(self) -> tuple[float, float]:
+        return self.epsilon, 0.0
+
+    def zcdp_rho(self) -> float:
+        return three_point_rho(self.epsilon, 1.0 / (1.0 + math.exp(-self.epsilon)))
 
     def rdp(self, orders: Array) -> Array:
         return two_point_rdp(self.epsilon, orders)
@@ -65,6 +70,12 @@ class ApproximateDP(PrivacyEvent):
 
     def pure_epsilon(self) -> float:
         return self.epsilon
+
+    def two_point(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def zcdp_rho(self) -> float:
+        return three_point_rho(self.epsilon, 1.0 / (1.0 + math.exp(-self.epsilon)))
 
     def rdp(self, orders: Array) -> Array:
         return two_point_rdp(self.epsilon, orders)

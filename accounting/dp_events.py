@@ -3,16 +3,23 @@
 A native event states a mechanism and leaves the neighbouring relation to the accountant; ours are normalised per unit
 of distance. What one record means to a native event, under each relation:
 
-| native event                | add-or-remove-one | replace-one        | replace-special |
-|-----------------------------|-------------------|--------------------|-----------------|
-| Gaussian, Laplace           | distance 1        | distance 2         | distance 1      |
-| DiscreteLaplace             | its sensitivity   | –                  | its sensitivity |
-| RandomizedResponse          | –                 | one input replaced | –               |
-| ZCDp (with xi = 0)          | as declared       | as declared        | as declared     |
-| NoOp, NonPrivate, our own   | as they are       | as they are        | as they are     |
+| native event                | add-or-remove-one | replace-one            | replace-special |
+|-----------------------------|-------------------|------------------------|-----------------|
+| Gaussian, Laplace           | distance 1        | distance 2             | distance 1      |
+| DiscreteLaplace             | its sensitivity   | –                      | its sensitivity |
+| RandomizedResponse          | –                 | one input replaced     | –               |
+| ZCDp (with xi = 0)          | as declared       | as declared            | as declared     |
+| PoissonSampled              | PoissonSampled    | PoissonSampledReplace  | PoissonSampled  |
+| SampledWithoutReplacement   | –                 | one record is replaced | –               |
+| MixtureOfGaussians          | as declared       | –                      | as declared     |
+| TruncatedSubsampledGaussian | the larger size   | –                      | –               |
+| SingleEpochTreeAggregation  | –                 | –                      | as declared     |
+| RepeatAndSelect             | as its event      | as its event           | as its event    |
+| NoOp, NonPrivate, our own   | as they are       | as they are            | as they are     |
 
 Gaussian and Laplace noise is native to a value whose norm is at most 1 per record, so that replacing a record moves it
-by 2. dp-accounting's own RDP accountant takes 1 there, its PLD accountant 2.
+by 2. dp-accounting's own RDP accountant takes 1 there, also in a sample without replacement; its PLD accountant takes
+2. What is inside a Poisson sample is always meant for adding a record to the sample.
 """
 
 from __future__ import annotations
@@ -20,15 +27,22 @@ from __future__ import annotations
 import math
 
 import dp_accounting
-from dp_accounting import NeighboringRelation
+from dp_accounting import NeighboringRelation, dp_event
 
 from . import validate
 from .additive_noise import Gaussian, Laplace
 from .adjacency import Adjacency
 from .composite import Composed, compose
-from .declared import ZCDP, NonPrivate, PureDP
+from .correlated_noise import tree_aggregation
+from .declared import ZCDP, NonPrivate
 from .errors import HockeystickError, UnsupportedEventError
 from .event import NO_EVENT, NoEvent, PrivacyEvent
+from .gaussian_mixture import MixtureOfGaussians
+from .integer_noise import DiscreteLaplace
+from .repeat_select import RepeatAndSelect
+from .replaced_sampling import PoissonSampledReplace, SampledWithoutReplacement
+from .sampling import PoissonSampled
+from .truncated_sampling import TruncatedPoissonSampled
 from .two_point import RandomizedResponse
 
 ADJACENCY = {
@@ -87,15 +101,35 @@ def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
             return _noise(Gaussian, noise, relation)
         case dp_accounting.LaplaceDpEvent(noise_multiplier=noise):
             return _noise(Laplace, noise, relation)
-        case dp_accounting.dp_event.DiscreteLaplaceDpEvent(noise_parameter=parameter, sensitivity=sensitivity):
+        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=parameter, sensitivity=sensitivity):
             if relation is NeighboringRelation.REPLACE_ONE:
                 raise Refusal(event, "its sensitivity is meant for adding or removing a record")
             per_unit = validate.real("noise_parameter", parameter, low=0.0, low_open=True)
-            return PureDP(per_unit * validate.integer("sensitivity", sensitivity, low=1))
+            return DiscreteLaplace(1.0 / per_unit).at(validate.integer("sensitivity", sensitivity, low=1))
         case dp_accounting.RandomizedResponseDpEvent(noise_parameter=noise, num_buckets=buckets):
             if relation is not NeighboringRelation.REPLACE_ONE:
                 raise Refusal(event, "has a meaning under REPLACE_ONE alone")
             return _randomized_response(noise, buckets)
+        case dp_accounting.PoissonSampledDpEvent(sampling_probability=probability, event=inner):
+            return _poisson(probability, inner, relation)
+        case dp_accounting.SampledWithoutReplacementDpEvent(
+            source_dataset_size=population, sample_size=sample, event=inner
+        ):
+            if relation is not NeighboringRelation.REPLACE_ONE:
+                raise Refusal(event, "has a meaning under REPLACE_ONE alone")
+            return SampledWithoutReplacement(population, sample, translate(inner, relation))
+        case dp_event.MixtureOfGaussiansDpEvent(standard_deviation=noise, sensitivities=moves, sampling_probs=weights):
+            return _mixture(event, noise, moves, weights, relation)
+        case dp_accounting.TruncatedSubsampledGaussianDpEvent(
+            dataset_size=size, sampling_probability=probability, truncated_batch_size=batch, noise_multiplier=noise
+        ):
+            return _truncated(event, size, probability, batch, noise, relation)
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            return RepeatAndSelect(translate(inner, relation), mean=mean, shape=shape)
+        case dp_accounting.SingleEpochTreeAggregationDpEvent(noise_multiplier=noise, step_counts=steps):
+            if relation is not NeighboringRelation.REPLACE_SPECIAL:
+                raise Refusal(event, "has a meaning under REPLACE_SPECIAL alone")
+            return tree_aggregation(steps, noise_multiplier=noise)
         case dp_accounting.ZCDpEvent(rho=rho, xi=xi):
             if validate.real("xi", xi, low=0.0) != 0.0:
                 raise Refusal(event, "xi > 0 is not supported")
@@ -111,6 +145,42 @@ def _noise(kind: type[Gaussian] | type[Laplace], noise: object, relation: Neighb
     return kind(multiplier).at(2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0)
 
 
+def _poisson(probability: object, inner: object, relation: NeighboringRelation) -> PrivacyEvent:
+    q = validate.probability("sampling_probability", probability)
+    replaced = relation is NeighboringRelation.REPLACE_ONE
+    event = translate(inner, NeighboringRelation.ADD_OR_REMOVE_ONE if replaced else relation)
+    if q == 0.0 or event == NO_EVENT:
+        return NO_EVENT
+    return PoissonSampledReplace(q, event) if replaced else PoissonSampled(q, event)
+
+
+def _mixture(
+    event: object, noise: object, moves: object, weights: object, relation: NeighboringRelation
+) -> PrivacyEvent:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise Refusal(event, "is meant for adding or removing a record")
+    deviation = validate.real("standard_deviation", noise, low=0.0)
+    sizes = validate.array("sensitivities", moves, ndim=1, low=0.0)
+    if not sizes.any():
+        return NO_EVENT
+    if deviation == 0.0:
+        return NonPrivate()
+    return MixtureOfGaussians(tuple(sizes), weights, deviation)
+
+
+def _truncated(
+    event: object, size: object, probability: object, batch: object, noise: object, relation: NeighboringRelation
+) -> PrivacyEvent:
+    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise Refusal(event, "has a meaning under ADD_OR_REMOVE_ONE alone")
+    n, b = validate.integer("dataset_size", size, low=0), validate.integer("truncated_batch_size", batch, low=0)
+    q = validate.probability("sampling_probability", probability)
+    if q == 0.0 or not n or not b:
+        return NO_EVENT
+    multiplier = validate.real("noise_multiplier", noise, low=0.0)
+    return TruncatedPoissonSampled(n, q, b, multiplier) if multiplier else NonPrivate()
+
+
 def _randomized_response(noise: object, buckets: object) -> PrivacyEvent:
     r, k = validate.probability("noise_parameter", noise), validate.integer("num_buckets", buckets, low=1)
     if k == 1 or r == 1.0:
@@ -124,7 +194,8 @@ def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
     """Returns the native tree of ``event`` where each leaf has a native form, to be evaluated under add-or-remove-one.
 
     Leaves that have none stay events of ours; as dp-accounting does not know them, its accountants refuse the tree.
-    Randomised response stays ours too: its native form has no meaning under add-or-remove-one.
+    So do randomised response and samples without replacement: their native forms have no meaning under
+    add-or-remove-one.
     """
     match event:
         case Gaussian():
@@ -137,6 +208,14 @@ def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
             return dp_accounting.NonPrivateDpEvent()
         case NoEvent():
             return dp_accounting.NoOpDpEvent()
+        case PoissonSampled(direction="both"):
+            return dp_accounting.PoissonSampledDpEvent(event.probability, to_dp_event(event.event))
+        case MixtureOfGaussians(direction="both"):
+            return dp_event.MixtureOfGaussiansDpEvent(event.noise_multiplier, event.sensitivities, event.probabilities)
+        case TruncatedPoissonSampled(direction="both"):
+            return dp_accounting.TruncatedSubsampledGaussianDpEvent(
+                event.population, event.probability, event.batch, event.noise_multiplier
+            )
         case Composed():
             native = [
                 to_dp_event(inner) if count == 1 else dp_accounting.SelfComposedDpEvent(to_dp_event(inner), count)

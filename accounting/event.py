@@ -83,6 +83,10 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         """
         return None
 
+    def two_point(self) -> tuple[float, float] | None:
+        """Returns (ε, δ) if the event is no better than the worst (ε, δ)-DP mechanism, a randomised response at ε."""
+        return None
+
     def orientations(self) -> tuple[PrivacyEvent, ...]:
         """Returns the events of the two directions, or the event itself where both have one profile."""
         return (self,)

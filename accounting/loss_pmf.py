@@ -2,35 +2,47 @@
 
 ``discretise(event, step, upper=True)`` returns a law of losses k·step whose profile lies above the event's, also after
 composition with anything; with ``upper=False`` one that lies below. An event makes its law from its pair by
-``from_pair``, or from the laws of the events inside it by ``convolution``, ``mixture`` and ``maximum``.
+``from_pair``, or from the laws of the events inside it by ``convolution``, ``mixture`` and ``maximum``. Rounding is
+included: what the contract of ``DominatingPair.cells`` allows is made up for, mass by mass.
 
 *Above* ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022): each cell's mass is split between the
 two ends so that P's and Q's mass are both kept. That interpolates the profile linearly in e^ε between the grid points,
 hence lies above a convex function.
 
 *Below*: each cell is one outcome of a coarser experiment, with masses (p, q). From the cells on either side of a grid
-point portions are merged so that the merged likelihood ratio is exactly that point's: merging outcomes is
-post-processing, which only loses. What finds no partner is moved down to its lower end.
+point portions are merged so that the merged likelihood ratio is at least that point's: merging outcomes is
+post-processing, which only loses. Atoms within rounding of a grid point are taken to lie on it, so such a law is below
+the event's with its losses lowered by ``SNAP`` times the largest of them, and compositions lower ε by the sum of those.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
-from scipy import signal
+from scipy import fft, signal
 
+from . import fft_error
 from .errors import NumericalError
-from .pairs import Array, Cells, DominatingPair
+from .pairs import EDGE_ERROR, MASS_ERROR, RATIO_ERROR, Array, Atoms, Cells, DominatingPair
 
 if TYPE_CHECKING:
     from .event import PrivacyEvent
 
+SNAP = 2.0**-44
+
 _U = 2.0**-53
 _MAX_CELLS = 2**23
+_CACHED_CELLS = 2**14
+_TINY = 1e-290  # masses below it have lost their relative accuracy
+_HEAVY = 64  # atoms
+_REACH = 2**12  # cells
+_STEEP = 8.0  # half of a large tilt
+_CHUNK = 2**15  # cells at a time: temporary arrays stay in the processor's cache
 
 
 @frozen(eq=False)
@@ -46,14 +58,21 @@ class LossPmf:
         return np.asarray((self.start + np.arange(len(self.p))) * self.step)
 
 
-@lru_cache(maxsize=64)
 def discretise(event: PrivacyEvent, step: float, upper: bool = True) -> LossPmf:
     """Returns a law of losses on the grid of ``step`` above (or below) the event's, its failure left out.
+
+    Small ones are cached.
 
     Raises:
       UnsupportedEventError: a leaf has no profile.
       NumericalError: the event's losses span too many cells.
     """
+    low, high = event.loss_support()
+    return _cached(event, step, upper) if high - low <= _CACHED_CELLS * step else event.loss_law(step, upper)
+
+
+@lru_cache(maxsize=256)
+def _cached(event: PrivacyEvent, step: float, upper: bool) -> LossPmf:
     return event.loss_law(step, upper)
 
 
@@ -67,9 +86,143 @@ def from_pair(pair: DominatingPair, step: float, upper: bool) -> LossPmf:
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
     if last - first > _MAX_CELLS:
         raise NumericalError(f"{pair}: losses span {last - first} cells of {step:g}")
-    edges = np.arange(first, last + 1) * step
-    cells = pair.cells(edges)
-    return _upper(cells, edges, step, first, pair.infinity()) if upper else _lower(cells, edges, step, first, pair)
+    if not upper:
+        return _lower(pair, step, first, last)
+    return _upper_atoms(pair, step, first, last) if isinstance(pair, Atoms) else _upper(pair, step, first, last)
+
+
+def _upper(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
+    reach = max(abs(first), abs(last)) * step
+    share = -math.expm1(-step)
+    # An outcome may lie beyond its cell by this much of the cell's width: as much of each cell goes up two points.
+    beyond = 2 * EDGE_ERROR * reach / share
+    # The part at the upper end is a difference of numbers that nearly agree: their rounding is added to it.
+    slack = beyond + (RATIO_ERROR * (1 + reach) + 8 * _U) / share
+    p = np.zeros(last - first + 2)
+    infinity = pair.infinity()
+    for i, j, edges, cells in _pieces(pair, step, first, last, 0.0):
+        q = np.where(cells.q > _TINY, cells.q, 0.0)
+        up = (cells.p - q * np.exp(np.minimum(edges[:-1], 700.0))) / share + slack * cells.p
+        stay = np.maximum(cells.p - np.maximum(up, 0.0) - beyond * cells.p, 0.0)
+        spill = min(beyond, 1.0) * cells.p
+        p[i:j] += stay
+        p[i + 1 : j + 1] += cells.p - stay - spill
+        p[i + 2 : j + 2] += spill
+        if i == 0:
+            p[0] += cells.p_below
+        if j == last - first:
+            infinity += cells.p_above * (1 + 1e-12)
+    p *= 1 + _mass_error(reach)
+    return _trim(LossPmf(step, first, p, infinity))
+
+
+def _pieces(
+    pair: DominatingPair, step: float, first: int, last: int, shift: float
+) -> Iterator[tuple[int, int, Array, Cells]]:
+    """Cells i to j − 1 of the grid lowered by ``shift``, with their edges, a piece at a time."""
+    for i in range(0, last - first, _CHUNK):
+        j = min(i + _CHUNK, last - first)
+        edges = np.arange(first + i, first + j + 1) * step - shift
+        yield i, j, edges, pair.cells(edges)
+
+
+def _mass_error(reach: float) -> float:
+    """Twice what the contract of cells allows: it leaves room for mixtures' and maxima's own rounding."""
+    return 2 * MASS_ERROR * (1 + reach / 8)
+
+
+def _upper_atoms(pair: Atoms, step: float, first: int, last: int) -> LossPmf:
+    losses, masses = np.array(pair.losses), np.array(pair.p)
+    at = np.floor(losses / step)
+    # The step is split in two (Veltkamp), so that the products are exact and a gap has its own relative accuracy.
+    scaled = step * (2.0**27 + 1)
+    coarse = scaled - (scaled - step)
+    gap = (losses - at * coarse) - at * (step - coarse)
+    at, gap = np.where(gap < 0, at - 1, at), np.where(gap < 0, gap + step, gap)
+    gap = np.minimum(gap + 2 * _U * np.where(gap > 0, step, 0.0), step)
+    up = masses * np.minimum(np.expm1(-gap) / math.expm1(-step) * (1 + 8 * _U), 1.0)
+    where = at.astype(int) - first
+    p = np.bincount(where, masses - up, last - first + 2) + np.bincount(where + 1, up, last - first + 2)
+    return _trim(LossPmf(step, first, p * (1 + _mass_error(0.0)), pair.infinity()))
+
+
+def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
+    reach = max(abs(first), abs(last)) * step
+    error = 2 * (RATIO_ERROR * (1 + reach) + 8 * _U)
+    p, q, over, under = (np.empty(last - first) for _ in range(4))
+    above = 0.0
+    # Cells begin a little below the grid points, so that an atom on one is alone at its cell's lower end: see SNAP.
+    shift = SNAP / 4 * reach
+    for i, j, edges, cells in _pieces(pair, step, first, last, shift):
+        p[i:j], q[i:j], above = cells.p, cells.q, cells.p_above
+        # How far the cell's ratio is above its lower end, and below its upper end, for Q's mass times that ratio.
+        with np.errstate(over="ignore", invalid="ignore"):
+            at_low, at_high = cells.q * np.exp(edges[:-1]), cells.q * np.exp(edges[1:])
+        known = (cells.p > _TINY) & (cells.q > _TINY) & (edges[1:] < 700.0)
+        over[i:j] = np.where(known, np.maximum(cells.p - at_low - error * cells.p, 0.0), 0.0)
+        under[i:j] = np.where(known, np.maximum(at_high - cells.p, 0.0) + error * (cells.p + at_high), math.inf)
+    mass = np.zeros(len(p) + 1)
+    _gather((p, q, over, under), first, step, shift, error, mass)
+    del q
+    # Of cell k the part b[k] goes up to point k+1, the rest down to point k. There (1 − b[k])·over[k] must make up
+    # for b[k−1]·under[k−1]. For smooth laws b near ½ does it everywhere: a few steps of a damped iteration.
+    for i in range(0, len(p), _CHUNK):
+        j, before, after = min(i + _CHUNK, len(p)), max(i - 8, 0), min(i + _CHUNK + 8, len(p))
+        here, there = slice(before, after - 1), slice(before + 1, after)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = np.where((p[here] > 0) & (p[there] > 0), np.minimum(over[there] / under[here], 1e9), 0.0)
+        part = np.full(after - before, 0.5)
+        for _ in range(4):
+            from_above, from_below = _parts(part, rate)
+            part = np.clip(part / 2 + (from_above + from_below) / 4, 0.0, 1.0)
+        part = (np.minimum(part, _parts(part, rate)[0]) * (1 - 8 * _U))[i - before : j - before]
+        mass[i + 1 : j + 1] += part * p[i:j]
+        mass[i:j] += (1.0 - part) * p[i:j]
+    mass *= 1 - _mass_error(reach)
+    mass[-1] += above * (1 - 1e-12)
+    return _trim(LossPmf(step, first, mass, pair.infinity()))
+
+
+def _gather(
+    cells: tuple[Array, Array, Array, Array], first: int, step: float, shift: float, error: float, mass: Array
+) -> None:
+    """Merges cells that hold an atom with lighter ones around, and moves what was merged to ``mass`` at grid points.
+
+    An atom above its cell's lower end has enough to spare there to raise many light cells below. One that has none
+    below is raised to the upper end by what light cells above have to spare.
+    """
+    p, q, over, under = cells
+    stands_out = p[1:-1] > _HEAVY * np.maximum(p[:-2], p[2:])  # the outermost cells are empty
+    heavy = np.flatnonzero(stands_out & (p[1:-1] > 1e-6) & np.isfinite(under[1:-1])) + 1
+    for k in heavy[:_HEAVY]:
+        if p[k] == 0.0:  # merged with another one
+            continue
+        low, high = (first + k) * step - shift, (first + k + 1) * step - shift
+        others = np.concatenate([[-1], np.flatnonzero(p * _HEAVY > p[k]), [len(p)]])  # not as light as that
+        before, after = int(others[others < k][-1]), int(others[others > k][0])
+        below, beyond = slice(max(before + 1, k - _REACH), k), slice(k + 1, min(after, k + 1 + _REACH))
+        lack = np.cumsum((q[below] * math.exp(low) * (1 + error) - p[below] * (1 - error))[::-1])
+        spare = np.cumsum(p[beyond] * (1 - error) - q[beyond] * math.exp(high) * (1 + error))
+        raised = int(np.argmax(np.append(lack, math.inf) > over[k] * (1 - 1e-9)))
+        enough = spare > under[k] * (1 + 1e-9)
+        unused = over[k] - (float(lack[raised - 1]) if raised else 0.0)
+        taken, to = slice(k - raised, k + 1), k
+        if enough.any():
+            needed = int(np.argmax(enough)) + 1
+            spread = float(p[k + 1 : k + 1 + needed] @ (np.arange(1, needed + 1) * step) ** 2)
+            if unused > _STEEP * spread:  # merging costs tilt/2 times the variance that is lost
+                taken, to = slice(k, k + 1 + needed), k + 1
+        mass[to] += p[taken].sum()
+        for values in (p, q, over):
+            values[taken] = 0.0
+
+
+def _parts(part: Array, rate: Array) -> tuple[Array, Array]:
+    """What the balance at the upper end of each cell, and at its lower end, makes of its part that goes up."""
+    above = np.append((1.0 - part[1:]) * rate, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = np.insert(1.0 - np.where(rate > 0, part[:-1] / rate, 0.0), 0, 1.0)
+    return np.clip(above, 0.0, 1.0), np.clip(below, 0.0, 1.0)
 
 
 def renyi(pair: DominatingPair, orders: Array) -> Array:
@@ -99,41 +252,6 @@ def renyi(pair: DominatingPair, orders: Array) -> Array:
             slack = 4 * _U * (abs(peak) + t * max(abs(losses[0]), abs(losses[-1])) + 40.0)
         out[i] = (max(0.0, moment) + slack) / t
     return np.minimum(out, max(0.0, float(losses[-1])))
-
-
-def _upper(cells: Cells, edges: Array, step: float, first: int, infinity: float) -> LossPmf:
-    share = -math.expm1(-step)
-    # The mass at the upper end; rounding of the difference (of numbers that nearly agree) is added to it.
-    up = (cells.p - cells.q * np.exp(np.minimum(edges[:-1], 700.0))) / share + 16 * _U * (
-        1 + np.abs(edges[:-1])
-    ) * cells.p / share
-    up = np.clip(up, 0.0, cells.p)
-    p = np.zeros(len(edges))
-    p[1:] += up
-    p[:-1] += cells.p - up
-    p[0] += cells.p_below
-    return _trim(LossPmf(step, first, p, infinity + cells.p_above))
-
-
-def _lower(cells: Cells, edges: Array, step: float, first: int, pair: DominatingPair) -> LossPmf:
-    p, q = cells.p, cells.q
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        ratio = np.exp(np.minimum(edges, 700.0))
-        over = np.maximum(p - q * ratio[:-1], 0.0)  # how far the cell's ratio is above its lower end
-        under = np.where(edges[1:] < 700.0, np.maximum(q * ratio[1:] - p, 0.0), 0.0)  # how far below its upper end
-        # At inner grid point k: half of cell k-1 (below) meets half of cell k (above), up to the scarcer of the two.
-        give = np.minimum(over[1:], under[:-1]) / 2
-        from_above = np.where(over[1:] > 0, give / over[1:], 0.0)
-        from_below = np.where(under[:-1] > 0, give / under[:-1], 0.0)
-    used = np.zeros(len(p))
-    used[1:] += from_above
-    used[:-1] += from_below
-    mass = np.zeros(len(edges))
-    mass[1:-1] += from_above * p[1:] + from_below * p[:-1]
-    mass[:-1] += np.maximum(1.0 - used, 0.0) * p
-    mass *= 1 - 8 * _U
-    mass[-1] += cells.p_above
-    return _trim(LossPmf(step, first, mass, pair.infinity()))
 
 
 def _trim(pmf: LossPmf) -> LossPmf:
@@ -168,19 +286,26 @@ def convolution(parts: list[tuple[LossPmf, int]], step: float, upper: bool) -> L
 
 
 def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
-    size = len(a.p) + len(b.p)
-    if size > _MAX_CELLS:
-        raise NumericalError(f"a composition inside another event spans {size} cells of {a.step:g}")
-    infinity = -math.expm1(math.log1p(-min(a.infinity, 1 - _U)) + math.log1p(-min(b.infinity, 1 - _U)))
-    if a.infinity >= 1.0 or b.infinity >= 1.0:
-        infinity = 1.0
+    length = len(a.p) + len(b.p) - 1
+    if length > _MAX_CELLS:
+        raise NumericalError(f"a composition inside another event spans {length} cells of {a.step:g}")
+    infinity = 1.0
+    if a.infinity < 1.0 and b.infinity < 1.0:
+        infinity = -math.expm1(math.log1p(-a.infinity) + math.log1p(-b.infinity))
+    sign = 1 if upper else -1
     if len(a.p) * len(b.p) <= 2**26:
-        return LossPmf(a.step, a.start + b.start, np.convolve(a.p, b.p), infinity)
-    p = np.maximum(signal.fftconvolve(a.p, b.p), 0.0)
-    # Each output is off by at most the 2-norm of the error, itself below 24·u·log2(N)·‖a‖‖b‖ (Higham 2002, Thm 24.2).
-    error = 24 * _U * math.log2(size + 1) * float(np.linalg.norm(a.p)) * float(np.linalg.norm(b.p))
+        rounding = 1 + sign * (min(len(a.p), len(b.p)) + 2) * _U
+        return LossPmf(a.step, a.start + b.start, np.convolve(a.p, b.p) * rounding, infinity)
+    size = 1 << (length - 1).bit_length()
+    p = fft.irfft(fft.rfft(a.p, size) * fft.rfft(b.p, size), size)[:length]
+    # In 2-norm, with e the error of one transform: e·‖a‖₂·‖b‖₁ and e·‖a‖₁·‖b‖₂ for the two ahead, as the transform of
+    # b is nowhere above ‖b‖₁, and for the product and the last transform a part of the result, at most ‖a‖₂·‖b‖₁.
+    once = fft_error.transform(size)
+    sizes = [(float(np.linalg.norm(law.p)), float(law.p.sum())) for law in (a, b)]
+    either = max(sizes[0][0] * sizes[1][1], sizes[0][1] * sizes[1][0])
+    error = 1.01 * (3 * once + fft_error.COMPLEX_PRODUCT) * either
     if upper:
-        return LossPmf(a.step, a.start + b.start, p, min(1.0, infinity + error * math.sqrt(size)))
+        return LossPmf(a.step, a.start + b.start, np.maximum(p, 0.0), min(1.0, infinity + error * math.sqrt(size)))
     return LossPmf(a.step, a.start + b.start, np.maximum(p - error, 0.0), infinity)
 
 
@@ -214,7 +339,7 @@ def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
         ratio = float(np.max(target[seen] / finite[seen], initial=1.0))
     if not ratio < 1.001:
         raise NumericalError(f"the maximum of {len(branches)} profiles can't be represented on a grid of {step:g}")
-    return _trim(LossPmf(step, start, p * ratio * (1 + 4 * _U * size), min(1.0, infinity + 1e-280)))
+    return _trim(LossPmf(step, start, p * ratio * (1 + 8 * _U * size), min(1.0, infinity + 1e-280)))
 
 
 def _profile(pmf: LossPmf, start: int, size: int) -> Array:

@@ -18,6 +18,12 @@ from scipy import special
 
 Array = NDArray[Any]
 
+MASS_ERROR = 2.0**-43
+RATIO_ERROR = 2.0**-49
+EDGE_ERROR = 2.0**-49
+
+_NODES = ((2, 6e-4), (3, 0.015), (4, 0.0625))
+
 
 @frozen
 class Cells:
@@ -40,6 +46,11 @@ class DominatingPair(abc.ABC):
 
         Masses where one of the two laws has none (loss ±inf) are not counted: neither in ``p_above``, which
         ``infinity`` completes, nor in ``q_below``.
+
+        With E the larger end of the pair's support in absolute value, rounding may do this much, between those ends:
+        the masses are those of cells whose edges are off by ``EDGE_ERROR``·E; P's have a relative error of at most
+        ``MASS_ERROR``·(1 + E/8), and the ratios of P's to Q's one of ``RATIO_ERROR``·(1 + E). The law of losses on a
+        grid, ``loss_pmf.from_pair``, makes up for as much.
         """
 
     @abc.abstractmethod
@@ -61,7 +72,8 @@ class Atoms(DominatingPair):
 
     def cells(self, edges: Array) -> Cells:
         losses, p = np.array(self.losses), np.array(self.p)
-        q = p * np.exp(-losses)
+        with np.errstate(divide="ignore"):
+            q = np.where(losses > -700.0, p * np.exp(-np.maximum(losses, -700.0)), np.exp(np.log(p) - losses))
         m = len(edges) - 1
         where = np.searchsorted(edges, losses, side="left") - 1  # cell i is (edges[i], edges[i+1]]
         below, above = where < 0, where >= m
@@ -89,19 +101,62 @@ class GaussianPair(DominatingPair):
     mu: float
 
     def cells(self, edges: Array) -> Cells:
-        below_p, inside_p, above_p = _normal_masses((edges - self.mu**2 / 2) / self.mu)
-        below_q, inside_q, above_q = _normal_masses((edges + self.mu**2 / 2) / self.mu)
-        return Cells(inside_p, inside_q, below_p, below_q, above_p, above_q)
+        below, above = (edges[0] - self.mu**2 / 2) / self.mu, (edges[-1] - self.mu**2 / 2) / self.mu
+        reach = self.mu**2 / 2 + 40.0 * self.mu  # beyond it neither P nor Q has a mass that a float can hold
+        p, q = self._inside(np.clip(np.asarray(edges, dtype=float), -reach, reach))
+        return Cells(
+            p,
+            q,
+            float(special.ndtr(below)),
+            float(special.ndtr(below + self.mu)),
+            float(special.ndtr(-above)),
+            float(special.ndtr(-above - self.mu)),
+        )
+
+    def _inside(self, edges: Array) -> tuple[Array, Array]:
+        """P's and Q's masses by Gauss–Legendre quadrature of the density: a difference of tails would cancel.
+
+        The remainder at n nodes is f^(2n)·w^(2n+1)·(n!)⁴/((2n+1)·(2n)!³) on a cell of width w. For the normal density
+        it is below 1e-16 of the mass if w·(1 + |z|) is at most the size that ``_NODES`` gives for n.
+        """
+        low, high = edges[:-1], edges[1:]
+        far = np.maximum(np.abs(low), np.abs(high)) / self.mu + self.mu / 2  # the larger |z| under P and Q
+        size = (high - low) / self.mu * (1 + far)
+        largest = float(size.max(initial=0.0))
+        nodes = next((n for n, most in _NODES if largest <= most), None)
+        if nodes is not None:
+            return self._quadrature(low, high, nodes)
+        wide = size > _NODES[-1][1]
+        p, q = np.zeros(len(low)), np.zeros(len(low))
+        p[~wide], q[~wide] = self._quadrature(low[~wide], high[~wide], 4)
+        pieces = np.ceil(size[wide]).astype(int)
+        first = np.concatenate([[0], np.cumsum(pieces)[:-1]])
+        share = (np.arange(pieces.sum()) - np.repeat(first, pieces)) / np.repeat(pieces, pieces)
+        part = np.repeat((high - low)[wide] / pieces, pieces)
+        left = np.repeat(low[wide], pieces) + share * np.repeat((high - low)[wide], pieces)
+        parts = self._quadrature(left, left + part, 8)
+        p[wide], q[wide] = (np.add.reduceat(masses, first) for masses in parts)
+        return p, q
+
+    def _quadrature(self, low: Array, high: Array, nodes: int) -> tuple[Array, Array]:
+        half = (high - low) / 2
+        middle = low + half
+        p, q = np.zeros(len(low)), np.zeros(len(low))
+        for node, weight in zip(*np.polynomial.legendre.leggauss(nodes), strict=True):
+            loss = middle + node * half
+            positive = loss >= 0
+            np.abs(loss, out=loss)
+            # The larger of the two densities, and the other one by the loss: their ratio is right to an ulp or two.
+            more = np.exp(((loss - self.mu**2 / 2) / self.mu) ** 2 * -0.5)
+            less = more * np.exp(-loss)
+            p += weight * np.where(positive, more, less)
+            q += weight * np.where(positive, less, more)
+        scale = half / (self.mu * math.sqrt(2 * math.pi))
+        return p * scale, q * scale
 
     def support(self) -> tuple[float, float]:
         reach = 13.5 * self.mu  # P(N > 13.5) < 1e-41
         return self.mu**2 / 2 - reach, self.mu**2 / 2 + reach
-
-
-def _normal_masses(z: Array) -> tuple[float, Array, float]:
-    upper = z[:-1] > 0  # take the difference in the smaller tail
-    inside = np.where(upper, special.ndtr(-z[:-1]) - special.ndtr(-z[1:]), special.ndtr(z[1:]) - special.ndtr(z[:-1]))
-    return float(special.ndtr(z[0])), np.maximum(inside, 0.0), float(special.ndtr(-z[-1]))
 
 
 @frozen
@@ -121,8 +176,8 @@ class ExponentialLossPair(DominatingPair):
         r = self.reach
         low, high = np.clip(edges[:-1], -r, r), np.clip(edges[1:], -r, r)
         half = (high - low) / 2
-        p = 2 * self.density * np.exp((low - r) / 2) * np.expm1(half)
-        q = 2 * self.density * np.exp((-high - r) / 2) * np.expm1(half)
+        p = -2 * self.density * np.exp((high - r) / 2) * np.expm1(-half)
+        q = -2 * self.density * np.exp((-low - r) / 2) * np.expm1(-half)
         p_below, q_below = self._between(-r, min(max(float(edges[0]), -r), r))
         p_above, q_above = self._between(min(max(float(edges[-1]), -r), r), r)
         if self.atom:
@@ -134,8 +189,8 @@ class ExponentialLossPair(DominatingPair):
 
     def _between(self, low: float, high: float) -> tuple[float, float]:
         """Masses of P and Q on (low, high], the atoms left out."""
-        scale = 2 * self.density * math.expm1((high - low) / 2)
-        return scale * math.exp((low - self.reach) / 2), scale * math.exp((-high - self.reach) / 2)
+        scale = -2 * self.density * math.expm1((low - high) / 2)
+        return scale * math.exp((high - self.reach) / 2), scale * math.exp((-low - self.reach) / 2)
 
     def support(self) -> tuple[float, float]:
         return -self.reach, self.reach

@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .composite import Composed
 from .event import Array, PrivacyEvent
 
+_U = 2.0**-53
 _GRID = 1.0 + np.geomspace(1e-4, 1e12, 321)  # 20 orders a decade, refined around the best
 
 
@@ -21,12 +23,16 @@ def epsilon(event: PrivacyEvent, delta: float) -> float:
     if delta <= 0.0:
         return math.inf
     best, _ = _search(lambda orders: _epsilons(event, math.log(delta), orders))
-    return best if best == math.inf else max(0.0, best + 4e-15 * abs(best))
+    return best if best == math.inf else max(0.0, best)
 
 
 def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
+    """ε by each order, rounded up: the terms may nearly cancel, and the rounding of each is added."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(event.rdp(orders) + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1))
+        divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
+        value = divergence - shrink - (log_delta + np.log(orders)) / (orders - 1)
+        slack = 8 * (shrink + (abs(log_delta) + np.log(orders)) / (orders - 1) + np.abs(value))
+        return np.asarray(value + _U * (slack + _sums(event) * divergence))
 
 
 def log_delta(event: PrivacyEvent, epsilon: float) -> float:
@@ -34,10 +40,20 @@ def log_delta(event: PrivacyEvent, epsilon: float) -> float:
 
     def bound(orders: Array) -> Array:
         with np.errstate(invalid="ignore", over="ignore"):
-            return (orders - 1) * (event.rdp(orders) - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+            divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
+            value = (orders - 1) * (divergence - epsilon - shrink) - np.log(orders)
+            slack = 8 * ((orders - 1) * shrink + np.log(orders) + np.abs(value))
+            return np.asarray(value + _U * (slack + _sums(event) * (orders - 1) * divergence))
 
     best, _ = _search(bound)
-    return min(0.0, best + 4e-15 * abs(best)) if math.isfinite(best) else 0.0
+    return min(0.0, best) if math.isfinite(best) else 0.0
+
+
+def _sums(event: PrivacyEvent) -> int:
+    """How many ulps a divergence may have lost since those of the events inside, which are rounded up."""
+    children = event.children()
+    own = len(children) + 1 if isinstance(event, Composed) else 4
+    return own + max(map(_sums, children)) if children else 0
 
 
 def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:

@@ -1,25 +1,35 @@
-"""Events of selecting from candidates or from a stream: bounded range, AboveThreshold."""
+"""Events of selecting one of several candidates by score: the exponential mechanism and permute-and-flip.
+
+Report-noisy-max, which selects by noisy scores, stands in ``noisy_max.py``.
+"""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 from attrs import field, frozen
 
 from . import parameters
-from .declared import two_point_pair, two_point_rdp
-from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
+from .log_lipschitz import BoundedBy, LogLipschitz
 from .pairs import DominatingPair, ExponentialLossPair
+from .renyi_forms import bounded_range_rdp, bounded_range_rho
 
 
 @frozen
 class BoundedRange(PrivacyEvent):
     """A draw whose privacy loss lies, for any two inputs at distance 1, in an interval of length ``width`` around 0.
 
-    The exponential mechanism and Gumbel report-noisy-max at ε are of width ε (Durfee & Rogers 2019). Laplace
-    report-noisy-max and permute-and-flip are *not* of this kind.
+    The exponential mechanism, Pr[r] ∝ e^{t·s(r)}, and report-noisy-max with Gumbel noise of scale 1/t, which is the
+    same draw, are of width t·R (Durfee & Rogers 2019). R is the range of the changes of the scores at distance 1, the
+    largest minus the least: what all scores gain alike changes nothing. It is 2Δ where each score moves by up to Δ
+    either way, and Δ where all move in one direction or not at all (monotone scores). So the usual e^{ε·s(r)/(2Δ)} is
+    of width ε, and of ε/2 if the scores are monotone.
+
+    Report-noisy-max with Laplace or exponential noise and permute-and-flip are *not* of this kind.
+
+    In a composition the Rényi curve, which is the worst pair's at each order, and the profile of the dominating pair,
+    the upper envelope of all pairs' profiles, are bounds of their own: at small widths the first is the lower one.
     """
 
     width: float = field(converter=parameters.width)
@@ -31,56 +41,31 @@ class BoundedRange(PrivacyEvent):
         return self.width
 
     def zcdp_rho(self) -> float:
-        return self.width**2 / 8  # Cesar & Rogers 2021, Lemma 3.4
+        return bounded_range_rho(self.width)
 
     def rdp(self, orders: Array) -> Array:
-        # Dong, Durfee & Rogers 2020: the worst pair has losses t and t − w. With
-        # C = (1−e^{−αw})/(1−e^{−w}) and A = (e^{−w}−e^{−αw})/(1−e^{−w}) its moment is C·e^{(α−1)t} − A·e^{αt},
-        # which is largest at e^t = (α−1)C/(αA) and there equals (C/α)·e^{(α−1)t}.
-        a, w = np.asarray(orders, dtype=float), self.width
-        with np.errstate(over="ignore", divide="ignore"):
-            log_c = np.log(-np.expm1(-a * w)) - math.log(-math.expm1(-w))
-            log_a = -w + np.log(-np.expm1(-(a - 1) * w)) - math.log(-math.expm1(-w))
-            t = np.log1p(-1 / a) + log_c - log_a
-            moment = log_c - np.log(a) + (a - 1) * t
-        bound = np.minimum(self.zcdp_rho() * a, w)
-        # Rounding of the logarithms, divided by α − 1, is added; where it would matter the general bound is used.
-        slack = 8 * np.finfo(float).eps * (np.abs(log_c) + np.abs((a - 1) * t) + np.log(a) + 1) / (a - 1)
-        exact = moment / (a - 1) + slack
-        return np.where(np.isfinite(exact), np.minimum(np.maximum(exact, 0.0), bound), bound)
+        return bounded_range_rdp(self.width, orders)
 
     def pair(self) -> DominatingPair:
         return ExponentialLossPair(self.width, density=-0.5 / math.expm1(-self.width))
 
 
 @frozen
-class AboveThreshold(PrivacyEvent):
-    """Sparse vector with Laplace noise: report which queries exceed a noisy threshold, stop after ``answers`` of them.
+class PermuteAndFlip(BoundedBy):
+    """Permute-and-flip: in random order each candidate wins with probability e^{t·(s(r) − max s)}, until one has won.
 
-    The threshold's noise is drawn once, with scale ``threshold_scale``; each query's afresh, with scale
-    ``query_scale``; both are per unit of change of the queries. ε = 1/threshold_scale + 2·answers/query_scale, or
-    1/threshold_scale + answers/query_scale where all queries move in one direction (``monotone``); Lyu, Su & Li 2017,
-    Thms 2 and 3. Nothing but the bits is published.
+    ``epsilon`` is t·R, R the range of the changes of the scores at distance 1, as for ``BoundedRange``: the usual
+    t = ε/(2Δ) costs ε, or ε/2 if the scores are monotone (McKenna & Sheldon 2020). It is report-noisy-max with
+    exponential noise of scale 1/t (Ding, Kifer, Steinke, Wang, Xiao & Zhang 2021).
+
+    Half-way between two score vectors half of it is paid, so it is dominated by Laplace noise of scale 1/epsilon
+    (``LogLipschitz``); two candidates attain that. It is not of bounded range.
     """
 
-    threshold_scale: float = field(converter=parameters.threshold_scale)
-    query_scale: float = field(converter=parameters.query_scale)
-    answers: int = field(default=1, converter=parameters.answers)
-    monotone: bool = field(default=False)
-
-    @monotone.validator
-    def _monotone_is_bool(self, _: object, value: object) -> None:
-        if not isinstance(value, bool):
-            raise InvalidArgumentError("monotone", value, "is not a bool")
+    epsilon: float = field(converter=parameters.epsilon)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return AboveThreshold(self.threshold_scale / distance, self.query_scale / distance, self.answers, self.monotone)
+        return PermuteAndFlip(self.epsilon * distance)
 
-    def pure_epsilon(self) -> float:
-        return 1.0 / self.threshold_scale + self.answers * (1.0 if self.monotone else 2.0) / self.query_scale
-
-    def rdp(self, orders: Array) -> Array:
-        return two_point_rdp(self.pure_epsilon(), orders)
-
-    def pair(self) -> DominatingPair:
-        return two_point_pair(self.pure_epsilon())
+    def bound(self) -> PrivacyEvent:
+        return LogLipschitz(self.epsilon)

@@ -15,6 +15,7 @@ from .composite import compose
 from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
 from .pairs import Atoms, DominatingPair
+from .renyi_forms import three_point_rdp, three_point_rho
 
 
 @frozen
@@ -41,11 +42,15 @@ class RandomizedResponse(PrivacyEvent):
         less = math.exp(-self.epsilon) / total
         return 1.0 / total, less, (self.categories - 2) * less
 
+    def two_point(self) -> tuple[float, float] | None:
+        return (self.epsilon, 0.0) if self.categories == 2 else None
+
+    def zcdp_rho(self) -> float:
+        more, _, same = self._masses()
+        return three_point_rho(self.epsilon, more, same)
+
     def rdp(self, orders: Array) -> Array:
-        a = np.asarray(orders, dtype=float)
-        more, less, same = (math.log(x) if x else -math.inf for x in self._masses())
-        gain = np.stack([more + (a - 1) * self.epsilon, less - (a - 1) * self.epsilon, np.full_like(a, same)])
-        return np.asarray(special.logsumexp(gain, axis=0) / (a - 1))
+        return three_point_rdp(self.epsilon, self._masses()[0], orders)
 
     def pair(self) -> DominatingPair:
         return Atoms((self.epsilon, -self.epsilon, 0.0), self._masses())

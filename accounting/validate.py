@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -65,6 +66,17 @@ def integer(name: str, value: object, *, low: int | None = None, high: int | Non
 def probability(name: str, value: object, *, open: bool = False) -> float:
     """Returns ``value`` as a float in [0, 1], or in (0, 1) where ``open``."""
     return real(name, value, low=0.0, high=1.0, low_open=open, high_open=open)
+
+
+def items(name: str, value: object) -> tuple[Any, ...]:
+    """Returns the items of a list, a tuple or another iterable that is no text.
+
+    Raises:
+      InvalidArgumentError: it can't be iterated over.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return tuple(value)
+    raise InvalidArgumentError(name, value, "is not a list of values")
 
 
 def array(

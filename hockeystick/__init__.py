@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from hockeystick.audits import Claim, Verdict
     from hockeystick.audits.audit import audit
+    from hockeystick.graph_picture import draw_graph
     from hockeystick.mechanisms import SecureReleaseUnavailableError
 
 __version__ = "0.1.0"
@@ -71,6 +72,7 @@ __all__ = [
     "audits",
     "compose",
     "delta",
+    "draw_graph",
     "epsilon",
     "events",
     "learners",
@@ -87,6 +89,7 @@ _HOME = {
     "SecureReleaseUnavailableError": "hockeystick.mechanisms",
     "Verdict": "hockeystick.audits",
     "audit": "hockeystick.audits.audit",
+    "draw_graph": "hockeystick.graph_picture",
 }
 
 

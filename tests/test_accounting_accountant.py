@@ -38,11 +38,19 @@ class TestConformance(privacy_accountant_test.PrivacyAccountantTest):  # type: i
         return [Accountant(), *(Accountant(relation) for relation in Relation)]
 
 
+P, Wor = dp_accounting.PoissonSampledDpEvent, dp_accounting.SampledWithoutReplacementDpEvent
+Mixture, Truncated = dp_accounting.dp_event.MixtureOfGaussiansDpEvent, dp_accounting.TruncatedSubsampledGaussianDpEvent
+
 NATIVE = {
-    Relation.ADD_OR_REMOVE_ONE: [G(2.0), L(3.0), Z(0.1), DiscreteLaplaceDpEvent(0.2, 2)],
-    Relation.REPLACE_ONE: [G(2.0), L(3.0), Z(0.1), RR(0.4, 3)],
-    Relation.REPLACE_SPECIAL: [G(2.0), L(3.0), Z(0.1), DiscreteLaplaceDpEvent(0.2, 2)],
-}
+    Relation.ADD_OR_REMOVE_ONE: [
+        G(2.0), L(3.0), Z(0.1), DiscreteLaplaceDpEvent(0.2, 2), P(0.1, G(1.0)), P(0.1, List([L(3.0), G(2.0)])),
+        Mixture(1.0, [0, 1, 2], [0.9, 0.09, 0.01]), Truncated(50, 0.1, 6, 1.0),
+    ],
+    Relation.REPLACE_ONE: [
+        G(2.0), L(3.0), Z(0.1), RR(0.4, 3), P(0.1, G(1.0)), Wor(50, 5, G(2.0)), Wor(50, 5, RR(0.4, 3)),
+    ],
+    Relation.REPLACE_SPECIAL: [G(2.0), L(3.0), Z(0.1), DiscreteLaplaceDpEvent(0.2, 2), P(0.1, G(1.0)), P(0.1, Z(0.1))],
+}  # fmt: skip
 PAIRS = [(relation, event) for relation, events in NATIVE.items() for event in events]
 
 

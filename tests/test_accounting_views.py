@@ -17,11 +17,16 @@ from hockeystick.accounting import (
     InvalidArgumentError,
     Laplace,
     LazySwitchDecision,
+    MixtureOfGaussians,
+    PoissonSampled,
+    PoissonSampledReplace,
     PureDP,
     Reach,
     UnsupportedAdjacencyError,
+    UnsupportedEventError,
     compose,
     epsilon,
+    parallel,
 )
 
 DELTA = 1e-6
@@ -239,3 +244,48 @@ def test_unpinned_replacements_name_the_way_out():
     graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE).source("a").source("b")
     with pytest.raises(UnsupportedAdjacencyError, match="under=Adjacency.REPLACE_ONE"):
         graph.release("r", Laplace(1.0), reads=["a"]).guarantee()
+
+
+# Secret samples -------------------------------------------------------------------------------------------------------
+
+SAMPLED = PoissonSampled(0.1, Gaussian(1.0))
+
+
+def sampling(event=SAMPLED) -> AccountantGraph:
+    return AccountantGraph().source("people").release("steps", event, reads=["people"], count=20)
+
+
+def test_all_samples_of_one_source_are_in_one_direction():
+    tied = sampling().guarantee().epsilon(DELTA).upper
+    ways = [epsilon(compose((way, 20)), DELTA).upper for way in SAMPLED.directions()]
+    assert tied == max(ways)
+    assert sampling().guarantee(group=2).epsilon(DELTA).upper == epsilon(compose((SAMPLED.at(2), 20)), DELTA).upper
+
+
+def test_behind_a_transform_the_direction_is_free():
+    graph = AccountantGraph().source("people")
+    graph = graph.transform("absent", reads=["people"], stability={("records", "records"): 1.0})
+    graph = graph.release("steps", SAMPLED, reads=["absent"], count=20)
+    (move,) = graph.guarantee().moves
+    assert move.charges[0].event == parallel(*SAMPLED.directions())
+    assert graph.guarantee().epsilon(DELTA).upper > sampling().guarantee().epsilon(DELTA).upper
+
+
+def test_a_transform_may_replace_a_sampled_record():
+    graph = AccountantGraph().source("people")
+    graph = graph.transform("renamed", reads=["people"], stability={("records", "records"): 2.0})
+    (move,) = graph.release("step", SAMPLED, reads=["renamed"]).guarantee().moves
+    replaced = PoissonSampledReplace(0.1, Gaussian(1.0))
+    assert move.charges[0].event == parallel(*SAMPLED.at(2).directions(), replaced)
+
+
+def test_a_sampled_record_can_be_replaced():
+    found = sampling().guarantee(under=Adjacency.REPLACE_ONE)
+    truth = epsilon(compose((PoissonSampledReplace(0.1, Gaussian(1.0)), 20)), DELTA).upper
+    assert found.epsilon(DELTA).upper >= truth > sampling().guarantee().epsilon(DELTA).upper
+
+
+def test_what_has_no_rule_for_a_replacement_refuses():
+    mixture = MixtureOfGaussians((0.0, 1.0), (0.9, 0.1), 1.0)
+    with pytest.raises(UnsupportedEventError, match="no rule for 1 records that leave while 1 enter"):
+        sampling(mixture).guarantee(under=Adjacency.REPLACE_ONE)

@@ -1,0 +1,497 @@
+"""The contour engine: against closed forms, exact enumeration, quadrature, and the grid engine."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from attrs import frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, special
+
+from hockeystick.accounting import contour, gaussian_dp, pld
+from hockeystick.accounting.additive_noise import Gaussian, Laplace
+from hockeystick.accounting.composite import VisibleMixture, compose, parallel
+from hockeystick.accounting.declared import ZCDP, ApproximateDP, NonPrivate, PureDP
+from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, UnsupportedEventError
+from hockeystick.accounting.event import NO_EVENT, PrivacyEvent
+from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
+from hockeystick.accounting.mixture_moments import NormalMixtureLaw
+from hockeystick.accounting.moments import (
+    AtomsLaw,
+    ExponentialLaw,
+    GaussianLaw,
+    Law,
+    Line,
+    MixtureLaw,
+    SumLaw,
+    discretised,
+)
+from hockeystick.accounting.normal_mixtures import ORIGIN, NormalMixture
+from hockeystick.accounting.pairs import Atoms, GaussianPair
+from hockeystick.accounting.sampling import PoissonSampled
+from hockeystick.accounting.selection import BoundedRange
+from hockeystick.accounting.two_point import LazySwitchDecision, RandomizedResponse
+
+DELTAS = (1e-4, 1e-6, 1e-10, 1e-15)
+
+
+def ends(event, delta):
+    low, high = contour.epsilon(event, delta, upper=False), contour.epsilon(event, delta)
+    assert low <= high
+    return low, high
+
+
+# ---------------------------------------------------------------- closed forms
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize(("sigma", "count"), [(1.0, 1), (1.0, 100), (100.0, 10_000), (1.0, 100_000), (1e4, 10)])
+def test_gaussian_closed_form(sigma, count, delta):
+    low, high = ends(compose((Gaussian(sigma), count)), delta)
+    mu = math.sqrt(count) / sigma
+    assert low <= gaussian_dp.epsilon(mu, delta) and gaussian_dp.epsilon(mu, delta, upper=False) <= high
+    assert high <= low * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("width", [0.01, 0.5, 4.0])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_bounded_range_closed_form(width, share):
+    epsilon = share * width
+    exact = math.expm1((epsilon - width) / 2) ** 2 / -math.expm1(-width)  # Dong, Durfee & Rogers 2020
+    for event in (BoundedRange(width), VisibleMixture(1.0, BoundedRange(width))):  # by its masses, and on a line
+        low, high = contour.delta(event, epsilon)
+        assert low <= exact * (1 + 1e-14) and exact * (1 - 1e-14) <= high <= low * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.49])
+def test_one_laplace_closed_form(epsilon):
+    exact = -math.expm1((epsilon - 0.5) / 2)
+    for event in (Laplace(2.0), VisibleMixture(1.0, Laplace(2.0))):
+        low, high = contour.delta(event, epsilon)
+        assert low <= exact * (1 + 1e-14) and exact * (1 - 1e-14) <= high <= low * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("removal", [True, False])
+@pytest.mark.parametrize(("q", "sigma"), [(0.01, 0.8), (0.3, 2.0), (0.001, 1.1)])
+def test_one_sampled_gaussian(removal, q, sigma):
+    event = PoissonSampled(q, Gaussian(sigma)).towards("removal" if removal else "addition")
+    for epsilon in (0.0001, 0.5 * q) if not removal else (0.001, 0.3, 2.0):
+        low, high = contour.delta(event, epsilon)
+        gap = math.expm1(epsilon) if removal else math.expm1(-epsilon)
+        x = sigma**2 * math.log1p(gap / q) + 0.5  # where the likelihood ratio is e^{±ε}
+        with mpmath.workdps(40):
+            below, below_shifted = mpmath.ncdf(x / sigma), mpmath.ncdf((x - 1) / sigma)
+            above, above_shifted = mpmath.ncdf(-x / sigma), mpmath.ncdf((1 - x) / sigma)
+            if removal:
+                exact = (1 - q) * above + q * above_shifted - mpmath.exp(epsilon) * above
+            else:
+                exact = below - mpmath.exp(epsilon) * ((1 - q) * below + q * below_shifted)
+        assert low <= exact * (1 + 1e-12) and exact * (1 - 1e-12) <= high <= low * (1 + 1e-6)
+
+
+# ---------------------------------------------------------------- exact enumeration
+
+
+def atoms(event):
+    pair = event.pair()
+    assert isinstance(pair, Atoms)
+    return pair
+
+
+def exact_profile(losses, masses, epsilon):
+    """Σ p·(1 − e^{ε−l})₊ over all combinations of independent parts."""
+    total = mpmath.mpf(0)
+    for choice in itertools.product(*(list(zip(x, p, strict=True)) for x, p in zip(losses, masses, strict=True))):
+        loss = mpmath.fsum(x for x, _ in choice)
+        if loss > epsilon:
+            total += mpmath.fprod(p for _, p in choice) * -mpmath.expm1(epsilon - loss)
+    return total
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 1.7, 2.4])
+def test_atoms_by_enumeration(epsilon):
+    events = [
+        RandomizedResponse(0.7, 4),
+        PureDP(0.3),
+        LazySwitchDecision(0.6, 0.5),
+        RandomizedResponse(0.7, 4),
+        PureDP(0.5),
+    ]
+    pairs = [atoms(event) for event in events]
+    exact = exact_profile([p.losses for p in pairs], [p.p for p in pairs], epsilon)
+    low, high = contour.delta(compose(*events), epsilon)
+    assert low <= exact * (1 + 1e-14) and exact * (1 - 1e-14) <= high <= low * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_randomised_response_is_binomial(delta):
+    epsilon, n = 0.1, 100
+
+    def exact(x):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        terms = ((2 * k - n) * mpmath.mpf(epsilon) for k in range(n + 1))
+        weights = (mpmath.binomial(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1))
+        return mpmath.fsum(w * -mpmath.expm1(x - t) for w, t in zip(weights, terms, strict=True) if t > x)
+
+    low, high = ends(compose((PureDP(epsilon), n)), delta)
+    assert high <= low * (1 + 1e-8)
+    with mpmath.workdps(40):
+        assert exact(low * (1 - 1e-15)) >= delta >= exact(high * (1 + 1e-15))
+
+
+@pytest.mark.parametrize("where", [5, 10, 40])
+def test_at_an_atom(where):
+    """ε on a point of the lattice, where the smoothing is felt most."""
+    n, p = 60, 1 / (1 + math.exp(-0.1))
+    epsilon = where * 0.1 * 2
+    losses = (2 * np.arange(n + 1) - n) * 0.1
+    masses = np.exp(
+        special.gammaln(n + 1) - special.gammaln(np.arange(n + 1) + 1) - special.gammaln(n - np.arange(n + 1) + 1)
+    )
+    masses *= p ** np.arange(n + 1) * (1 - p) ** (n - np.arange(n + 1))
+    exact = float(masses @ np.maximum(-np.expm1(epsilon - losses), 0.0)) if epsilon < n * 0.1 else 0.0
+    low, high = contour.delta(compose((PureDP(0.1), n)), epsilon)
+    assert low <= exact * (1 + 1e-11) and exact * (1 - 1e-11) <= high
+
+
+def test_visible_mixture_by_enumeration():
+    inner = compose(PureDP(0.4), RandomizedResponse(1.0, 3))
+    event = compose((VisibleMixture(0.25, inner), 2), PureDP(0.1))
+    pairs = [atoms(PureDP(0.4)), atoms(RandomizedResponse(1.0, 3))]
+    combined = list(itertools.product(*(list(zip(p.losses, p.p, strict=True)) for p in pairs)))
+    losses = [0.0, *(a + b for (a, _), (b, _) in combined)]
+    masses = [0.75, *(0.25 * p * q for (_, p), (_, q) in combined)]
+    last = atoms(PureDP(0.1))
+    for epsilon in (0.05, 0.65, 1.9):
+        exact = exact_profile([losses, losses, last.losses], [masses, masses, last.p], epsilon)
+        low, high = contour.delta(event, epsilon)
+        assert low <= exact * (1 + 1e-13) and exact * (1 - 1e-13) <= high <= low * (1 + 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-4, 1e-8])
+def test_laplace_composition_between_two_grids(delta):
+    """Laplace noise of scale 76.19, 109 times: its continuous part rounded to a grid, up and down, atoms exact."""
+    reach, count, half = 1 / 76.19, 109, 1000
+    step = reach / half
+    edges = np.arange(-half, half + 1) * step
+    middle = np.diff(0.5 * np.exp((edges - reach) / 2))
+    size = 2 * half * count + 1
+    losses = (np.arange(size) - half * count) * step
+
+    def epsilon(up):
+        p = np.zeros(2 * half + 1)
+        p[0], p[-1] = 0.5 * math.exp(-reach), 0.5
+        p[1:] += middle if up else 0.0
+        p[:-1] += 0.0 if up else middle
+        law = np.fft.irfft(np.fft.rfft(p, 2 * size) ** count, 2 * size)[:size]  # off by 1e-15, δ by far less than 1e-10
+        return optimize.brentq(lambda x: law @ np.maximum(-np.expm1(x - losses), 0.0) - delta, 0.0, 1.4, xtol=1e-12)
+
+    low, high = ends(compose((Laplace(76.19), count)), delta)
+    assert epsilon(False) < low <= high < epsilon(True)
+    assert high <= low * (1 + 1e-7)
+
+
+# ---------------------------------------------------------------- sampled Gaussian noise
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "count", "delta", "reference"),
+    [  # a trapezoidal sum on 6001 nodes in x and a contour of its own
+        (0.01, 0.8, 1000, 1e-6, 3.706185469),
+        (0.01, 0.8, 1000, 1e-12, 6.992031146),
+        (0.01, 0.8, 10_000, 1e-6, 11.183164195),
+        (0.001, 1.1, 100_000, 1e-6, 1.584011722),
+    ],
+)
+def test_sampled_gaussian(q, sigma, count, delta, reference):
+    low, high = ends(compose((PoissonSampled(q, Gaussian(sigma)), count)), delta)
+    assert low <= reference * (1 + 1e-8) and reference * (1 - 1e-8) <= high <= low * (1 + 1e-8)
+
+
+def moment(p, q, z, k):
+    """e^{−k}·∫ φ·r_P^{1+z}·r_Q^{−z} on the real axis, on so many nodes that the rule's error is below rounding."""
+    reach = 30 + (2 + z.real) * max(p.most, -q.least)
+    x, step = np.linspace(-reach, reach, 40_001, retstep=True)
+
+    def log_ratio(mixture):
+        terms = [math.log(w) + c * x - c * c / 2 for c, w in zip(mixture.centres, mixture.weights, strict=True)]
+        return special.logsumexp(terms, axis=0)
+
+    y = -(x**2) / 2 + (1 + z) * log_ratio(p) - z * log_ratio(q) - k
+    return complex(np.exp(y).sum() * step / math.sqrt(2 * math.pi))
+
+
+KINDS = {
+    "removal": (NormalMixture((0.0, 1.2), (0.9, 0.1)), ORIGIN),
+    "addition": (ORIGIN, NormalMixture((-1.2, 0.0), (0.1, 0.9))),
+    "group": (NormalMixture((0.0, 0.7, 1.4), (0.81, 0.18, 0.01)), ORIGIN),
+    "no origin": (ORIGIN, NormalMixture((-1.5, -0.5), (0.4, 0.6))),
+    "replacement": (NormalMixture((0.0, 0.8), (0.7, 0.3)), NormalMixture((-0.8, 0.0), (0.3, 0.7))),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [0.3, 8.0])
+def test_moments_of_normal_mixtures(kind, c):
+    law = NormalMixtureLaw(*KINDS[kind])
+    k, k_error = law.log_moment(c)
+    step, count = 2.0, 9
+    line = law.line(c, step, count)
+    assert k_error < 1e-11 and line.error.max() < 1e-10
+    for i in range(count):
+        exact = moment(*KINDS[kind], c + 1j * i * step, k)
+        assert abs(exact - line.phi[i]) <= line.error[i] + k_error + 1e-12
+        if i:
+            assert abs(exact) <= math.exp(law.log_envelope(c, i * step)) * (1 + 1e-9)
+
+
+def test_moments_of_random_normal_mixtures():
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        terms, widest = int(rng.integers(2, 6)), 10 ** rng.uniform(-3, 1)
+        weights = np.maximum(rng.dirichlet(np.full(terms, 10 ** rng.uniform(-1.5, 1))), 1e-30)
+        mixture = NormalMixture((0.0, *rng.uniform(0.05, 1.0, terms - 1) * widest), weights)
+        p, q = [(mixture, ORIGIN), (ORIGIN, mixture.mirrored()), (mixture, mixture.mirrored())][rng.integers(3)]
+        law, c = NormalMixtureLaw(p, q), min(10 ** rng.uniform(-2, 2), 30 / widest)
+        k, k_error = law.log_moment(c)
+        step = 10 ** rng.uniform(-1, 1) / max(widest, 0.1)
+        line = law.line(c, step, 3)
+        for i in range(3):
+            exact = moment(p, q, c + 1j * i * step, k)
+            assert abs(exact - line.phi[i]) <= line.error[i] + k_error + 1e-12 * (10 + c * widest)
+            if i:
+                assert abs(exact) <= math.exp(law.log_envelope(c, i * step)) * (1 + 1e-6) + 1e-9
+
+
+def test_group_of_sampled_gaussian_against_the_grid():
+    event = compose(
+        (PoissonSampled(0.01, Gaussian(1.0)).at(4), 200), MixtureOfGaussians((0, 1, 3), (0.5, 0.3, 0.2), 4.0)
+    )
+    low, high = ends(event, 1e-6)
+    ways = event.directions()
+    assert max(pld.epsilon(way, 1e-6, upper=False) for way in ways) <= high
+    assert low <= max(pld.epsilon(way, 1e-6) for way in ways) <= low * (1 + 1e-3)
+
+
+# ---------------------------------------------------------------- the parts
+
+
+LAWS = {
+    "gaussian": (GaussianLaw(0.3), None),
+    "laplace": (ExponentialLaw(0.8, 0.25, 0.5), lambda z: laplace_moment(0.8, 0.25, 0.5, z)),
+    "range": (ExponentialLaw(1e-3, -0.5 / math.expm1(-1e-3), 0.0), None),
+    "atoms": (AtomsLaw.of((0.4, -0.4, 0.0), (0.5, 0.3, 0.1), 0.1), None),
+    "many atoms": (AtomsLaw.of(np.linspace(-1, 2, 900), np.full(900, 1 / 900)), None),
+    "mixture": (MixtureLaw(0.2, ExponentialLaw(0.8, 0.25, 0.5)), None),
+    "sum": (
+        SumLaw(((ExponentialLaw(0.8, 0.25, 0.5), 3), (GaussianLaw(0.3), 1), (AtomsLaw.of((1.0, -1.0), (0.7, 0.3)), 5))),
+        None,
+    ),
+}
+
+
+def laplace_moment(reach, density, atom, z):
+    reach, density = mpmath.mpf(reach), mpmath.mpf(density)
+    smooth = mpmath.quad(lambda x: density * mpmath.exp((x - reach) / 2 + z * x), [-reach, 0, reach])
+    return atom * (mpmath.exp(z * reach) + mpmath.exp(-reach - z * reach)) + smooth
+
+
+def exact_moment(law, z):
+    match law:
+        case GaussianLaw():
+            return mpmath.exp(z * (z + 1) * mpmath.mpf(law.variance) / 2)
+        case ExponentialLaw():
+            return laplace_moment(law.reach, law.density, law.atom, z)
+        case AtomsLaw():
+            return mpmath.fsum(
+                mpmath.exp(mpmath.mpf(y) + z * mpmath.mpf(x)) for x, y in zip(law.losses, law.log_p, strict=True)
+            )
+        case MixtureLaw():
+            return (1 - mpmath.mpf(law.probability)) + mpmath.mpf(law.probability) * exact_moment(law.inner, z)
+    return mpmath.fprod(exact_moment(part, z) ** count for part, count in law.parts)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("c", [0.05, 3.0])
+def test_lines_are_within_their_errors(name, c):
+    law = LAWS[name][0]
+    k, k_error = law.log_moment(c)
+    line = law.line(c, 0.7, 500)
+    assert k_error < 1e-12 and line.error.max() < 1e-10
+    with mpmath.workdps(40):
+        for i in (0, 1, 17, 250, 499):
+            exact = complex(exact_moment(law, mpmath.mpc(c, i * 0.7)) / mpmath.exp(mpmath.mpf(k)))
+            assert abs(exact - line.phi[i]) <= line.error[i] + k_error
+            if i:
+                assert abs(exact) <= math.exp(law.log_envelope(c, 0.7 * i)) * (1 + 1e-12)
+
+
+@frozen
+class OffLaw(Law):
+    """Moments of 1 throughout, given as a little more, with that as the error."""
+
+    off: float
+
+    def top(self):
+        return 1.0
+
+    def log_moment(self, c):
+        return 0.0, 0.0
+
+    def line(self, c, step, count):
+        return Line(np.full(count, 1.0 + self.off, dtype=complex), np.full(count, self.off))
+
+
+def test_errors_of_parts_add_up():
+    line = SumLaw(((OffLaw(1e-5), 1000), (MixtureLaw(0.5, OffLaw(0.02)), 3))).line(1.0, 1.0, 2)
+    assert (np.abs(line.phi - 1.0) <= line.error).all()
+    assert (line.error < 0.1).all()
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 4.0])
+def test_finite_laws_lie_above_and_below_their_pair(mu):
+    for epsilon in np.linspace(0.0, mu * mu / 2 + 4 * mu, 5):
+        exact = math.exp(gaussian_dp.log_delta(mu, epsilon))
+        for upper in (True, False):
+            law = discretised(GaussianPair(mu), upper=upper, tilt=max(0.0, epsilon / mu**2 - 0.5))
+            found = float(np.exp(law.log_p) @ np.maximum(-np.expm1(epsilon - law.losses), 0.0)) + law.at_infinity
+            assert found >= exact * (1 - 1e-12) if upper else found <= exact * (1 + 1e-12)
+            assert abs(found - exact) <= 1e-4 * exact
+
+
+@pytest.mark.parametrize("event", [compose((Gaussian(2.0), 3)), compose((PureDP(0.3), 12))])
+def test_what_wraps_round_is_taken_off(event, monkeypatch):
+    """With a period much too short the sum is too large, and the lower end makes up for it."""
+    exact = contour.delta(event, 1.0)
+    period = contour._period
+
+    def shorter(*args):
+        width, up, down = period(*args)
+        return width / 5, up, down
+
+    monkeypatch.setattr(contour, "_period", shorter)
+    monkeypatch.setattr(contour, "_REFUSE", math.inf)
+    low, high = contour.delta(event, 1.0)
+    assert low < exact[0] and high > exact[1] * (1 + 1e-6)
+
+
+@pytest.mark.slow
+def test_pairs_without_a_formula():
+    event = compose((PoissonSampled(0.1, Laplace(2.0)), 30))
+    low, high = ends(event, 1e-6)
+    ways = event.directions()
+    assert max(pld.epsilon(way, 1e-6, upper=False) for way in ways) <= high <= low * (1 + 1e-4)
+    assert low <= max(pld.epsilon(way, 1e-6) for way in ways)
+
+
+# ---------------------------------------------------------------- laws
+
+
+noise = st.floats(-1.0, 4.0).map(math.exp)
+leaves = st.one_of(
+    noise.map(Gaussian),
+    noise.map(Laplace),
+    noise.map(lambda s: BoundedRange(1 / s)),
+    noise.map(lambda s: PureDP(1 / s)),
+    st.builds(lambda s, k: RandomizedResponse(1 / s, k), noise, st.integers(2, 5)),
+    st.builds(lambda k, s: LazySwitchDecision(k, 1 / s), st.floats(0.01, 0.99), noise),
+    st.builds(lambda q, s: PoissonSampled(q, Gaussian(s)), st.floats(0.001, 0.9), st.floats(0.7, 10.0)),
+)
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(st.tuples(inner, st.sampled_from([1, 2, 7, 60])), min_size=1, max_size=3).map(lambda x: compose(*x)),
+        st.builds(VisibleMixture, st.sampled_from([0.01, 0.3, 1.0]), inner),
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.slow
+@given(trees, st.floats(-14.0, -3.0))
+@settings(max_examples=25, deadline=None)
+def test_never_at_odds_with_the_grid(event, exponent):
+    delta = 10.0**exponent
+    try:
+        low, high = ends(event, delta)
+        grid = [(pld.epsilon(way, delta, upper=False), pld.epsilon(way, delta)) for way in event.directions()]
+    except NumericalError:
+        return
+    if any(math.isinf(high) for _, high in grid):  # round-off of the grid's transforms exceeds this δ
+        return
+    assert max(low for low, _ in grid) <= high * (1 + 1e-13)
+    assert low <= max(high for _, high in grid) * (1 + 1e-13)
+
+
+@pytest.mark.slow
+@given(leaves, st.integers(1, 30), st.floats(0.01, 0.9))
+@settings(max_examples=25, deadline=None)
+def test_delta_and_epsilon_are_inverse(event, count, share):
+    event = compose((event, count))
+    try:
+        low, high = contour.delta(event, share * min(event.pure_epsilon(), 5.0))
+        epsilon = ends(event, low)
+    except NumericalError:
+        return
+    assert low <= high
+    assert epsilon[1] >= share * min(event.pure_epsilon(), 5.0) * (1 - 1e-12)
+
+
+def test_counts_cost_nothing():
+    one = ends(compose((Laplace(1e3), 10**6)), 1e-6)
+    assert one[1] < one[0] * (1 + 1e-7)
+    assert contour.epsilon(compose((Laplace(1e3), 999_999)), 1e-6) < one[0]
+
+
+@frozen
+class Tied(PrivacyEvent):
+    """An event that costs more in its second direction."""
+
+    def directions(self):
+        return Laplace(10.0), Laplace(5.0)
+
+
+def test_branches_and_directions():
+    a, b = compose((Laplace(10.0), 20)), compose((Gaussian(5.0), 3))
+    both = contour.epsilon(parallel(a, b), 1e-6)
+    assert both == max(contour.epsilon(a, 1e-6), contour.epsilon(b, 1e-6))
+    assert contour.epsilon(Tied(), 1e-6) == contour.epsilon(Laplace(5.0), 1e-6)
+    assert contour.delta(Tied(), 0.01) == contour.delta(Laplace(5.0), 0.01)
+    with pytest.raises(UnsupportedEventError):
+        contour.epsilon(compose((parallel(Laplace(1.0), Gaussian(1.0)), 2)), 1e-6)
+    with pytest.raises(UnsupportedEventError):
+        contour.delta(ZCDP(1.0), 1.0)
+
+
+def test_ends_of_the_scale():
+    assert contour.epsilon(NO_EVENT, 0.0) == 0.0 and contour.delta(NO_EVENT, 0.0) == (0.0, 0.0)
+    assert contour.epsilon(NonPrivate(), 0.5) == math.inf and contour.delta(NonPrivate(), 3.0) == (1.0, 1.0)
+    assert contour.epsilon(Gaussian(1.0), 1.0) == 0.0 and contour.epsilon(Gaussian(1.0), 0.0) == math.inf
+    assert contour.epsilon(Laplace(2.0), 0.0) == pytest.approx(0.5, rel=1e-15)
+    low, high = ends(Laplace(1.0), 1e-15)  # 1 + 2·ln(1 − δ) is 2e-15 below the largest loss
+    assert low <= 1.0 - 2e-15 <= high
+    assert contour.delta(compose((PureDP(0.1), 10)), 1.0)[0] == 0.0
+    assert contour.epsilon(ApproximateDP(0.5, 0.1), 1e-9) <= 0.5 * (1 + 1e-15)  # the failure is the caller's to add
+    one_sided = LazySwitchDecision(1.0, 0.2)  # a redraw never happens in one world
+    infinite = one_sided.pair().infinity()
+    assert contour.epsilon(one_sided, infinite / 2) == math.inf
+    assert contour.delta(one_sided, 50.0)[1] >= infinite >= contour.delta(one_sided, 50.0)[0]
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "1"])
+def test_bad_arguments(bad):
+    with pytest.raises(InvalidArgumentError):
+        contour.delta(Gaussian(1.0), bad)
+    with pytest.raises(InvalidArgumentError):
+        contour.epsilon(Gaussian(1.0), bad)
+    with pytest.raises(InvalidArgumentError):
+        contour.epsilon(bad, 0.5)
+
+
+def test_what_can_not_be_resolved_is_refused():
+    with pytest.raises(NumericalError):
+        contour.delta(compose((Gaussian(1e-7), 10**9)), 10.0)

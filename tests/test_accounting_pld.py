@@ -1,0 +1,650 @@
+"""Privacy-loss distributions: rounding against many digits, composition against exact laws and contour integrals."""
+
+import math
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import fft
+
+from hockeystick.accounting import (
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    LazySwitchDecision,
+    NumericalError,
+    PoissonSampled,
+    PrivacyEvent,
+    PureDP,
+    RandomizedResponse,
+    VisibleMixture,
+    compose,
+    fft_error,
+    loss_pmf,
+    parallel,
+    pld,
+    pld_plan,
+    rdp,
+    tilted_law,
+)
+from hockeystick.accounting.pairs import (
+    MASS_ERROR,
+    RATIO_ERROR,
+    Atoms,
+    DominatingPair,
+    ExponentialLossPair,
+    GaussianPair,
+)
+
+U = 2.0**-53
+
+
+# The transform ----------------------------------------
+
+
+@pytest.mark.parametrize("stages", [2, 3, 6, 9, 12, 15, 18, 20])
+def test_roots_of_unity_are_as_accurate_as_the_transforms_bound_assumes(stages):
+    """An impulse passes a single multiplication: it shows the roots that the stage of its place uses."""
+    size, rng = 1 << stages, np.random.default_rng(stages)
+    worst = 0.0
+    with mp.workdps(30):
+        for place in (1 << j for j in range(stages)):
+            impulse = np.zeros(size)
+            impulse[place] = 1.0
+            found = fft.rfft(impulse)
+            for k in rng.integers(0, size // 2 + 1, 24).tolist():
+                exact = mp.expjpi(mp.mpf(-2 * place * k) / size)
+                worst = max(worst, float(abs(mp.mpc(complex(found[k])) - exact)))
+    assert worst <= fft_error.TWIDDLE
+    assert worst <= 2.5 * U  # what was measured for SciPy's transform, up to 2^22
+
+
+def exact_transform(values):
+    """The discrete Fourier transform in many digits, by halves."""
+    n = len(values)
+    if n == 1:
+        return values
+    even, odd = exact_transform(values[::2]), exact_transform(values[1::2])
+    turned = [mp.expjpi(mp.mpf(-2 * k) / n) * odd[k] for k in range(n // 2)]
+    return [even[k] + turned[k] for k in range(n // 2)] + [even[k] - turned[k] for k in range(n // 2)]
+
+
+def norm(values):
+    return mp.sqrt(mp.fsum(abs(v) ** 2 for v in values))
+
+
+@pytest.mark.parametrize("stages", [4, 7, 10])
+@pytest.mark.parametrize("kind", ["flat", "peaked", "wide range"])
+def test_transform_errors_are_below_the_bound(stages, kind):
+    """Higham 2002, Thm 24.2, for SciPy's real transform and its inverse."""
+    size, rng = 1 << stages, np.random.default_rng(stages)
+    x = {
+        "flat": rng.random(size),
+        "peaked": np.exp(-0.5 * ((np.arange(size) - 5) / 3) ** 2),
+        "wide range": rng.standard_normal(size) * np.exp(rng.uniform(-40, 0, size)),
+    }[kind]
+    bound = fft_error.transform(size)
+    with mp.workdps(40):
+        exact = exact_transform([mp.mpf(float(v)) for v in x])
+        got = fft.rfft(x)
+        full = [mp.mpc(complex(v)) for v in np.concatenate([got, np.conj(got[1:-1][::-1])])]
+        forward = float(norm([a - b for a, b in zip(full, exact, strict=True)]) / norm(exact))
+        # The inverse of the rounded spectrum, exactly: the conjugate of the transform of its conjugate, over N.
+        back = [mp.conj(v) / size for v in exact_transform([mp.conj(v) for v in full])]
+        y = fft.irfft(got, size)
+        backward = float(norm([mp.mpf(float(a)) - b for a, b in zip(y, back, strict=True)]) / norm(back))
+    assert max(forward, backward) <= bound
+    assert bound <= 200 * max(forward, backward)
+
+
+def test_the_transform_bound_is_for_powers_of_two():
+    with pytest.raises(ValueError, match="powers of two"):
+        fft_error.transform(96)
+    u = 2.0**-53
+    eta = fft_error.TWIDDLE + 4 * u / (1 - 4 * u) * (math.sqrt(2) + fft_error.TWIDDLE)
+    assert fft_error.transform(1 << 20) == pytest.approx(20 * eta / (1 - 20 * eta), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "size, length, counts", [(256, 9, (7, 1)), (1024, 30, (25,)), (64, 20, (40, 3)), (2048, 5, (150,))]
+)
+def test_powers_of_spectra_are_within_their_error_of_exact_ones(size, length, counts):
+    """Against powers of integer polynomials, wrapped round; the largest mass is treated apart."""
+    rng = np.random.default_rng(size)
+    spectrum, offset = tilted_law._Spectrum(size), 0
+    exact = [1]
+    bits = 53 * sum(counts) + 64
+    scale = 0
+    for count in counts:
+        masses = np.round(rng.dirichlet(np.full(length, 0.4)) * 2**40)
+        total = float(2.0 ** math.ceil(math.log2(masses.sum())))
+        peak = int(np.argmax(masses))
+        spectrum.multiply(masses / total, peak, count)
+        offset += peak * count
+        packed = sum(int(m) << (bits * i) for i, m in enumerate(masses)) ** count
+        scale += count * int(math.log2(total))
+        part = []
+        while packed:
+            part.append(packed & ((1 << bits) - 1))
+            packed >>= bits
+        exact = [sum(exact[i] * part[k - i] for i in range(max(0, k - len(part) + 1), min(k, len(exact) - 1) + 1))
+                 for k in range(len(exact) + len(part) - 1)] if len(exact) > 1 else part  # fmt: skip
+    wrapped = [0] * size
+    for k, mass in enumerate(exact):
+        wrapped[k % size] += mass
+    got, error = spectrum.inverse(sum(counts), offset % size)
+    off = math.sqrt(
+        math.fsum(
+            float(mp.mpf(float(a)) - mp.mpf(b) / (mp.mpf(2) ** scale)) ** 2 for a, b in zip(got, wrapped, strict=True)
+        )
+    )
+    assert off <= error
+    assert error <= 1e-9
+
+
+def test_round_off_that_would_dominate_is_refused():
+    spectrum = tilted_law._Spectrum(64)
+    spectrum.multiply(np.array([0.5, 0.5]), 0, 10**16)
+    with pytest.raises(NumericalError, match="round-off"):
+        spectrum.inverse(10**16, 0)
+
+
+# Masses ----------------------------------------
+
+
+def normal_mass(low, high):
+    if low > 0:
+        return (mp.erfc(low / mp.sqrt(2)) - mp.erfc(high / mp.sqrt(2))) / 2
+    return (mp.erfc(-high / mp.sqrt(2)) - mp.erfc(-low / mp.sqrt(2))) / 2
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 0.5, 3.0, 12.0])
+@pytest.mark.parametrize("count", [2, 30, 4e3, 3e5])
+def test_gaussian_cells_keep_their_relative_accuracy_on_the_narrowest_cells(mu, count):
+    pair, rng = GaussianPair(mu), np.random.default_rng(7)
+    low, high = pair.support()
+    reach, width = max(-low, high), (high - low) / count
+    with mp.workdps(60):
+        for a in rng.uniform(low, high - width, 25):
+            edges = np.array([a, a + width])
+            cells, m = pair.cells(edges), mp.mpf(mu)
+            z = [mp.mpf(float(edge)) / m for edge in edges]
+            p, q = (normal_mass(z[0] + s * m / 2, z[1] + s * m / 2) for s in (-1, 1))
+            got_p, got_q = mp.mpf(float(cells.p[0])), mp.mpf(float(cells.q[0]))
+            assert abs(got_p / p - 1) <= MASS_ERROR * (1 + reach / 8)
+            assert abs(got_p / got_q * q / p - 1) <= RATIO_ERROR * (1 + reach)
+
+
+@pytest.mark.parametrize("pair", [ExponentialLossPair(0.1, 0.25, 0.5), ExponentialLossPair(300.0, 0.25, 0.5),
+                                  BoundedRange(3.0).pair(), Laplace(1e6).pair()])  # fmt: skip
+@pytest.mark.parametrize("count", [2, 1000, 1e6])
+def test_exponential_cells_keep_their_relative_accuracy(pair, count):
+    r, rng = pair.reach, np.random.default_rng(3)
+    width = 2 * r / count
+    with mp.workdps(60):
+        for a in rng.uniform(-r + 1e-9 * r, r - width * (1 + 1e-9), 25):
+            edges = np.array([a, a + width])
+            cells = pair.cells(edges)
+            x, y = (mp.mpf(float(edge)) for edge in edges)
+            y = min(y, mp.mpf(r))
+            p = 2 * mp.mpf(pair.density) * (mp.exp((y - r) / 2) - mp.exp((x - r) / 2))
+            q = 2 * mp.mpf(pair.density) * (mp.exp((-x - r) / 2) - mp.exp((-y - r) / 2))
+            assert abs(mp.mpf(float(cells.p[0])) / p - 1) <= MASS_ERROR * (1 + r / 8)
+            assert abs(mp.mpf(float(cells.p[0])) / mp.mpf(float(cells.q[0])) * q / p - 1) <= RATIO_ERROR * (1 + r)
+
+
+# Laws of one event ----------------------------------------
+
+
+def law_delta(law, eps):
+    """δ of a law on a grid at any real ε, in many digits."""
+    total = mp.mpf(law.infinity)
+    for i in np.flatnonzero(law.p):
+        loss = (law.start + int(i)) * mp.mpf(law.step)
+        if loss > eps:
+            total -= mp.mpf(float(law.p[i])) * mp.expm1(eps - loss)
+    return total
+
+
+def exact_pair_delta(pair: DominatingPair, eps):
+    if isinstance(pair, Atoms):
+        return pair.at_infinity + mp.fsum(
+            -mp.mpf(p) * mp.expm1(eps - mp.mpf(x)) for x, p in zip(pair.losses, pair.p, strict=True) if x > eps
+        )
+    if isinstance(pair, GaussianPair):
+        m = mp.mpf(pair.mu)
+        return mp.ncdf(m / 2 - eps / m) - mp.exp(eps) * mp.ncdf(-m / 2 - eps / m)
+    assert isinstance(pair, ExponentialLossPair)
+    r, d, atom = mp.mpf(pair.reach), mp.mpf(pair.density), mp.mpf(pair.atom)
+    if eps >= r:
+        return mp.mpf(0)
+    e = max(eps, -r)  # below −r nothing changes but e^ε
+    inside = 2 * d * (1 - mp.exp((e - r) / 2)) - mp.exp(eps) * 2 * d * (mp.exp((-e - r) / 2) - mp.exp(-r))
+    low = atom * mp.exp(-r) * -mp.expm1(eps + r) if eps < -r else 0
+    return inside + atom * -mp.expm1(eps - r) + low
+
+
+PAIR = st.one_of(
+    st.builds(GaussianPair, st.floats(1e-3, 4)),
+    st.builds(lambda r: ExponentialLossPair(r, 0.25, 0.5), st.floats(1e-3, 4)),
+    st.builds(lambda w: BoundedRange(w).pair(), st.floats(1e-3, 4)),
+    st.builds(
+        lambda losses, weights: Atoms(tuple(losses), tuple(w / math.fsum(weights) for w in weights[: len(losses)])),
+        st.lists(st.floats(-3, 3), min_size=1, max_size=6, unique=True),
+        st.lists(st.floats(1e-6, 1), min_size=6, max_size=6),
+    ),
+    st.builds(lambda e, k: RandomizedResponse(e, k).pair(), st.floats(0.01, 3), st.integers(2, 5)),
+)
+
+
+@pytest.mark.slow
+@given(
+    pair=PAIR,
+    cells=st.integers(2, 300),
+    shares=st.lists(st.floats(-1.2, 1.2), min_size=4, max_size=4),
+    grid=st.booleans(),
+)
+@settings(deadline=None, max_examples=150)
+def test_a_law_on_a_grid_has_a_profile_above_or_below_at_every_epsilon(pair, cells, shares, grid):
+    """No tolerance: rounding is made up for. A profile above at all real ε stays above in compositions (Blackwell)."""
+    low, high = pair.support()
+    reach = max(abs(low), abs(high), 1e-9)
+    step = reach / cells if grid else reach / (cells + 0.382)
+    upper, lower = (loss_pmf.from_pair(pair, step, above) for above in (True, False))
+    snap = mp.mpf(loss_pmf.SNAP) * reach * 1.5
+    with mp.workdps(50):
+        for share in shares:
+            for eps in (mp.mpf(share * reach), round(share * cells) * mp.mpf(step)):
+                exact = exact_pair_delta(pair, eps)
+                assert exact - 1e-39 <= law_delta(upper, eps)
+                assert law_delta(lower, eps) <= exact_pair_delta(pair, eps - snap)
+
+
+@pytest.mark.parametrize("pair", [GaussianPair(0.3), ExponentialLossPair(0.2, 0.25, 0.5), Laplace(2.0).pair()])
+def test_laws_from_above_and_below_close_in_with_the_square_of_the_step(pair):
+    low, high = pair.support()
+    gaps = []
+    for cells in (500, 1000, 2000):
+        step = (high - low) / cells
+        laws = [loss_pmf.from_pair(pair, step, above) for above in (True, False)]
+        second = [float(law.p @ np.expm1(2 * law.losses())) for law in laws]  # an increasing function
+        assert second[1] <= second[0]
+        gaps.append(second[0] - second[1])
+    assert gaps[1] <= 0.3 * gaps[0] and gaps[2] <= 0.3 * gaps[1]
+
+
+@pytest.mark.parametrize("pair", [GaussianPair(0.05), ExponentialLossPair(0.2, 0.25, 0.5), BoundedRange(2.0).pair(),
+                                  PureDP(0.37).pair(), PoissonSampled(0.01, Gaussian(0.8)).directions()[0].pair(),
+                                  PoissonSampled(0.01, Gaussian(0.8)).directions()[1].pair(),
+                                  PoissonSampled(0.2, Laplace(0.5)).directions()[0].pair()])  # fmt: skip
+@pytest.mark.parametrize("cells", [50, 3000, 200_001])
+def test_q_has_no_more_mass_above_and_no_less_below(pair, cells):
+    """The mass that a law leaves to Q is Σ p·e^{−loss}: less than 1 from above, where mass only goes up, more below."""
+    low, high = pair.support()
+    step = (high - low) / cells
+    for above in (True, False):
+        law = loss_pmf.from_pair(pair, step, above)
+        q = math.fsum(law.p * np.exp(-law.losses()))
+        room = 3 * loss_pmf._mass_error(max(-low, high)) + 1e-13 + abs(pair.infinity())
+        if above:
+            assert q <= 1 + room
+            assert q >= 1 - room - 200 * U * (1 + max(-low, high)) - 1e-9 * step  # what rounding moved up is little
+        else:
+            assert q >= 1 - room
+            assert q <= 1 + 2 * step
+
+
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 30), t=st.floats(-3, 3))
+@settings(deadline=None, max_examples=60)
+def test_blocks_have_larger_moments(seed, most, t):
+    weights = np.random.default_rng(seed).dirichlet(np.full(23, 0.5))
+    blocks = tilted_law._blocks(weights, most)
+    with mp.workdps(30):
+        exact = mp.log(
+            mp.fsum(mp.mpf(float(w)) * mp.exp(mp.mpf(t) * (i - blocks.centre)) for i, w in enumerate(weights))
+        )
+    assert exact <= blocks.log_mean(t) + 1e-13
+    if most >= 23:
+        assert blocks.log_mean(t) <= exact + 1e-11
+    assert blocks.mean == pytest.approx(float(weights @ np.arange(23)), abs=1e-9)
+
+
+def test_atoms_on_the_grid_are_where_they_were_from_above_and_below():
+    pair = RandomizedResponse(0.7, 4).pair()
+    assert isinstance(pair, Atoms)
+    for above in (True, False):
+        law = loss_pmf.from_pair(pair, 0.7 / 6, above)
+        heavy = law.p > 1e-9
+        assert law.losses()[heavy] == pytest.approx([-0.7, 0.0, 0.7], rel=1e-12)
+        assert law.p[heavy] == pytest.approx([pair.p[1], pair.p[2], pair.p[0]], rel=1e-9)
+
+
+@given(lengths=st.tuples(st.integers(1, 40), st.integers(1, 40)), seed=st.integers(0, 2**32 - 1), upper=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_convolution_inside_an_event_is_rounded_outwards(lengths, seed, upper):
+    rng = np.random.default_rng(seed)
+    laws = [loss_pmf.LossPmf(0.1, 3, rng.dirichlet(np.full(n, 0.3)), 0.01) for n in lengths]
+    got = loss_pmf._convolve(laws[0], laws[1], upper)
+    exact = [mp.mpf(0)] * (sum(lengths) - 1)
+    with mp.workdps(40):
+        for i, x in enumerate(laws[0].p):
+            for j, y in enumerate(laws[1].p):
+                exact[i + j] += mp.mpf(float(x)) * mp.mpf(float(y))
+        for mass, value in zip(got.p, exact, strict=True):
+            assert (mass >= value - 1e-300) if upper else (mass <= value)
+    assert got.start == 6 and got.infinity == pytest.approx(1 - 0.99**2, rel=1e-12)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_long_convolutions_by_transform_are_rounded_outwards(upper):
+    """Exact integers of 20 bits: their convolution is exact in integers."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(0, 2**20, n) for n in (12000, 9000))
+    laws = [loss_pmf.LossPmf(0.1, 0, x / 2.0**40, 0.0) for x in (a, b)]
+    got = loss_pmf._convolve(laws[0], laws[1], upper)
+    exact = np.convolve(a, b)  # below 2^63
+    off = np.abs([int(x) - round(mass * 2.0**80) for x, mass in zip(exact, got.p, strict=True)]) / 2.0**80
+    if upper:
+        assert got.infinity >= float(np.sum(off)) > 0.0
+    else:
+        assert all(mp.mpf(float(mass)) * 2**80 <= int(x) for x, mass in zip(exact, got.p, strict=True))
+
+
+# The tilted law ----------------------------------------
+
+
+@given(seed=st.integers(0, 2**32 - 1), slope=st.floats(1e-6, 3), start=st.integers(-3000, 3000))
+@settings(deadline=None, max_examples=40)
+def test_tilted_masses_are_rounded_outwards(seed, slope, start):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(50, 0.2))
+    law = loss_pmf.LossPmf(0.1, start, p, 0.0)
+    with mp.workdps(50):
+        exact = [mp.mpf(float(mass)) * mp.exp(mp.mpf(slope) * (start + i)) for i, mass in enumerate(p)]
+        for upper in (True, False):
+            weights, log_total, rounding = tilted_law._tilted_masses(law, slope, upper)
+            assert rounding <= 1e-11
+            scale = mp.exp(mp.mpf(log_total) + (rounding if upper else -rounding))
+            for got, want in zip(weights, exact, strict=True):
+                outwards = mp.mpf(float(got)) * scale
+                if want > scale * mp.mpf(10) ** -300:
+                    assert outwards >= want if upper else outwards <= want
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 30), share=st.floats(-1, 1))
+@settings(deadline=None, max_examples=40)
+def test_tails_of_a_sum_are_below_their_bounds(seed, count, share):
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(12, 0.5))
+    blocks = tilted_law._blocks(weights, 4)
+    tails = tilted_law._Tails([(-5, count, blocks)], -5 * count, 6 * count)
+    total = np.ones(1)
+    for _ in range(count):
+        total = np.convolve(total, weights)
+    place = round(tails.mean + 6 * share * tails.spread)
+    index = np.arange(len(total)) - 5 * count
+    assert total[index >= place].sum() <= tails.above(np.array(place)) * (1 + 1e-12)
+    assert total[index <= place].sum() <= tails.below(np.array(place)) * (1 + 1e-12)
+
+
+# Whole compositions ----------------------------------------
+
+
+def binomial_delta(epsilon, n, eps):
+    """δ of n-fold ε-DP at ``eps``, in many digits."""
+    e = mp.mpf(epsilon)
+    more = 1 / (1 + mp.exp(-e))
+    return mp.fsum(
+        mp.binomial(n, k) * more**k * (1 - more) ** (n - k) * -mp.expm1(eps - (2 * k - n) * e)
+        for k in range(n + 1)
+        if (2 * k - n) * e > eps
+    )
+
+
+@given(e=st.floats(1e-4, 2), n=st.integers(1, 60), share=st.floats(0, 1))
+@settings(deadline=None, max_examples=60)
+def test_pure_compositions_against_the_binomial_in_many_digits(e, n, share):
+    event, eps = compose((PureDP(e), n)), share * n * e
+    with mp.workdps(60):
+        exact = binomial_delta(e, n, mp.mpf(eps))
+        upper, lower = pld.delta(event, eps), pld.delta(event, eps, upper=False)
+        assert lower <= exact <= upper
+        assert upper <= exact * (1 + 1e-6) + 1e-12 * math.exp(-abs(eps)) + 1e-280
+
+
+LEAF = st.one_of(
+    st.builds(PureDP, st.floats(0.01, 2)),
+    st.builds(RandomizedResponse, st.floats(0.01, 2), st.integers(3, 6)),
+    st.builds(
+        lambda k, kappa: LazySwitchDecision(k, kappa).orientations()[0], st.floats(0.05, 0.95), st.floats(0.01, 1)
+    ),
+    st.builds(
+        lambda k, kappa: LazySwitchDecision(k, kappa).orientations()[1], st.floats(0.05, 0.95), st.floats(0.01, 1)
+    ),
+)
+
+
+@pytest.mark.slow
+@given(
+    parts=st.lists(st.tuples(LEAF, st.integers(1, 4)), min_size=1, max_size=3),
+    shares=st.lists(st.floats(0, 1), min_size=3, max_size=3),
+)
+@settings(deadline=None, max_examples=60)
+def test_mixed_atoms_against_enumeration_without_tolerance(parts, shares):
+    law = {mp.mpf(0): mp.mpf(1)}
+    event = compose(*parts)
+    with mp.workdps(40):
+        for leaf, count in parts:
+            pair = leaf.pair()
+            for _ in range(count):
+                grown: dict[Any, Any] = {}
+                for loss, mass in law.items():
+                    for x, p in zip(pair.losses, pair.p, strict=True):
+                        key = loss + mp.mpf(x)
+                        grown[key] = grown.get(key, 0) + mass * mp.mpf(p)
+                law = grown
+        top = float(max(law))
+        wanted = np.array([share * max(top, 0.0) for share in shares])
+        for upper in (True, False):
+            many = pld.deltas(event, wanted, upper=upper)
+            for eps, several in zip(wanted, many, strict=True):
+                exact = mp.fsum(-mass * mp.expm1(mp.mpf(eps) - loss) for loss, mass in law.items() if loss > eps)
+                for got in (pld.delta(event, float(eps), upper=upper), several):
+                    assert got >= exact if upper else got <= exact
+                    assert abs(got - exact) <= 2e-3
+
+
+def gaussian_epsilon(mu, d):
+    """The exact ε of μ-Gaussian-DP in many digits (Balle & Wang 2018, Thm 8)."""
+    with mp.workdps(60):
+        m = mp.mpf(mu)
+        f = lambda e: mp.log(mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)) - mp.log(mp.mpf(d))  # noqa: E731
+        if f(mp.mpf(0)) <= 0:
+            return mp.mpf(0)
+        low, high = mp.mpf(0), m * m / 2 + m * mp.sqrt(-2 * mp.log(mp.mpf(d)))
+        for _ in range(90):
+            middle = (low + high) / 2
+            low, high = (middle, high) if f(middle) > 0 else (low, middle)
+        return high
+
+
+@pytest.mark.parametrize(
+    "mu, count", [(1.0, 1), (1.0, 100), (0.01, 10), (7.0, 30), (1.0, 10**4), (1.0, 10**6), (1e-5, 7)]
+)
+@pytest.mark.parametrize("d", [1e-3, 1e-6, 1e-12, 1e-30])
+def test_gaussians_composed_like_strangers_are_within_a_millionth_of_the_closed_form(mu, count, d):
+    """B7: from above at any δ and count, though nothing is known of the closed form."""
+    noise = Gaussian(math.sqrt(count) / mu)
+    exact = gaussian_epsilon(mp.sqrt(count) / mp.mpf(noise.noise_multiplier), d)
+    upper, lower = (pld.epsilon(compose((noise, count)), d, upper=side) for side in (True, False))
+    assert lower <= exact <= upper
+    loose = 1e-6 if count < 10**6 else 1e-5  # as fine a grid as memory allows
+    assert upper <= exact + loose * (exact + mp.mpf(mu) / 10)  # near ε = 0 the accuracy is that of the loss's size
+    assert lower >= exact - 3 * loose * (exact + mp.mpf(mu) / 10)
+
+
+@pytest.mark.parametrize(
+    "q, sigma, n, d, expected",
+    [
+        (0.01, 0.8, 1000, 1e-6, 3.706185469),
+        (0.01, 0.8, 1000, 1e-12, 6.992031146),
+        (0.01, 0.8, 10**4, 1e-6, 11.183164195),
+        pytest.param(0.001, 1.1, 10**5, 1e-6, 1.584011722, marks=pytest.mark.slow),
+        pytest.param(0.001, 1.1, 10**5, 1e-12, 2.472984603, marks=pytest.mark.slow),
+    ],
+)
+def test_sampled_gaussians_against_contour_integrals(q, sigma, n, d, expected):
+    """Golden values, to nine digits: inversion of the characteristic function along a vertical line, by quadrature."""
+    for_each = [compose((way, n)) for way in PoissonSampled(q, Gaussian(sigma)).directions()]
+    upper, lower = (max(pld.epsilon(event, d, upper=side) for event in for_each) for side in (True, False))
+    assert expected * (1 - 1e-9) <= upper <= expected * (1 + 1e-6)
+    assert expected * (1 - 1e-5) <= lower <= expected * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d, expected", [(1e-6, 2.082021523), (1e-12, 4.957929492)])
+def test_twenty_different_events_against_contour_integrals(d, expected):
+    def world(way):
+        return compose(
+            *(Gaussian(10.0 + i) for i in range(8)),
+            *(Laplace(20.0 + 2 * i) for i in range(6)),
+            *((PoissonSampled(0.01, Gaussian(0.8 + 0.1 * i)).directions()[way], 50) for i in range(6)),
+        )
+
+    upper, lower = (max(pld.epsilon(world(way), d, upper=side) for way in (0, 1)) for side in (True, False))
+    assert expected * (1 - 1e-9) <= upper <= expected * (1 + 1e-6)
+    assert expected * (1 - 1e-5) <= lower <= expected * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("d, expected", [(1e-6, 18.950287368), (1e-12, 26.021301256)])
+def test_laplace_noise_against_contour_integrals(d, expected):
+    event = compose((Laplace(10), 1000))
+    assert expected * (1 - 1e-9) <= pld.epsilon(event, d) <= expected * (1 + 1e-7)
+    assert expected * (1 - 1e-6) <= pld.epsilon(event, d, upper=False) <= expected * (1 + 1e-9)
+
+
+ANY = st.one_of(
+    LEAF,
+    st.builds(Gaussian, st.floats(0.5, 50)),
+    st.builds(Laplace, st.floats(0.5, 50)),
+    st.builds(BoundedRange, st.floats(0.001, 1)),
+    st.builds(lambda r, w: VisibleMixture(r, BoundedRange(w)), st.floats(0.01, 0.99), st.floats(0.01, 1)),
+    st.builds(lambda a, b: parallel(Laplace(a), PureDP(b)), st.floats(0.5, 5), st.floats(0.1, 2)),
+    st.builds(
+        lambda q, s, way: PoissonSampled(q, Gaussian(s)).directions()[way],
+        st.floats(0.01, 0.9),
+        st.floats(0.5, 5),
+        st.integers(0, 1),
+    ),
+)
+
+
+@pytest.mark.slow
+@given(
+    parts=st.lists(st.tuples(ANY, st.integers(1, 30)), min_size=1, max_size=3),
+    d=st.sampled_from([0.1, 1e-3, 1e-6, 1e-13, 1e-30]),
+)
+@settings(deadline=None, max_examples=60)
+def test_epsilon_and_delta_bracket_each_other(parts, d):
+    event = compose(*parts)
+    upper, lower = pld.epsilon(event, d), pld.epsilon(event, d, upper=False)
+    assert 0.0 <= lower <= upper
+    if upper < math.inf:
+        assert pld.delta(event, upper, upper=False) <= d * (1 + 1e-12)
+        assert pld.delta(event, upper) <= d * (1 + 1e-5) + 16 * U * (1 + upper)  # the rounding of ε
+    if lower > 0.0:
+        assert pld.delta(event, lower) >= d * (1 - 1e-12)
+
+
+@pytest.mark.slow
+@given(event=ANY, n=st.integers(1, 20), seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=30)
+def test_many_epsilons_at_once_agree_with_one_at_a_time(event, n, seed):
+    whole = compose((event, n))
+    low, high = whole.loss_support()
+    wanted = np.random.default_rng(seed).uniform(0, max(high, 1e-3), (3, 4))
+    above, below = (pld.deltas(whole, wanted, upper=side) for side in (True, False))
+    assert above.shape == (3, 4)
+    assert (below <= above).all()
+    order = np.argsort(wanted.ravel())
+    assert (np.diff(above.ravel()[order]) <= 1e-6 * above.ravel()[order][:-1]).all()
+    for eps, up, down in zip(wanted.ravel(), above.ravel(), below.ravel(), strict=True):
+        one, other = pld.delta(whole, float(eps)), pld.delta(whole, float(eps), upper=False)
+        assert down <= one and other <= up
+        assert up == pytest.approx(one, rel=1e-4, abs=1e-280)
+
+
+def test_no_epsilons_at_once():
+    assert pld.deltas(Laplace(1), np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("coarser", [2, 4])
+def test_a_coarser_grid_and_another_tilt_only_move_the_bounds_apart(coarser):
+    event = compose((Laplace(3), 40), (Gaussian(5), 20))
+    rough = pld_plan.sketch(event)
+    d = 1e-8
+    tilt, near = rough.for_delta(math.log(d))
+    fine = pld.epsilon(event, d)
+    for factor in (0.7, 1.0, 1.4):
+        for upper in (True, False):
+            law = tilted_law.Law(event, pld_plan.grid(event, upper, coarser=coarser), upper)
+            root, _ = pld._root(pld._Points(law.tilted(factor * tilt, near)), math.log(d - law.infinity))
+            assert root >= fine * (1 - 1e-6) if upper else root <= fine
+            assert root == pytest.approx(fine, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    "event, d",
+    [
+        (compose((Gaussian(1e4), 10**7)), 1e-15),
+        (compose((Laplace(1e6), 10**6)), 1e-9),
+        (compose((PureDP(1e-6), 10**7)), 1e-6),
+        (compose((PureDP(1000.0), 50)), 1e-6),
+        (Laplace(1e-3), 1e-6),
+        (Laplace(1e6), 1e-15),
+        (Gaussian(1e8), 1e-15),
+    ],
+)
+def test_sizes_far_from_one_keep_to_scale(event: PrivacyEvent, d):
+    upper, lower = pld.epsilon(event, d), pld.epsilon(event, d, upper=False)
+    assert 0.0 < lower <= upper <= lower * 1.05
+    assert upper <= event.pure_epsilon() * (1 + 1e-12)
+
+
+def test_what_can_not_be_computed_is_a_typed_refusal():
+    with pytest.raises(NumericalError, match="too small"):
+        pld.epsilon(Laplace(1), 1e-300)
+    with pytest.raises(NumericalError, match="beyond"):
+        pld.epsilon(PureDP(1e6), 1e-6)
+    with pytest.raises(NumericalError):
+        pld.epsilon(compose((PureDP(1e-9), 10**12)), 1e-6)
+    assert pld.epsilon(Gaussian(1), 1e-60) == math.inf  # less than what is cut off: no bound, but no wrong one
+    assert pld.epsilon(Gaussian(1), 1e-60, upper=False) <= gaussian_epsilon(1.0, 1e-60)
+
+
+def test_a_mass_at_infinity_is_never_paid_for_by_epsilon():
+    event = compose((LazySwitchDecision(1.0, 1e-3), 5), PureDP(0.5))
+    leak = 1 - math.exp(-5e-3)
+    assert pld.epsilon(event, leak * 0.99) == math.inf
+    assert pld.epsilon(event, leak * 1.01) <= 0.5
+    assert leak <= pld.delta(event, 10.0) <= leak * (1 + 1e-12)
+    assert leak * (1 - 1e-12) <= pld.delta(event, 10.0, upper=False) <= leak
+
+
+# From Rényi curves ----------------------------------------
+
+
+@pytest.mark.parametrize("event", [RandomizedResponse(0.5), PureDP(1e-4), Laplace(3), Gaussian(2), Laplace(1e4)])
+@pytest.mark.parametrize("d", [0.5, 1e-3, 1e-12])
+def test_conversion_of_renyi_curves_is_rounded_up(event, d):
+    """Each order's ε by the same formula in many digits (Canonne, Kamath & Steinke 2020, Prop. 12)."""
+    orders = 1.0 + np.geomspace(1e-4, 1e9, 60)
+    got = rdp._epsilons(event, math.log(d), orders)
+    with mp.workdps(50):
+        for order, divergence, value in zip(orders, event.rdp(orders), got, strict=True):
+            a, r = mp.mpf(float(order)), mp.mpf(float(divergence))
+            exact = r + mp.log(1 - 1 / a) - (mp.mpf(math.log(d)) + mp.log(a)) / (a - 1)
+            assert exact <= mp.mpf(float(value)) <= exact + 1e-14 * (abs(exact) + 40 / (a - 1) + r)
