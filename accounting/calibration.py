@@ -149,7 +149,7 @@ def calibrate(
     >>> from hockeystick.accounting import EpsilonDelta, Gaussian, calibrate, compose
     >>> found = calibrate(lambda sigma: compose((Gaussian(sigma), 1000)), EpsilonDelta(1.0, 1e-6))
     >>> round(found.value, 3)
-    130.603
+    133.596
     """
     low = validate.real("low", low, low=0.0)
     high = validate.real("high", high, low=low, low_open=True, allow_inf=True)

@@ -50,7 +50,7 @@ class DominatingPair(abc.ABC):
         With E the larger end of the pair's support in absolute value, rounding may do this much, between those ends:
         the masses are those of cells whose edges are off by ``EDGE_ERROR``·E; P's have a relative error of at most
         ``MASS_ERROR``·(1 + E/8), and the ratios of P's to Q's one of ``RATIO_ERROR``·(1 + E). The law of losses on a
-        grid, ``loss_pmf.from_pair``, makes up for as much.
+        grid, ``loss_pmf.from_pair``, makes up for as much, and takes masses of Q below 1e-290 for none.
         """
 
     @abc.abstractmethod

@@ -191,6 +191,8 @@ class RepeatAndSelect(PrivacyEvent):
         return self.event.has_profile()
 
     def pair(self) -> DominatingPair | None:
+        if self.pure_epsilon() == 0.0:
+            return Atoms((0.0,), (1.0,))
         return _dominating_pair(self) if self.has_profile() else None
 
     def bound(self, run: RunProfile, epsilons: Array) -> Array:

@@ -305,7 +305,7 @@ def assert_consistent(found: dict[str, Bracket], slack: float) -> None:
 
 
 @with_a_tight_pair
-@pytest.mark.parametrize("at", [1e-6, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.1, 1e-3, 1e-9, 1e-12))])
+@pytest.mark.parametrize("at", [1e-6, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.03, 1e-12))])
 def test_no_method_is_below_what_an_engine_has_shown(event, at):
     if at > event.failure_delta():
         assert_consistent(brackets(epsilon, event, at), 1e-11)
@@ -313,7 +313,7 @@ def test_no_method_is_below_what_an_engine_has_shown(event, at):
 
 @pytest.mark.slow
 @with_a_tight_pair
-@pytest.mark.parametrize("at", [1e-3, 1e-10])
+@pytest.mark.parametrize("at", [1e-8])
 def test_no_method_is_below_what_an_engine_has_shown_of_a_composition(event, at):
     whole = compose((event, 7), c.PureDP(0.1))
     found = brackets(epsilon, whole, at)
@@ -325,7 +325,7 @@ def test_no_method_is_below_what_an_engine_has_shown_of_a_composition(event, at)
 
 @pytest.mark.slow
 @with_a_tight_pair
-@pytest.mark.parametrize("eps", [0.0, 0.3])
+@pytest.mark.parametrize("eps", [0.3])
 def test_no_delta_is_below_what_an_engine_has_shown(event, eps):
     found = brackets(delta, event, eps)
     if event.failure_delta():  # the others add it where this one composes it

@@ -392,3 +392,10 @@ def test_laws(eps, mean, shape):
 def test_bad_arguments_are_refused(call):
     with pytest.raises(InvalidArgumentError):
         call()
+
+
+@pytest.mark.parametrize("shape", [1.0, math.inf])
+def test_runs_that_cost_nothing_but_may_fail(shape):
+    event = RepeatAndSelect(Failure(1e-9), mean=2, shape=shape)
+    assert delta(event, 0.1).upper == pytest.approx(2e-9, rel=1e-6) and epsilon(event, 1e-3).upper == 0.0
+    assert delta(event, 0.1, method="pld").upper == pytest.approx(2e-9, rel=1e-6)

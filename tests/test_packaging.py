@@ -79,7 +79,7 @@ def test_the_readme_starts_with_two_commands_that_set_themselves_up() -> None:
     for command in (demo, tests):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
     assert demo.endswith("&& .venv/bin/hockeystick demo")
-    assert tests.endswith("&& .venv/bin/pytest -m 'not slow' && .venv/bin/pytest -m slow")
+    assert tests.endswith("&& .venv/bin/pytest -n auto -m 'not slow' && .venv/bin/pytest -n auto -m slow")
 
 
 def test_ci_runs_the_test_line_of_the_readme_and_no_other_tests() -> None:
