@@ -142,7 +142,9 @@ def _along(tilted: Tilted, below: Array) -> tuple[Array, NDArray[np.bool_]]:
     values = np.append(sums, 0.0)[np.clip(places + 1 - tilted.first, 0, len(sums))]
     lost = tilted.lost(places, norm)
     sharp = values > np.maximum(np.minimum(_SHARP * lost, _MUCH), _SHARP * tilted.wrapped(places))
-    return tilted.logs(values, places, lost), (sharp | (places >= tilted.law.top)).all(axis=0)
+    covered = tilted.covers(places)  # elsewhere these sums are another place's
+    logs = np.where(covered, tilted.logs(values, places, lost), 0.0 if tilted.law.upper else -math.inf)
+    return logs, ((sharp & covered) | (places >= tilted.law.top)).all(axis=0)
 
 
 def _between(law: Law, epsilons: Array) -> tuple[Array, Array]:

@@ -312,7 +312,8 @@ class Tilted:
 
     def gain(self) -> Array:
         """Returns e^{−λ(s−ε)}·(1 − e^{ε−s}) at s − ε = 1, 2, ... steps."""
-        count = min(len(self.t), math.ceil(_BEYOND / self.slope) + 1)
+        # Sums for places below the window need it too.
+        count = min(max(len(self.t), self.last + 1), math.ceil(min(_BEYOND / self.slope, 1e9)) + 1)
         gap = np.arange(1, count + 1, dtype=float)
         gain = np.exp(gap * -self.slope)
         gap *= -self.law.step
@@ -327,7 +328,8 @@ class Tilted:
         """
         if self.law.upper:
             window = np.exp(-self.slope * np.maximum(self.last - places, 0)) * self.tails.above(np.array(self.last + 1))
-            off = math.exp(-_BEYOND) + window
+            between = np.where(self.covers(places), 0.0, self.tails.below(np.array(self.first - 1)))
+            off = math.exp(-_BEYOND) + window + between
         else:
             off = self.wrapped(places)
         return np.asarray(1.001 * off + self.error * (1.001 * norm + 1e-9))
@@ -347,3 +349,7 @@ class Tilted:
             log_value = np.log(np.maximum(value, 0.0))
         out = self.k - lean + log_value + (margin if upper else -margin)
         return np.where(places >= self.law.top, -math.inf, out)
+
+    def covers(self, places: Array) -> Array:
+        """Says at which places everything above lies in the window, or above it."""
+        return np.asarray(np.asarray(places) >= self.first - 1)

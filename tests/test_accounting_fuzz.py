@@ -78,11 +78,11 @@ def leaf(draw: st.DrawFn, held: bool) -> Tables:
             k = draw(st.integers(2, 4))
             return c.RandomizedResponse(e, k), *response(e, k)
         case 2:
-            d = draw(st.sampled_from([1e-9, 1e-4, 0.1]))
+            d = draw(st.sampled_from([1e-6, 0.1, 0.2]))
             p, q = response(e)
             return c.ApproximateDP(e, d), np.append([d, 0.0], (1 - d) * p), np.append([0.0, d], (1 - d) * q)
         case 3:
-            d = draw(st.sampled_from([1e-9, 1e-4, 0.1]))
+            d = draw(st.sampled_from([1e-6, 0.1, 0.2]))
             return c.Failure(d), np.array([d, 0.0, 1 - d]), np.array([0.0, d, 1 - d])
         case 4 | 5 | 6:
             size = draw(st.integers(2, 3))

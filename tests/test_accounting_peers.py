@@ -70,6 +70,12 @@ def test_the_closed_form_of_a_sampled_gaussian_is_the_integral():
     assert sampled_gaussian_delta(q, mu, eps) == pytest.approx(max(found), abs=1e-8)
 
 
+@pytest.mark.parametrize("q, sigma, at", [(0.01, 1.0, 1e-5), (0.01, 1.0, 1e-12), (1e-3, 0.8, 1e-6), (0.2, 0.5, 1e-3)])
+def test_one_sampled_gaussian_against_the_closed_form(q, sigma, at):
+    found = epsilon(PoissonSampled(q, Gaussian(sigma)), at).upper
+    assert at * (1 - 1e-3) <= sampled_gaussian_delta(q, 1 / sigma, found) <= at * (1 + 1e-9)
+
+
 # dp-accounting's own tests ----------------------------------------
 
 TABLE = json.loads((Path(__file__).parent / "data" / "dp_accounting_values.json").read_text())["rows"]

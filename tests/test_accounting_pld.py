@@ -648,3 +648,12 @@ def test_conversion_of_renyi_curves_is_rounded_up(event, d):
             a, r = mp.mpf(float(order)), mp.mpf(float(divergence))
             exact = r + mp.log(1 - 1 / a) - (mp.mpf(math.log(d)) + mp.log(a)) / (a - 1)
             assert exact <= mp.mpf(float(value)) <= exact + 1e-14 * (abs(exact) + 40 / (a - 1) + r)
+
+
+@pytest.mark.parametrize("other", [Laplace(1e30), Gaussian(1e30)])
+@pytest.mark.parametrize("d", [1e-3, 1e-8, 1e-12])
+def test_a_steep_tilt_says_nothing_below_its_window(other, d):
+    """Losses far smaller than a step beside one atom, at δ where the tilt sees that atom alone."""
+    exact = 0.1 + math.log1p(-d * (1 + math.exp(-0.1)))  # binary randomised response
+    assert pld.epsilon(compose(other, PureDP(0.1)), d) >= exact * (1 - 1e-12)
+    assert pld.epsilon(compose(other, PureDP(0.1)), d, upper=False) <= exact * (1 + 1e-12)
