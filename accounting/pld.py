@@ -47,7 +47,7 @@ class _Points:
             lost = self.tilted.lost(at, self.norm)
             self.known[place] = float(self.tilted.logs(np.array(value), at, lost))
             loose = max(min(_SHARP * float(lost), _MUCH), _SHARP * float(self.tilted.wrapped(at)))
-            self.sharp[place] = value > loose or place >= self.tilted.law.top
+            self.sharp[place] = (value > loose and bool(self.tilted.covers(at))) or place >= self.tilted.law.top
         return self.known[place]
 
 
