@@ -17,6 +17,7 @@ the event's with its losses lowered by ``SNAP`` times the largest of them, and c
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import lru_cache
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 from scipy import fft, signal
 
 from . import fft_error
@@ -43,6 +45,7 @@ _HEAVY = 64  # atoms
 _REACH = 2**12  # cells
 _STEEP = 8.0  # half of a large tilt
 _CHUNK = 2**15  # cells at a time: temporary arrays stay in the processor's cache
+_TIE = 1e-13  # profiles as near to the largest as this count as equal to it
 
 
 @frozen(eq=False)
@@ -321,17 +324,24 @@ def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
     step = branches[0].step
     start = min(b.start for b in branches) - 1
     size = max(b.start + len(b.p) for b in branches) - start
-    f = np.max([_profile(b, start, size) for b in branches], axis=0)
+    profiles = np.array([_profile(b, start, size) for b in branches])
+    f = profiles.max(axis=0)
     infinity = float(f[-1])  # at the last loss only P's mass at infinity is left
-    # Between grid points the slope in x = e^ε is minus Q's mass above; P's mass at a point is x times the drop in it.
-    drop = f[:-1] - f[1:]
+    # Where one branch is the largest at a point and on both sides, its mass there is the law's: no differences of
+    # numbers that nearly agree.
     p = np.zeros(size)
-    p[0] = 1.0 - f[0]
-    p[1:] = drop / -math.expm1(-step)
-    p[:-1] -= drop / math.expm1(step)
-    p = np.maximum(p, 0.0)
+    runs = _runs(profiles >= f * (1 - _TIE))
+    for i, j, best in runs:
+        branch, offset = branches[best], branches[best].start - start
+        low, high = max(i, offset), min(j, offset + len(branch.p))
+        p[low : max(low, high)] = branch.p[low - offset : max(low, high) - offset]
+    # Between two runs the profile is a chord: in x = e^ε its slope is above the one's before and below the other's
+    # behind, by what each lacks at the far end. P's mass at a point is x times the slope's growth there.
+    for (_, j, before), (_, _, behind) in itertools.pairwise(runs):
+        p[j - 1] += max(0.0, float(profiles[behind, j] - profiles[before, j])) / math.expm1(step)
+        p[j] += max(0.0, float(profiles[before, j - 1] - profiles[behind, j - 1])) / -math.expm1(-step)
     law = LossPmf(step, start, p, infinity)
-    # Rounding of the second differences: scale the law up until its profile is nowhere below the maximum.
+    # Rounding, and ties: scale the law up until its profile is nowhere below the maximum.
     finite = _profile(law, start, size) - infinity
     target = f - infinity
     seen = target > 1e-280
@@ -340,6 +350,20 @@ def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
     if not ratio < 1.001:
         raise NumericalError(f"the maximum of {len(branches)} profiles can't be represented on a grid of {step:g}")
     return _trim(LossPmf(step, start, p * ratio * (1 + 8 * _U * size), min(1.0, infinity + 1e-280)))
+
+
+def _runs(good: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Splits the points into few runs (first, end, branch) on each of which one branch is ``good``; from the right."""
+    size = good.shape[1]
+    # The first point of the stretch of good points that ends at each point.
+    since = np.maximum.accumulate(np.where(good, -1, np.arange(size)), axis=1) + 1
+    runs, end = [], size
+    while end:
+        best = int(np.argmin(since[:, end - 1]))
+        first = int(since[best, end - 1])
+        runs.append((first, end, best))
+        end = first
+    return runs[::-1]
 
 
 def _profile(pmf: LossPmf, start: int, size: int) -> Array:

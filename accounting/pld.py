@@ -52,7 +52,7 @@ class _Points:
 
 
 @lru_cache(maxsize=2)
-def _law(event: PrivacyEvent, upper: bool, large: bool, coarser: int = 0) -> Law:
+def _law(event: PrivacyEvent, upper: bool, large: bool, coarser: int) -> Law:
     return Law(event, grid(event, upper, large=large, coarser=coarser), upper)
 
 
@@ -173,7 +173,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
       UnsupportedEventError: a leaf has no profile.
       NumericalError: round-off or the size of the grid would dominate the result.
     """
-    rough, law = sketch(event), _law(event, upper, delta > LARGE)
+    rough, law = sketch(event), _law(event, upper, delta > LARGE, 0)
     if not law.parts or law.infinity >= delta:
         return math.inf if law.infinity > delta else max(0.0, law.top * law.step - law.snap)
     if delta < _SMALLEST:

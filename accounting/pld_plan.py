@@ -94,6 +94,8 @@ class Sketch:
     def _bisect(self, too_small: Callable[[float, float, float, float], bool]) -> float:
         scale = 1 / math.sqrt(self.variance) if self.variance > 0 else 1.0
         low, high = 1e-3 * scale, scale
+        while low > 1e-12 * scale and not too_small(low, *self.cumulant(low)):  # rare large losses decide
+            low, high = 1e-3 * low, low
         while too_small(high, *self.cumulant(high)) and high < 1e6 * scale:
             low, high = high, 2 * high
         while high / low > 1.01:

@@ -34,6 +34,7 @@ _U = 2.0**-53
 _WRAP = 1e-9  # of the tilted law may wrap round into the sum
 _BEYOND = 40.0  # e^{−40} of the gain is left out, and added
 _DARK = 90.0  # frequencies at which the composed spectrum is below e^{−90} are left out, and added
+_LITTLE = 1e-6  # shares of the product as small as this may be added up
 _MAX_SIZE = 2**22
 _BLOCKS = 2**13
 _CHUNK = 2**15
@@ -98,8 +99,14 @@ class Law:
 
     def _window(self, tails: _Tails, slope: float, place: int) -> tuple[int, int]:
         """The last place and the size of a window from which little is lost for sums over places above ``place``."""
-        last = min(self.top, place + math.ceil(min((_BEYOND + 6) / slope, 1e15)))
-        last = max(min(last, math.ceil(tails.mean + 40 * tails.spread)), place + 2)
+        last, least = min(self.top, place + math.ceil(min((_BEYOND + 6) / slope, 1e15))), place + 2
+        while last > least:  # beyond it the law's tail is as small as the gain, or the two together
+            middle = (last + least) // 2
+            if tails.log_above(np.array(middle + 1)) - slope * (middle - place) > -(_BEYOND + 6):
+                least = middle + 1
+            else:
+                last = middle
+        last = max(last, least)
         size = 16
         while size < last - place or tails.wrapped(slope, np.array(place), last, size) > _WRAP:
             size *= 2
@@ -177,16 +184,20 @@ class _Tails:
         self.centre = sum(count * (start + blocks.centre) for start, count, blocks in parts)
         self.mean = self.centre + math.fsum(count * (blocks.mean - blocks.centre) for _, count, blocks in parts)
         self.spread = math.sqrt(sum(count * blocks.variance for _, count, blocks in parts))
-        self.rates = np.geomspace(0.5, 40.0, 16) / max(self.spread, 1e-3)
+        self.rates = np.geomspace(0.01, 40.0, 28) / max(self.spread, 1e-3)
         self.up, self.down = (
             np.array([sum(count * blocks.log_mean(sign * t) for _, count, blocks in parts) for t in self.rates])
             for sign in (1.0, -1.0)
         )
 
+    def log_above(self, places: Array) -> Array:
+        """ln of bounds on P(S ≥ place)."""
+        off = np.asarray(places, dtype=float)[..., None] - self.centre
+        return np.where(places > self.top, -math.inf, np.minimum(0.0, (self.up - self.rates * off).min(axis=-1)))
+
     def above(self, places: Array) -> Array:
         """Bounds on P(S ≥ place)."""
-        off = np.asarray(places, dtype=float)[..., None] - self.centre
-        return np.where(places > self.top, 0.0, np.exp(np.minimum(0.0, (self.up - self.rates * off).min(axis=-1))))
+        return np.asarray(np.exp(self.log_above(places)))
 
     def below(self, places: Array) -> Array:
         """Bounds on P(S ≤ place)."""
@@ -216,7 +227,8 @@ class _Spectrum:
         self.once = fft_error.transform(size)
         self.lit: NDArray[np.int64] | None = None
         self.product: NDArray[np.complex128] | None = None
-        self.error = self.growth = 0.0
+        self.errors: list[tuple[float, float]] = []
+        self.growth = 0.0
 
     def multiply(self, weights: Array, peak: int, count: int) -> None:
         """Multiplies by the ``count``-th power of the transform of ``weights`` with index ``peak`` put at 0."""
@@ -224,7 +236,7 @@ class _Spectrum:
         atom = float(weights[peak])
         folded = _folded(weights, peak, self.size)
         folded[0] -= atom
-        norm = float(np.linalg.norm(folded))
+        norm, mass = float(np.linalg.norm(folded)), float(np.abs(folded).sum())
         z = fft.rfft(folded)
         del folded
         if self.lit is not None:
@@ -239,9 +251,13 @@ class _Spectrum:
         if self.product is None:
             self.product = np.ones(len(z), dtype=complex)
         _multiply_power(self.product, z, count)
-        # The transform's error e changes a product of numbers of size at most 1 + e by n·e·(1 + e)^n, n the events.
-        self.error += count * self.once * norm
-        self.growth += count * (self.once * math.sqrt(self.size) * norm + 4 * _U)
+        # The transform's error e changes a product of numbers of size at most 1 + e by n·e·(1 + e)^n, n the events; and
+        # by the share n·e/|z| of itself, which says more where the law of the sum is wide: its 2-norm is small then.
+        each = self.once * mass
+        dimmest = float(np.abs(z).min(initial=1.0)) - each if count > 8 else 0.0
+        share = 1.01 * count * each / dimmest if count * each < _LITTLE * dimmest else math.inf
+        self.errors.append((count * self.once * norm, share))
+        self.growth += count * (each + 4 * _U)
 
     def inverse(self, events: int, places: int) -> tuple[Array, float]:
         """Returns the law with this spectrum, moved up by ``places``, and a bound on its error in 2-norm.
@@ -260,9 +276,11 @@ class _Spectrum:
             full[self.lit] = self.product
         del self.product
         t = fft.irfft(full, self.size, overwrite_x=True)
+        norm = float(np.linalg.norm(t))
         np.maximum(t, 0.0, out=t)
         relative = (events + 1) * (fft_error.COMPLEX_PRODUCT + 2 * _U) + 16 * _U + self.once
-        return t, 1.2 * (self.error + relative * float(np.linalg.norm(t))) + math.exp(1.0 - _DARK)
+        error = sum(min(absolute, share * norm) for absolute, share in self.errors) + relative * norm
+        return t, 1.2 * error + math.exp(1.0 - _DARK)
 
 
 def _folded(weights: Array, peak: int, size: int) -> Array:
