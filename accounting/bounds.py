@@ -7,8 +7,8 @@
 | rdp      | Rényi divergences add up, at the best order         | a Rényi curve                    |
 | gaussian | the exact profile of a composition of Gaussians     | nothing but Gaussian events      |
 | kov      | the exact profile of a composition of (ε, δ)-DP     | nothing but pure and approximate |
-| pld      | laws of the privacy loss, convolved on a grid       | a dominating pair everywhere     |
-| contour  | moments of the privacy loss, inverted along a line  | as pld                           |
+| pld      | laws of the privacy loss, convolved on a grid       | a dominating pair somewhere      |
+| contour  | moments of the privacy loss, inverted along a line  | a dominating pair everywhere     |
 
 Kinds are never added to each other; each bounds the whole composition alone, so the least of them is a bound. Where a
 closed form is exact, nothing else is computed. The two numerical engines share no code: the second one steps in where
@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from attrs import frozen
 
-from . import contour, gaussian_dp, optimal_composition, pld, rdp, rounding, validate
+from . import contour, gaussian_dp, optimal_composition, pld, rdp, renyi_profile, rounding, validate
 from .additive_noise import Gaussian
 from .composite import Composed, Parallel, compose
 from .curves import GaussianDP
@@ -117,8 +117,9 @@ def _methods(event: PrivacyEvent) -> dict[str, _Method]:
         return found
     if (parts := _two_point_parts(event)) is not None:
         found["kov"] = _after_failure(_kov(parts), _failures(event))
+    if (complete := renyi_profile.completed(merged)) is not None:
+        found["pld"] = _after_failure(_Method(_pld_epsilon(complete), _pld_delta(complete)), aside)
     if event.has_profile():
-        found["pld"] = _after_failure(_Method(_pld_epsilon(merged), _pld_delta(merged)), aside)
         found["contour"] = _after_failure(_contour(event), aside)
     return found
 
@@ -215,7 +216,7 @@ def _least(methods: dict[str, _Method], value: Callable[[_Method], float], only:
             with contextlib.suppress(NumericalError):
                 if name in methods:
                     found[name] = value(methods[name])
-        if "pld" in methods and "pld" not in found:
+        if "contour" in methods and "pld" not in found:
             with contextlib.suppress(HockeystickError):
                 found["contour"] = value(methods["contour"])
     winner = min(found, key=lambda name: (found[name], METHODS.index(name)))

@@ -202,11 +202,12 @@ class PrivacyProfile(_WorstPair):
         _check_convex("deltas", self.deltas, points)
 
     def _worst(self) -> Atoms:
-        return _worst_under_profile(self.epsilons, self.deltas)
+        return worst_under_profile(self.epsilons, self.deltas)
 
 
 @lru_cache(maxsize=256)
-def _worst_under_profile(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> Atoms:
+def worst_under_profile(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> Atoms:
+    """Returns the worst pair that is (ε, δ)-DP at each of the points, in both orders; they need not be convex."""
     points: list[Point] = []
     known: dict[Fraction, float] = {}
     for epsilon, delta in zip(epsilons, deltas, strict=True):

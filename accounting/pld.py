@@ -149,7 +149,8 @@ def _along(tilted: Tilted, below: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 def _between(law: Law, epsilons: Array) -> tuple[Array, Array]:
     """The grid point below each ε, and the share of the one above in δ there: δ is linear in e^ε between."""
-    place = np.floor(epsilons / law.step)
+    # Just below a grid point the quotient may round up to it: from above, the point before counts.
+    place = np.floor(epsilons / law.step * (1 - 4 * _U if law.upper else 1.0))
     share = np.expm1(epsilons - place * law.step) / math.expm1(law.step)
     # Round-off of ε − k·step, to the safe side.
     off = 8 * _U * (1 + np.abs(place))

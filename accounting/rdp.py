@@ -16,6 +16,7 @@ from .event import Array, PrivacyEvent
 
 _U = 2.0**-53
 _GRID = 1.0 + np.geomspace(1e-4, 1e12, 321)  # 20 orders a decade, refined around the best
+_FINE = 1.0 + np.geomspace(1e-4, 1e8, 1201)
 
 
 def epsilon(event: PrivacyEvent, delta: float) -> float:
@@ -37,16 +38,23 @@ def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
 
 def log_delta(event: PrivacyEvent, epsilon: float) -> float:
     """Returns ln δ at ``epsilon`` by the best order. The event's failure is not added."""
-
-    def bound(orders: Array) -> Array:
-        with np.errstate(invalid="ignore", over="ignore"):
-            divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
-            value = (orders - 1) * (divergence - epsilon - shrink) - np.log(orders)
-            slack = 8 * ((orders - 1) * shrink + np.log(orders) + np.abs(value))
-            return np.asarray(value + _U * (slack + _sums(event) * (orders - 1) * divergence))
-
-    best, _ = _search(bound)
+    best, _ = _search(lambda orders: _log_deltas(event, np.array(epsilon), orders))
     return min(0.0, best) if math.isfinite(best) else 0.0
+
+
+def log_deltas(event: PrivacyEvent, epsilons: Array) -> Array:
+    """Returns ln δ at each of ``epsilons``, from one table of orders that is not refined."""
+    values = _log_deltas(event, np.asarray(epsilons, dtype=float)[:, None], _FINE)
+    return np.minimum(np.where(np.isnan(values), math.inf, values).min(axis=-1), 0.0)
+
+
+def _log_deltas(event: PrivacyEvent, epsilons: Array, orders: Array) -> Array:
+    """ln δ by each order, rounded up."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
+        value = (orders - 1) * (divergence - epsilons - shrink) - np.log(orders)
+        slack = 8 * ((orders - 1) * shrink + np.log(orders) + np.abs(value))
+        return np.asarray(value + _U * (slack + _sums(event) * (orders - 1) * divergence))
 
 
 def _sums(event: PrivacyEvent) -> int:

@@ -19,7 +19,7 @@ import math
 import numpy as np
 from scipy import special
 
-from . import bounds, gaussian_dp, pld, rdp, rounding, validate
+from . import bounds, gaussian_dp, pld, rdp, renyi_profile, rounding, validate
 from .composite import Parallel
 from .declared import ZCDP
 from .errors import NumericalError
@@ -68,7 +68,7 @@ def advantage(event: PrivacyEvent) -> float:
     if isinstance(event, Parallel):
         return max(map(advantage, event.branches))
     found = bounds.delta(event, 0.0).upper
-    if event.has_profile() or event.failure_delta() >= 1.0:
+    if renyi_profile.completed(event) is not None or event.failure_delta() >= 1.0:
         return found
     # The pairs of rates that a Rényi curve allows are a convex set (van Erven & Harremoës 2014, Thm 13) that is
     # symmetric about FPR + TPR = 1: the greatest difference is on that line.
@@ -98,7 +98,8 @@ def deltas(event: PrivacyEvent, epsilons: object) -> Array:
     if isinstance(event, Parallel):
         found = np.max([deltas(branch, flat) for branch in event.branches], axis=0)
     else:
-        found = np.max([_Profile(way).deltas(flat) for way in event.directions()], axis=0)
+        whole = renyi_profile.completed(event) or event
+        found = np.max([_Profile(way).deltas(flat) for way in whole.directions()], axis=0)
     return np.asarray(found.reshape(wanted.shape))
 
 
@@ -119,11 +120,12 @@ def _worst_rates(event: PrivacyEvent, alpha: Array) -> tuple[Array, Array]:
     elif event.failure_delta() >= 1.0 or not alpha.size:
         return np.zeros(alpha.shape), np.ones(alpha.shape)
     else:
-        ways = event.directions()
+        whole = renyi_profile.completed(event) or event
+        ways = whole.directions()
         merged, mu = bounds.merge_gaussians(event)
         if merged is None:
             return _gaussian_rates(mu, alpha)
-        if event.has_profile():
+        if whole.has_profile():
             found = _rates_by_profile(ways, alpha)
         else:
             orders = {(0, -1), (-1, 0)} if len(ways) > 1 else {(0, 0)}

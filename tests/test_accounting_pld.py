@@ -409,6 +409,7 @@ def binomial_delta(epsilon, n, eps):
 
 
 @given(e=st.floats(1e-4, 2), n=st.integers(1, 60), share=st.floats(0, 1))
+@example(e=1.0601097304625864, n=5, share=1.0)  # half an ulp below the largest loss
 @settings(deadline=None, max_examples=60)
 def test_pure_compositions_against_the_binomial_in_many_digits(e, n, share):
     event, eps = compose((PureDP(e), n)), share * n * e
