@@ -45,7 +45,7 @@ def log_delta(event: PrivacyEvent, epsilon: float) -> float:
 def log_deltas(event: PrivacyEvent, epsilons: Array) -> Array:
     """Returns ln δ at each of ``epsilons``, from one table of orders that is not refined."""
     values = _log_deltas(event, np.asarray(epsilons, dtype=float)[:, None], _FINE)
-    return np.minimum(np.where(np.isnan(values), math.inf, values).min(axis=-1), 0.0)
+    return np.asarray(np.minimum(np.where(np.isnan(values), math.inf, values).min(axis=-1), 0.0))
 
 
 def _log_deltas(event: PrivacyEvent, epsilons: Array, orders: Array) -> Array:
