@@ -22,7 +22,7 @@ from . import graph_json, validate
 from .adjacency import Adjacency
 from .errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError
 from .event import NO_EVENT, PrivacyEvent, check_event
-from .guarantee import EVERYTHING, Guarantee, Move
+from .guarantee import EVERYTHING, Guarantee, Move, simulated_assumption
 from .moves import Moves, prune
 from .nodes import Node, NodeKind, Post, Public, Reach, Release, Source, Transform, View
 
@@ -111,6 +111,7 @@ class AccountantGraph:
         reach: Reach | None = None,
         cumulative: bool = False,
         leading: bool = False,
+        simulated: bool = False,
     ) -> AccountantGraph:
         """Adds a published access, or a family of them.
 
@@ -120,7 +121,7 @@ class AccountantGraph:
           reads: at least one source or transform, and any published values.
           count: how often it is repeated.
           reach: for a family; see ``Reach``. It then reads exactly one source family, directly.
-          cumulative, leading: see ``Release``.
+          cumulative, leading, simulated: see ``Release``.
 
         Raises:
           GraphError: unknown input, no data among them, or a reach without a source family.
@@ -134,7 +135,12 @@ class AccountantGraph:
         if reach is not None and not (len(data) == 1 and isinstance(data[0], Source)):
             raise GraphError(f"release {name!r}: a reach needs exactly one source family, read directly")
         count = validate.integer("count", count, low=1)
-        return self._with(Release(name, inputs, event, count, reach, bool(cumulative), bool(leading)))
+        marks = bool(cumulative), bool(leading), bool(simulated)
+        return self._with(Release(name, inputs, event, count, reach, *marks))
+
+    def simulated(self) -> tuple[str, ...]:
+        """Returns the names of the releases whose noise was simulated: the guarantee is that of a secure run."""
+        return tuple(node.name for node in self._of(Release) if node.simulated)
 
     def post(self, name: str, *, reads: list[str] | tuple[str, ...]) -> AccountantGraph:
         """Adds post-processing of published values, at no cost.
@@ -281,7 +287,8 @@ class AccountantGraph:
 
     def _guarantee(self, moves: Iterable[Move], group: int, view: str | None) -> Guarantee:
         threat = EVERYTHING if view is None else self._view(view).describe()
-        return Guarantee(prune(list(moves)), self.adjacency, group, self.assumptions, threat)
+        assumptions = self.assumptions + simulated_assumption(self.simulated())
+        return Guarantee(prune(list(moves)), self.adjacency, group, assumptions, threat)
 
     def _guarantee_under(self, under: Adjacency, group: int, view: str | None) -> Guarantee:
         reachable = {Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL}

@@ -96,6 +96,8 @@ def _node_to_json(node: Node) -> dict[str, Any]:
         reach = None if node.reach is None else {"first": node.reach.first, "last": node.reach.last}
         out |= {"event": serialise.event_to_json(node.event), "count": node.count, "reach": reach}
         out |= {"cumulative": node.cumulative, "leading": node.leading}
+        if node.simulated:
+            out["simulated"] = True
     return out
 
 
@@ -103,7 +105,7 @@ _KEYS = {
     "source": ({"kind", "name"}, {"size"}),
     "public": ({"kind", "name"}, set[str]()),
     "transform": ({"kind", "name", "reads", "stability"}, set[str]()),
-    "release": ({"kind", "name", "reads", "event"}, {"count", "reach", "cumulative", "leading"}),
+    "release": ({"kind", "name", "reads", "event"}, {"count", "reach", "cumulative", "leading", "simulated"}),
     "post": ({"kind", "name", "reads"}, set[str]()),
 }
 
@@ -140,4 +142,5 @@ def _add_from_json(graph: Any, data: dict[str, Any], where: str) -> Any:
         reach=reach,
         cumulative=_boolean(data.get("cumulative", False), f"{where}.cumulative"),
         leading=_boolean(data.get("leading", False), f"{where}.leading"),
+        simulated=_boolean(data.get("simulated", False), f"{where}.simulated"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 EVERYTHING = "every release is published"
+
+
+def simulated_assumption(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns what a guarantee says of releases whose noise was simulated, if there are any."""
+    shown = ", ".join(map(repr, names))
+    return (f"nobody knows the seed of the simulated noise in {shown}: not for publication",) if shown else ()
 
 
 @frozen

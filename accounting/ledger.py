@@ -18,7 +18,7 @@ from .errors import GraphError
 from .event import PrivacyEvent, check_event
 from .filters import PrivacyFilter
 from .graph import AccountantGraph
-from .guarantee import Charge, Guarantee, Move
+from .guarantee import Charge, Guarantee, Move, simulated_assumption
 from .nodes import Node, Post, Public, Release, Source, Transform
 from .odometer import OdometerReading
 from .rdp_filter import renyi_charges
@@ -56,17 +56,21 @@ class Ledger:
         self._rules = {node.name: self._rule(node) for node in plan.nodes if isinstance(node, Release)}
         self._events: dict[str, dict[PrivacyEvent, int]] = {name: {} for name in self._rules}
         self._total = dict.fromkeys(self._rules, 0)
+        self._simulated: set[str] = set()
 
     def check(self, release: str, event: PrivacyEvent | None = None, *, count: int = 1) -> None:
         """Refuses what ``record`` would refuse, and records nothing; the arguments and errors are the same."""
         self._checked(release, event, count)
 
-    def record(self, release: str, event: PrivacyEvent | None = None, *, count: int = 1) -> None:
+    def record(
+        self, release: str, event: PrivacyEvent | None = None, *, count: int = 1, simulated: bool = False
+    ) -> None:
         """Records ``count`` releases that are about to be made.
 
         Args:
           release: its name in the plan.
           event: what it costs; None for the plan's own event.
+          simulated: their noise is simulated; the graph and the guarantee will say so.
 
         Raises:
           RefinementError: no such release in the plan, a count or an event above the plan's, a published input that
@@ -76,6 +80,8 @@ class Ledger:
         event, count = self._checked(release, event, count)
         self._events[release][event] = self._events[release].get(event, 0) + count
         self._total[release] += count
+        if simulated:
+            self._simulated.add(release)
 
     def recorded(self, release: str) -> int:
         """Returns how many releases of that name were recorded."""
@@ -114,7 +120,9 @@ class Ledger:
 
     def guarantee(self, *, group: int = 1, view: str | None = None) -> Guarantee:
         """Returns the plan's guarantee, whatever was recorded; see ``AccountantGraph.guarantee``."""
-        return self._plan.guarantee(group=group, view=view)
+        found = self._plan.guarantee(group=group, view=view)
+        said = simulated_assumption(sorted(self._simulated.difference(self._plan.simulated())))
+        return evolve(found, assumptions=found.assumptions + said) if said else found
 
     def reading(self, delta: float) -> OdometerReading:
         """Returns the privacy loss so far, for a record of the worst block; no guarantee.
@@ -168,9 +176,8 @@ class Ledger:
         return _Rule(release, limit, tuple(sorted(needs)), later)
 
     def _as_nodes(self, release: Release) -> Iterable[Release]:
-        if release.reach is not None:
-            return [release]
-        return _split(self._nodes, release, self._events[release.name])
+        shown = evolve(release, simulated=release.simulated or release.name in self._simulated)
+        return [shown] if release.reach is not None else _split(self._nodes, shown, self._events[release.name])
 
 
 class FilteredLedger:
@@ -212,8 +219,13 @@ class FilteredLedger:
         """Says whether ``record`` would find no room for ``count`` releases of ``event``."""
         return self._filter.would_exceed(self._cost(event, tuple(reads)), count=count)
 
-    def record(self, release: str, event: PrivacyEvent, *, reads: Iterable[str], count: int = 1) -> None:
+    def record(
+        self, release: str, event: PrivacyEvent, *, reads: Iterable[str], count: int = 1, simulated: bool = False
+    ) -> None:
         """Records ``count`` releases that are about to be made; a name may be used again with the same ``reads``.
+
+        Args:
+          simulated: their noise is simulated; the graph and the guarantee will say so.
 
         Raises:
           BudgetExceededError: the filter has no room.
@@ -233,7 +245,7 @@ class FilteredLedger:
             )
         count = validate.integer("count", count, low=1)
         self._filter = self._filter.spend(self._cost(event, inputs), count=count)
-        self._nodes[release] = node
+        self._nodes[release] = evolve(node, simulated=node.simulated or simulated)
         events = self._events.setdefault(release, {})
         events[event] = events.get(event, 0) + count
 
@@ -254,7 +266,8 @@ class FilteredLedger:
         """
         charge = Charge("filter", self._filter.event(delta=delta), 1)
         move = Move("whatever the filter admitted", (charge,))
-        return Guarantee((move,), self._graph.adjacency, 1, self._graph.assumptions)
+        simulated = [node.name for node in self._nodes.values() if isinstance(node, Release) and node.simulated]
+        return Guarantee((move,), self._graph.adjacency, 1, self._graph.assumptions + simulated_assumption(simulated))
 
     def reading(self, delta: float) -> OdometerReading:
         """Returns the privacy loss so far, for a record of the worst block; no guarantee.

@@ -82,6 +82,7 @@ class Release:
     its reach makes it pay; its distance then counts the whole group. ``leading``: it is the first release to tell the
     two worlds apart for the blocks it reads, so that which of them is likelier to give an outcome is fixed by a state
     whose law both worlds share. It is ignored where another release that the blocks reach stands before it.
+    ``simulated``: its noise came from a seeded generator, so that whoever knows the seed can take it off again.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Release:
     reach: Reach | None = None
     cumulative: bool = False
     leading: bool = False
+    simulated: bool = False
 
 
 @frozen

@@ -18,9 +18,9 @@ from .event import Array, PrivacyEvent
 from .loss_pmf import discretise
 from .pairs import Atoms, DominatingPair
 
-_AIM = 6e-7  # excess of ε, relative
+_AIM = 5e-7  # excess of ε, relative
 LARGE = 3e-3  # δ
-_TYPICAL = {True: (math.log(0.2), math.log(0.01)), False: (math.log(1e-5), math.log(1e-10))}
+_TYPICAL = {True: (math.log(0.2), math.log(0.01)), False: (math.log(1e-4), math.log(1e-10))}
 _MAX_LOSS = 1e5
 _MAX_CELLS = 2.0**22
 _STEEPEST = 40.0  # the largest tilt, in units of 1/(deviation of the loss)

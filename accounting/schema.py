@@ -42,7 +42,8 @@ def graph_schema() -> dict[str, Any]:
             reach={"anyOf": [{"type": "null"}, _object(first=_limit(), last=_limit(), optional=["first", "last"])]},
             cumulative={"type": "boolean"},
             leading={"type": "boolean"},
-            optional=["count", "reach", "cumulative", "leading"],
+            simulated={"type": "boolean"},
+            optional=["count", "reach", "cumulative", "leading", "simulated"],
         ),
         "post": _object(name=_NAME, reads=_NAMES),
     }

@@ -38,10 +38,13 @@ def account(graph: str, delta: float, json_file: str | None) -> int:
     from hockeystick.report import account_result
 
     try:
-        result = account_result(AccountantGraph.from_json(text).guarantee(), delta)
+        known = AccountantGraph.from_json(text)
+        result = account_result(known.guarantee(), delta)
     except GraphError as error:
         raise GraphError(f"{graph}: {error}") from error
     deliver(result, json_file=json_file, json_path=json_path)
+    if simulated := known.simulated():
+        warn(f"simulated noise in {', '.join(simulated)}: whoever knows the seed can take it off; nothing to publish")
     if math.isinf(float(result["epsilon_upper"])):
         warn(f"the graph has no finite ε at δ = {delta:g}; give a larger --delta, or find the node that is not private")
     return 0

@@ -5,7 +5,8 @@ from hockeystick.mechanisms.exponential import ExponentialMechanism
 from hockeystick.mechanisms.gaussian import Gaussian
 from hockeystick.mechanisms.laplace import Laplace
 from hockeystick.mechanisms.lazy_switching import LazySwitch
-from hockeystick.mechanisms.protocol import AuditableMechanism, Mechanism, SecureReleaseUnavailableError
+from hockeystick.mechanisms.noise import Noise, ReleaseNoise, SecureReleaseUnavailableError, SimulationNoise
+from hockeystick.mechanisms.protocol import AuditableMechanism, Mechanism
 from hockeystick.mechanisms.randomized_response import RandomizedResponse
 from hockeystick.mechanisms.testing import check_mechanism
 
@@ -17,7 +18,10 @@ __all__ = [
     "Laplace",
     "LazySwitch",
     "Mechanism",
+    "Noise",
     "RandomizedResponse",
+    "ReleaseNoise",
     "SecureReleaseUnavailableError",
+    "SimulationNoise",
     "check_mechanism",
 ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import NumericalError, validate
-from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.protocol import SimulationOnly
+from hockeystick.mechanisms import arguments, lattice
+from hockeystick.mechanisms.additive import AdditiveNoise, Floats
+from hockeystick.mechanisms.noise import Noise
 
 
 def _sigma(value: float) -> float:
@@ -20,7 +19,7 @@ def _sigma(value: float) -> float:
 
 
 @frozen
-class Gaussian(SimulationOnly):
+class Gaussian(AdditiveNoise):
     """Adds normal noise of standard deviation ``sigma`` to every entry of a value of any shape.
 
     The cost is that of two normal laws whose means are sensitivity / sigma standard deviations apart, whatever the
@@ -32,6 +31,8 @@ class Gaussian(SimulationOnly):
       sensitivity: the largest L2 distance between the values of two neighbouring data sets, in the same units. For a
         histogram of records that is 1 under add-or-remove-one and √2 under replace-one; for a sum of vectors of length
         at most L it is L under add-or-remove-one and 2L under replace-one.
+      grid: the step of the grid that a release is rounded to, a power of two; by default one that is so fine that the
+        noise grows by one part in 2^19 at most. Values beyond 2^61 steps are clipped.
 
     Raises:
       InvalidArgumentError: a parameter is not a finite positive number.
@@ -39,6 +40,7 @@ class Gaussian(SimulationOnly):
 
     sigma: float = field(converter=_sigma)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    grid: float | None = field(default=None, converter=lattice.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         self.event()  # refuses a ratio that is no noise multiplier
@@ -82,38 +84,20 @@ class Gaussian(SimulationOnly):
         """Returns the cost for one record: ``Gaussian(sigma / sensitivity)``."""
         return accounting.Gaussian(arguments.quotient_down(self.sigma, self.sensitivity))
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.float64]:
-        """Returns outputs of shape (runs, *value.shape).
-
-        Raises:
-          InvalidArgumentError: the value is not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng`` no
-            generator.
-        """
-        noiseless = validate.array("value", value)
-        noise = arguments.generator(rng).standard_normal((arguments.run_count(runs), *noiseless.shape))
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        noise = rng.standard_normal(shape)
         noise *= self.sigma
-        noise += noiseless
         return noise
 
-    def worst_case_neighbours(self) -> tuple[float, float]:
-        """Returns two numbers at distance ``sensitivity``; the direction of the change does not matter."""
-        return 0.0, self.sensitivity
+    def _losses(self, drawn: Floats, value0: Floats, value1: Floats) -> Floats:
+        return (drawn - value1 / 2 - value0 / 2) / self.sigma * ((value0 - value1) / self.sigma)
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, *value.shape)."""
-        v0 = validate.array("value0", value0)
-        v1 = validate.array("value1", value1, shape=v0.shape)
-        drawn = validate.array("output", output, shape=(None, *v0.shape))
-        loss = (drawn - v1 / 2 - v0 / 2) / self.sigma * ((v0 - v1) / self.sigma)
-        return np.asarray(loss.reshape(len(drawn), -1).sum(axis=1))
+    def _tail(self, probability: float) -> float:
+        return -self.sigma * float(special.ndtri(probability / 2))
 
-    def accuracy(self, beta: float, *, entries: int = 1) -> float:
-        """Returns t such that with probability exactly 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).
+    def _default_grid(self, entries: int) -> float:
+        return lattice.gaussian_grid(self.sigma, self.sensitivity, entries)
 
-        Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
-        """
-        failure = validate.probability("beta", beta, open=True)
-        count = validate.integer("entries", entries, low=1)
-        one = -math.expm1(math.log1p(-failure) / count)  # the failure probability that each entry may have
-        return -self.sigma * float(special.ndtri(one / 2))
+    def _whole_noise(self, noise: Noise, step: float, entries: int, rounded: bool) -> NDArray[np.int64]:
+        scale = lattice.gaussian_scale(self.sigma, self.sensitivity, step, entries, rounded=rounded)
+        return noise.gaussian(scale, entries)

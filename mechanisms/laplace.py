@@ -6,16 +6,17 @@ import math
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
-from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.protocol import SimulationOnly
+from hockeystick.mechanisms import arguments, lattice
+from hockeystick.mechanisms.additive import AdditiveNoise, Floats
+from hockeystick.mechanisms.noise import Noise
 
 
 @frozen
-class Laplace(SimulationOnly):
+class Laplace(AdditiveNoise):
     """Adds Laplace noise of ``scale`` b, of density e^(-|z|/b) / 2b, to every entry of a value of any shape.
 
     The cost is that of ε = sensitivity / scale, whatever the number of entries.
@@ -24,6 +25,8 @@ class Laplace(SimulationOnly):
       scale: b, in the units of the output; its standard deviation is √2·b.
       sensitivity: the largest L1 distance between the values of two neighbouring data sets, in the same units. For a
         histogram of records that is 1 under add-or-remove-one and 2 under replace-one.
+      grid: the step of the grid that a release is rounded to, a power of two; by default one that is so fine that the
+        noise grows by one part in 2^16 at most. Values beyond 2^61 steps are clipped.
 
     Raises:
       InvalidArgumentError: a parameter is not a finite positive number.
@@ -31,6 +34,7 @@ class Laplace(SimulationOnly):
 
     scale: float = field(converter=arguments.scale)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    grid: float | None = field(default=None, converter=lattice.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         self.event()  # refuses a ratio that is no noise multiplier
@@ -53,37 +57,18 @@ class Laplace(SimulationOnly):
         """Returns the cost for one record: ``Laplace(scale / sensitivity)``."""
         return accounting.Laplace(arguments.quotient_down(self.scale, self.sensitivity))
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.float64]:
-        """Returns outputs of shape (runs, *value.shape).
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        return rng.laplace(scale=self.scale, size=shape)
 
-        Raises:
-          InvalidArgumentError: the value is not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng`` no
-            generator.
-        """
-        noiseless = validate.array("value", value)
-        noise = arguments.generator(rng).laplace(scale=self.scale, size=(arguments.run_count(runs), *noiseless.shape))
-        noise += noiseless
-        return noise
+    def _losses(self, drawn: Floats, value0: Floats, value1: Floats) -> Floats:
+        return (np.abs(drawn - value1) - np.abs(drawn - value0)) / self.scale
 
-    def worst_case_neighbours(self) -> tuple[float, float]:
-        """Returns two numbers at distance ``sensitivity``: all of a vector's budget may go to a single entry."""
-        return 0.0, self.sensitivity
+    def _tail(self, probability: float) -> float:
+        return -self.scale * math.log(probability)
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, *value.shape)."""
-        v0 = validate.array("value0", value0)
-        v1 = validate.array("value1", value1, shape=v0.shape)
-        drawn = validate.array("output", output, shape=(None, *v0.shape))
-        loss = (np.abs(drawn - v1) - np.abs(drawn - v0)) / self.scale
-        return np.asarray(loss.reshape(len(drawn), -1).sum(axis=1))
+    def _default_grid(self, entries: int) -> float:
+        return lattice.laplace_grid(self.scale, self.sensitivity, entries)
 
-    def accuracy(self, beta: float, *, entries: int = 1) -> float:
-        """Returns t such that with probability exactly 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).
-
-        Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
-        """
-        failure = validate.probability("beta", beta, open=True)
-        count = validate.integer("entries", entries, low=1)
-        one = -math.expm1(math.log1p(-failure) / count)  # the failure probability that each entry may have
-        return -self.scale * math.log(one)
+    def _whole_noise(self, noise: Noise, step: float, entries: int, rounded: bool) -> NDArray[np.int64]:
+        scale = lattice.laplace_scale(self.scale, self.sensitivity, step, entries, rounded=rounded)
+        return noise.laplace(scale, entries)

@@ -44,7 +44,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from hockeystick.accounting import HockeystickError, PrivacyEvent
+from hockeystick.accounting import PrivacyEvent
+from hockeystick.mechanisms.noise import SecureReleaseUnavailableError
 
 if TYPE_CHECKING:
     from hockeystick.accounting import AccountantGraph
@@ -76,14 +77,6 @@ class AuditableMechanism(Mechanism, Protocol):
 
         ``output`` has runs on its leading axis, as ``simulate`` returns it.
         """
-
-
-class SecureReleaseUnavailableError(HockeystickError):
-    """A release was asked of a mechanism that can only be simulated.
-
-    Noise computed in floating point leaks the value through its low bits (Mironov 2012), and noise from a generator
-    that can be seeded can be taken off again; neither is a release.
-    """
 
 
 class SimulationOnly:
