@@ -26,6 +26,8 @@ MINIMUM_SAMPLES = 20
 DEFAULT_SAMPLES = 1_000_000  # from each data set, if the time allows
 DEFAULT_SECONDS = 22.0  # for drawing the default number of samples
 
+_OWN_DELTA = 1e-6  # at which a mechanism's own curve is stated
+
 _MOST_CHOOSING = 1 << 20  # outputs from each data set; beyond that, all go into the bound
 _MOST_NUMBERS = 1 << 22  # in the outputs for choosing, from each data set
 _PILOT_SECONDS = 0.5  # a piece of a slow target's outputs, before progress is reported
@@ -37,7 +39,7 @@ Progress = Callable[[int, int], object]
 def audit(
     target: object,
     *,
-    claim: Claim,
+    claim: Claim | None = None,
     neighbours: tuple[Any, Any] | None = None,
     samples: int | None = None,
     rng: int | np.random.Generator | None = None,
@@ -60,7 +62,8 @@ def audit(
       target: an object with ``simulate(value, rng, runs)``; or a callable ``f(data, rng)`` that gives one output; or
         ``f(data, rng, runs)`` (a parameter named ``runs``, or three positional parameters without default) that gives
         outputs with the runs on the leading axis. It must take its randomness from ``rng`` for a run to be repeatable.
-      claim: what to refute.
+      claim: what to refute; by default what a mechanism says of itself, the whole curve of ``target.event()``, stated
+        at δ = 1e-6.
       neighbours: two data sets that differ as the claim's neighbouring relation allows; that they do is the caller's
         word. By default ``target.worst_case_neighbours()``.
       samples: outputs drawn from *each* data set, for all purposes; at least 20. By default 1,000,000, or as many as a
@@ -78,6 +81,7 @@ def audit(
       TargetError: the target raised in some runs, or its outputs can't be read.
     """
     started = time.perf_counter()
+    claim = _own_claim(target) if claim is None else claim
     if not isinstance(claim, Claim):
         raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
@@ -129,6 +133,11 @@ def audit(
         warnings=tuple(_warnings(data, leaked and not bits)),
         tradeoff=_tradeoff(event, counts[id(event)], trials, confidence),
     )
+
+
+def _own_claim(target: object) -> Claim | None:
+    event = getattr(target, "event", None)
+    return Claim.curve(event(), _OWN_DELTA) if callable(event) else None
 
 
 def _leaks(

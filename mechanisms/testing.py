@@ -1,14 +1,45 @@
-"""A check of the contract that every mechanism keeps, for the tests of your own."""
+"""For the tests of your own: the contract that every mechanism keeps, and what it releases as a target of audits."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import NO_EVENT, PrivacyEvent
+from hockeystick.mechanisms.noise import SimulationNoise
 from hockeystick.mechanisms.protocol import Mechanism
+from hockeystick.mechanisms.release import Releasable
+
+
+@frozen
+class Released:
+    """A mechanism whose outputs are what ``mechanism.release`` publishes, one call a run, on seeded noise.
+
+    An audit of it tests the released path, bit by bit, where an audit of the mechanism tests its simulation:
+
+    >>> from hockeystick.audits import audit
+    >>> from hockeystick.mechanisms import Laplace
+    >>> audit(Released(Laplace(1.0)), samples=2_000, bits=True, rng=1).refuted
+    False
+    """
+
+    mechanism: Releasable
+
+    def event(self) -> PrivacyEvent:
+        """Returns the mechanism's own event."""
+        return self.mechanism.event()
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> NDArray[Any]:
+        """Returns an array of ``runs`` releases of one value."""
+        noise = SimulationNoise(rng)
+        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
+
+    def worst_case_neighbours(self) -> tuple[Any, Any]:
+        """Returns the mechanism's own."""
+        return self.mechanism.worst_case_neighbours()  # type: ignore[attr-defined, no-any-return]
 
 
 def check_mechanism(mechanism: Mechanism, value: Any, *, runs: int = 100) -> None:

@@ -17,7 +17,9 @@ from scipy import integrate, special
 
 from hockeystick.accounting import (
     ZCDP,
+    AboveThreshold,
     ApproximateDP,
+    EpsilonDelta,
     Gaussian,
     GaussianDP,
     HockeystickError,
@@ -26,6 +28,7 @@ from hockeystick.accounting import (
     PrivacyEvent,
     PureDP,
     UnsupportedEventError,
+    calibrate,
     compose,
     contour,
     delta,
@@ -175,6 +178,27 @@ def test_b12_a_mixture_of_one_gaussian_is_a_gaussian():
         for at in (1e-2, 1e-6, 1e-12):
             found, exact = epsilon(mixture, at).upper, epsilon(Gaussian(sigma / move), at, bracket=True)
             assert exact.lower is not None and exact.lower <= found <= exact.upper * (1 + 2e-6)
+
+
+# autodp ----------------------------------------
+
+
+def test_b13_failures_add_up_and_calibration_stays_below_its_target():
+    """B13: autodp takes the largest failure of the parts, and calibrates to within 1e-3 on either side."""
+    total = compose((ApproximateDP(0.1, 1e-6), 10), (ApproximateDP(0.2, 3e-6), 2))
+    assert total.failure_delta() == pytest.approx(1.6e-5, rel=1e-12)
+    assert epsilon(total, 1.5e-5, method="rdp").upper == math.inf
+    assert epsilon(total, 1.7e-5).upper >= 0.9 * epsilon(compose((PureDP(0.1), 10), (PureDP(0.2), 2)), 1e-6).upper
+    for target in (0.3, 1.0, 4.0):
+        noise = calibrate(lambda sigma: compose((Gaussian(sigma), 20)), EpsilonDelta(target, 1e-6)).value
+        met = epsilon(compose((Gaussian(noise), 20)), 1e-6).upper
+        assert target * (1 - 1e-6) <= met <= target
+
+
+def test_b13_both_noises_of_a_sparse_vector_are_stated_by_themselves():
+    """B13: autodp documents one scale b, and means b for the threshold and 2b for each query."""
+    assert AboveThreshold(2.0, 4.0).pure_epsilon() == pytest.approx(1 / 2 + 2 / 4)
+    assert AboveThreshold(2.0, 2.0).pure_epsilon() == pytest.approx(1 / 2 + 2 / 2)
 
 
 # prv_accountant ----------------------------------------

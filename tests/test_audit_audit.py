@@ -618,3 +618,14 @@ def test_unreadable_outputs_are_refused() -> None:
         audit(lambda d, r: object(), claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
     with pytest.raises(TargetError, match="leading axis"):
         audit(lambda d, r, runs: np.zeros(3), claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
+
+
+def test_a_mechanism_states_its_own_claim():
+    from hockeystick.mechanisms import Laplace
+    from hockeystick.mechanisms.testing import Released
+
+    fair = audit(Laplace(2.0), samples=20_000, rng=1, confidence=1 - 1e-6)
+    assert not fair.refuted and fair.delta == 1e-6 and fair.epsilon_claimed <= 0.5
+    assert not audit(Released(Laplace(2.0)), samples=4_000, rng=1, confidence=1 - 1e-6, bits=True).refuted
+    with pytest.raises(InvalidArgumentError, match="claim"):
+        audit(lambda data, rng: rng.random(), neighbours=(0, 1), samples=100, rng=1)
