@@ -101,6 +101,8 @@ def _label(node: Node, spent: Mapping[str, float]) -> list[str]:
             lines = [node.name, event if len(event) <= 60 else type(node.event).__name__]
             if node.count > 1:
                 lines.append(f"{node.count} times")
+            if node.simulated:
+                lines.append("simulated")
             if node.name in spent:
                 lines.append(f"ε = {spent[node.name]:.4g}")
             return lines

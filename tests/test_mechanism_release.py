@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, DurableLedger, FilteredLedger, InvalidArgumentError, Ledger
+from hockeystick.accounting.export import to_dot
 from hockeystick.accounting.filters import BudgetExceededError, GDPFilter, PureFilter
 from hockeystick.accounting.refine import RefinementError
 from hockeystick.cli import cli
@@ -113,6 +114,7 @@ def test_a_simulated_release_is_marked_everywhere(tmp_path: Path) -> None:
     assert any("simulated" in sentence for sentence in ledger.guarantee().assumptions)
     assert any("simulated" in sentence for sentence in ledger.graph().guarantee().assumptions)
     assert AccountantGraph.from_json(ledger.graph().to_json()) == ledger.graph()
+    assert "simulated" in to_dot(ledger.graph()) and "simulated" not in to_dot(PLAN)
     file = tmp_path / "graph.json"
     file.write_text(ledger.graph().to_json())
     told = CliRunner().invoke(cli, ["account", str(file), "--delta", "0"])
@@ -135,7 +137,7 @@ def test_simulated_releases_repeat_and_secure_ones_do_not() -> None:
         noise.ReleaseNoise(4)  # type: ignore[call-arg]
     for seed in (None, 1.5, True, -1, math.nan):
         with pytest.raises(InvalidArgumentError, match="rng"):
-            SimulationNoise(seed)  # type: ignore[arg-type]
+            SimulationNoise(seed)
 
 
 def test_a_name_without_a_ledger_is_a_slip() -> None:
