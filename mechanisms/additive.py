@@ -45,7 +45,7 @@ class AdditiveNoise(Releasable):
         """A grid fine enough for the rounding not to matter."""
 
     @abstractmethod
-    def _whole_noise(self, noise: Noise, step: float, entries: int, rounded: bool) -> NDArray[np.int64]:
+    def _whole_noise(self, noise: Noise, step: float, entries: int) -> NDArray[np.int64]:
         """Noise in steps of a grid."""
 
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
@@ -81,15 +81,14 @@ class AdditiveNoise(Releasable):
         count = validate.integer("entries", entries, low=1)
         return self._tail(-math.expm1(math.log1p(-failure) / count))  # what each entry may fail with
 
-    def _checked(self, value: ArrayLike) -> tuple[Floats, bool]:
-        """The value, and whether it has to be rounded: whole numbers need not be on a grid that holds them."""
-        whole = np.issubdtype(np.asarray(value).dtype, np.integer)
-        return validate.array("value", value), not whole
+    def _checked(self, value: ArrayLike) -> Floats:
+        return validate.array("value", value)
 
-    def _draw(self, checked: tuple[Floats, bool], noise: Noise) -> Any:
-        value, real = checked
-        entries = max(1, value.size)
-        step = self.grid or self._default_grid(entries)
-        drawn = self._whole_noise(noise, step, entries, real or step > 1.0).reshape(value.shape)
-        found = lattice.values(lattice.steps(value, step) + drawn, step)
-        return found if value.ndim else float(found)
+    def _draw(self, checked: Floats, noise: Noise) -> Any:
+        if not checked.size:
+            return checked
+        # Whole numbers are charged for rounding, too: the type of a value may be a matter of the data.
+        step = self.grid or self._default_grid(checked.size)
+        drawn = self._whole_noise(noise, step, checked.size).reshape(checked.shape)
+        found = lattice.values(lattice.steps(checked, step) + drawn, step)
+        return found if checked.ndim else float(found)

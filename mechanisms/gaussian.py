@@ -98,6 +98,6 @@ class Gaussian(AdditiveNoise):
     def _default_grid(self, entries: int) -> float:
         return lattice.gaussian_grid(self.sigma, self.sensitivity, entries)
 
-    def _whole_noise(self, noise: Noise, step: float, entries: int, rounded: bool) -> NDArray[np.int64]:
-        scale = lattice.gaussian_scale(self.sigma, self.sensitivity, step, entries, rounded=rounded)
+    def _whole_noise(self, noise: Noise, step: float, entries: int) -> NDArray[np.int64]:
+        scale = lattice.gaussian_scale(self.sigma, self.sensitivity, step, entries)
         return noise.gaussian(scale, entries)

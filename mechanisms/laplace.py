@@ -69,6 +69,6 @@ class Laplace(AdditiveNoise):
     def _default_grid(self, entries: int) -> float:
         return lattice.laplace_grid(self.scale, self.sensitivity, entries)
 
-    def _whole_noise(self, noise: Noise, step: float, entries: int, rounded: bool) -> NDArray[np.int64]:
-        scale = lattice.laplace_scale(self.scale, self.sensitivity, step, entries, rounded=rounded)
+    def _whole_noise(self, noise: Noise, step: float, entries: int) -> NDArray[np.int64]:
+        scale = lattice.laplace_scale(self.scale, self.sensitivity, step, entries)
         return noise.laplace(scale, entries)

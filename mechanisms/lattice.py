@@ -60,22 +60,21 @@ def gaussian_grid(sigma: float, sensitivity: float, entries: int) -> float:
     return _power_below(min(sigma / (2 * _GAUSSIAN_STEPS), rounding))
 
 
-def laplace_scale(scale: float, sensitivity: float, step: float, entries: int, *, rounded: bool = True) -> float:
+def laplace_scale(scale: float, sensitivity: float, step: float, entries: int) -> float:
     """Returns the scale, in steps, of discrete Laplace noise that costs no more than real noise of ``scale``.
 
     Args:
       scale: in units of the value, as ``sensitivity`` and ``step``.
       sensitivity: the L1 distance of neighbouring values before they are rounded.
-      entries: of the value.
-      rounded: whether values have to be rounded; whole multiples of the grid need not.
+      entries: of the value; rounding may move each of them by another step.
     """
     epsilon = sensitivity / scale * (1 - 1e-15)
-    distance = sensitivity / step * (1 + 1e-15) + (entries if rounded else 0)
+    distance = sensitivity / step * (1 + 1e-15) + entries
     # The root t of distance/t + entries/(4t²) = epsilon.
     return (distance + math.hypot(distance, math.sqrt(entries * epsilon))) / (2 * epsilon) * (1 + 1e-14)
 
 
-def gaussian_scale(sigma: float, sensitivity: float, step: float, entries: int, *, rounded: bool = True) -> float:
+def gaussian_scale(sigma: float, sensitivity: float, step: float, entries: int) -> float:
     """Returns the deviation, in steps, of discrete Gaussian noise that costs no more than real noise of ``sigma``.
 
     Args:
@@ -92,7 +91,7 @@ def gaussian_scale(sigma: float, sensitivity: float, step: float, entries: int, 
         )
     if entries > _MOST_ENTRIES_PER_MU * mu:
         raise NumericalError(f"{entries} entries at a noise multiplier of {1 / mu:g}: too many for discrete noise")
-    distance = sensitivity / step + (math.sqrt(entries) if rounded else 0.0)
+    distance = sensitivity / step + math.sqrt(entries)
     return math.hypot(distance / mu, math.sqrt(1 / 12)) * _RAISE
 
 

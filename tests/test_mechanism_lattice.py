@@ -60,28 +60,24 @@ def test_raised_laplace_noise_covers_noise_in_several_entries(t, distances):
         assert exact <= -math.expm1(min(0.0, (eps - raised) / 2)) + 1e-9
 
 
-@given(
-    scale=st.floats(1e-6, 1e6), sensitivity=st.floats(1e-6, 1e6), entries=st.integers(1, 10**6), rounded=st.booleans()
-)
-def test_the_scale_of_a_laplace_release(scale, sensitivity, entries, rounded):
+@given(scale=st.floats(1e-6, 1e6), sensitivity=st.floats(1e-6, 1e6), entries=st.integers(1, 10**6))
+def test_the_scale_of_a_laplace_release(scale, sensitivity, entries):
     step = lattice.laplace_grid(scale, sensitivity, entries)
-    t = lattice.laplace_scale(scale, sensitivity, step, entries, rounded=rounded)
+    t = lattice.laplace_scale(scale, sensitivity, step, entries)
     with mp.workdps(40):
-        distance = mp.mpf(sensitivity) / mp.mpf(step) + (entries if rounded else 0)
+        distance = mp.mpf(sensitivity) / mp.mpf(step) + entries
         assert distance / mp.mpf(t) + mp.mpf(entries) / (4 * mp.mpf(t) ** 2) <= mp.mpf(sensitivity) / mp.mpf(scale)
     assert 1 <= t * step / scale <= 1 + 2.0**-14
 
 
-@given(
-    sigma=st.floats(1e-6, 1e6), sensitivity=st.floats(1e-4, 1e4), entries=st.integers(1, 10**6), rounded=st.booleans()
-)
-def test_the_deviation_of_a_gaussian_release(sigma, sensitivity, entries, rounded):
+@given(sigma=st.floats(1e-6, 1e6), sensitivity=st.floats(1e-4, 1e4), entries=st.integers(1, 10**6))
+def test_the_deviation_of_a_gaussian_release(sigma, sensitivity, entries):
     assume(entries <= 1e13 * sensitivity / sigma)
     step = lattice.gaussian_grid(sigma, sensitivity, entries)
-    found = lattice.gaussian_scale(sigma, sensitivity, step, entries, rounded=rounded)
+    found = lattice.gaussian_scale(sigma, sensitivity, step, entries)
     assert found >= 2**20
     with mp.workdps(40):
-        distance = mp.mpf(sensitivity) / mp.mpf(step) + (mp.sqrt(entries) if rounded else 0)
+        distance = mp.mpf(sensitivity) / mp.mpf(step) + mp.sqrt(entries)
         real = mp.sqrt(mp.mpf(found) ** 2 - mp.mpf(1) / 12)
         assert distance / real * (1 + mp.mpf(2) ** -21) <= mp.mpf(sensitivity) / mp.mpf(sigma)
     assert 1 <= found * step / sigma <= 1 + 2.0**-18
@@ -168,9 +164,11 @@ def test_a_release_lies_on_its_grid(mechanism):
     assert mechanism.release([[1.0, 2.0]], noise=SimulationNoise(5)).shape == (1, 2)
 
 
-def test_whole_numbers_on_a_coarse_grid():
-    drawn = Laplace(30.0, grid=1.0).release(np.arange(1000), noise=SimulationNoise(5))
-    assert (drawn == np.rint(drawn)).all()
+def test_on_a_coarse_grid_rounding_costs_noise_whatever_the_type_of_the_value():
+    whole, real = (Laplace(30.0, grid=1.0).release(np.zeros(4000, t), noise=SimulationNoise(5)) for t in (int, float))
+    assert (whole == real).all() and (whole == np.rint(whole)).all()
+    assert lattice.laplace_scale(30.0, 1.0, 1.0, 1) > 60
+    assert Laplace(1.0).release(np.zeros((0, 3)), noise=SimulationNoise(5)).shape == (0, 3)
 
 
 class Released:
