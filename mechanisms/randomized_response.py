@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import decimal
 import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -11,26 +15,86 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parameters, validate
 from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.protocol import SimulationOnly
+from hockeystick.mechanisms.noise import Noise
+from hockeystick.mechanisms.release import Releasable
+
+_MOST_CATEGORIES = 2**53  # so that a category is a float, too
+_LIE_BITS = 192
+
+
+def categories(value: int) -> int:
+    """Returns the parameter ``categories``, an integer from 2 to 2^53."""
+    return validate.integer("categories", parameters.categories(value), high=_MOST_CATEGORIES)
+
+
+def truths(name: str, value: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Returns categories, integers from 0 to count − 1, in an array of any shape.
+
+    Raises:
+      InvalidArgumentError: an entry is none.
+    """
+    numbers = validate.array(name, value, low=0, high=count - 1)
+    if (numbers != np.floor(numbers)).any():
+        raise InvalidArgumentError(name, value, "is not made of categories", f"give integers from 0 to {count - 1}")
+    return numbers.astype(np.int64)
+
+
+def bits(name: str, value: ArrayLike) -> NDArray[np.bool_]:
+    """Returns bits, given as bools or as the numbers 0 and 1, in an array of any shape.
+
+    Raises:
+      InvalidArgumentError: an entry is none.
+    """
+    try:
+        raw = np.asarray(value)
+    except ValueError:
+        raw = None  # ragged, which the check below says
+    if raw is not None and raw.dtype == np.bool_:
+        return raw
+    numbers = validate.array(name, value, low=0, high=1)
+    if (numbers != np.floor(numbers)).any():
+        raise InvalidArgumentError(name, value, "is not made of bits", "give True or False, 1 or 0")
+    return numbers.astype(np.bool_)
+
+
+def lie_probability(epsilon: float, categories: int) -> Fraction:
+    """Returns the probability of another category than the true one: a rational that is at least the real number.
+
+    The truth's odds against each other category are then at most e^epsilon; and at least 1, as more lies than
+    (categories − 1)/categories, where reports are uniform, are never told. Rounding adds less than 2^-191.
+    """
+    others, exact = categories - 1, decimal.Context(prec=80, Emin=-(10**9), traps=[])
+    odds = Fraction(exact.exp(Decimal(-epsilon))) * (1 + Fraction(1, 10**70))  # the digits' last may be rounded down
+    lie = others * odds / (1 + others * odds)
+    return min(Fraction(others, categories), Fraction(math.floor(lie * 2**_LIE_BITS) + 1, 2**_LIE_BITS))
+
+
+def lies(noise: Noise, probability: Fraction, categories: int, count: int) -> NDArray[np.int64]:
+    """Returns how far reports are shifted from the truth, modulo ``categories``: 0 for the truth, any other alike."""
+    shift = noise.uniform(categories - 1, count) + 1
+    shift *= noise.coins(probability, count)
+    return shift
 
 
 @frozen
-class RandomizedResponse(SimulationOnly):
+class RandomizedResponse(Releasable):
     """Reports a category: the true one with odds e^epsilon against each single other one.
 
     One person's answer is randomised, and the cost is that person's. Its sensitivity is none: the answer may change to
     any other, under local adjacency and replace-one alike, and the number of respondents is public.
 
+    A release tosses its coins with a rational probability, so rounded that its odds never exceed e^epsilon.
+
     Args:
       epsilon: the logarithm of the odds; at 0 the report is pure noise.
-      categories: how many there are, numbered from 0.
+      categories: how many there are, numbered from 0; at most 2^53.
 
     Raises:
       InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``categories`` no integer ≥ 2.
     """
 
     epsilon: float = field(converter=parameters.epsilon)
-    categories: int = field(default=2, converter=parameters.categories, kw_only=True)
+    categories: int = field(default=2, converter=categories, kw_only=True)
 
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost of one person's report: ``RandomizedResponse(epsilon, categories)``."""
@@ -48,7 +112,7 @@ class RandomizedResponse(SimulationOnly):
           InvalidArgumentError: an entry is no integer from 0 to categories − 1, ``runs`` is no integer ≥ 1, or ``rng``
             no generator.
         """
-        truth = self._numbers("value", value)
+        truth = truths("value", value, self.categories)
         source, shape = arguments.generator(rng), (arguments.run_count(runs), *truth.shape)
         shift = source.integers(1, self.categories, size=shape)  # to each other category with equal probability
         shift *= source.random(shape) < self.lie_probability()
@@ -58,10 +122,15 @@ class RandomizedResponse(SimulationOnly):
         """Returns two answers of one person; any two different ones are equally far apart."""
         return 0, 1
 
+    def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the answers of ``size`` persons who all change theirs."""
+        count = validate.integer("size", size, low=1)
+        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
-        v0, v1 = self._numbers("value0", value0), self._numbers("value1", value1)
-        told = self._numbers("output", output)
+        v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
+        told = truths("output", output, self.categories)
         if v0.shape != v1.shape or told.shape[1:] != v0.shape or told.ndim != v0.ndim + 1:
             raise InvalidArgumentError(
                 "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}), and values of one shape"
@@ -77,7 +146,7 @@ class RandomizedResponse(SimulationOnly):
         Raises:
           InvalidArgumentError: there is no report, one is no category, or ``epsilon`` is 0, where reports say nothing.
         """
-        told = self._numbers("reports", reports)
+        told = truths("reports", reports, self.categories)
         if told.ndim != 1 or not len(told):
             raise InvalidArgumentError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
         lie = self.lie_probability()
@@ -101,13 +170,14 @@ class RandomizedResponse(SimulationOnly):
         """How much more often a category is reported when it is the true one."""
         if self.epsilon == 0.0:
             raise InvalidArgumentError("epsilon", self.epsilon, "makes the reports pure noise", "use a positive one")
-        lie = self.lie_probability()
-        return 1.0 - lie - lie / (self.categories - 1)
+        share = -math.expm1(-self.epsilon)
+        return share / (1.0 + (self.categories - 1) * math.exp(-self.epsilon))
 
-    def _numbers(self, name: str, value: ArrayLike) -> NDArray[np.int64]:
-        numbers = validate.array(name, value, low=0, high=self.categories - 1)
-        if (numbers != np.floor(numbers)).any():
-            raise InvalidArgumentError(
-                name, value, "is not made of categories", f"give integers from 0 to {self.categories - 1}"
-            )
-        return numbers.astype(np.int64)
+    def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
+        return truths("value", value, self.categories)
+
+    def _draw(self, checked: NDArray[np.int64], noise: Noise) -> Any:
+        probability = lie_probability(self.epsilon, self.categories)
+        shift = lies(noise, probability, self.categories, checked.size).reshape(checked.shape)
+        told = (checked + shift) % self.categories
+        return told if checked.ndim else int(told)
