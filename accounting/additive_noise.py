@@ -11,6 +11,7 @@ from attrs import field, frozen
 from . import parameters
 from .event import Array, PrivacyEvent
 from .pairs import DominatingPair, ExponentialLossPair, GaussianPair
+from .rounding import quotient_down, quotient_up
 
 
 @frozen
@@ -25,7 +26,7 @@ class Gaussian(PrivacyEvent):
     norm: ClassVar[str] = "l2"
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return Gaussian(self.noise_multiplier / distance)
+        return Gaussian(quotient_down(self.noise_multiplier, distance))
 
     def zcdp_rho(self) -> float:
         return 0.5 / self.noise_multiplier**2
@@ -42,10 +43,10 @@ class Laplace(PrivacyEvent):
     norm: ClassVar[str] = "l1"
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return Laplace(self.noise_multiplier / distance)
+        return Laplace(quotient_down(self.noise_multiplier, distance))
 
     def pure_epsilon(self) -> float:
-        return 1.0 / self.noise_multiplier
+        return quotient_up(1.0, self.noise_multiplier)
 
     def zcdp_rho(self) -> float:
         # ρ = e + exp(−e) − 1 with e = 1/noise_multiplier, the divergence of order 1. With u = (α − ½)² the moment

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -20,6 +19,7 @@ from .adjacency import Adjacency
 from .errors import UnsupportedEventError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .loss_pmf import LossPmf, convolution, discretise, maximum, mixture
+from .rounding import product_up, sum_up
 
 Part = tuple[PrivacyEvent, int]
 
@@ -42,10 +42,10 @@ class Composed(PrivacyEvent):
         return compose(*((event.at(distance), count) for event, count in self.parts))
 
     def pure_epsilon(self) -> float:
-        return math.fsum(_times(event.pure_epsilon(), count) for event, count in self.parts)
+        return sum_up(product_up(count, event.pure_epsilon()) for event, count in self.parts)
 
     def zcdp_rho(self) -> float:
-        return math.fsum(_times(event.zcdp_rho(), count) for event, count in self.parts)
+        return sum_up(product_up(count, event.zcdp_rho()) for event, count in self.parts)
 
     def rdp(self, orders: Array) -> Array:
         total = np.zeros(np.shape(orders))
@@ -54,7 +54,7 @@ class Composed(PrivacyEvent):
         return total
 
     def failure_delta(self) -> float:
-        return min(1.0, math.fsum(_times(event.failure_delta(), count) for event, count in self.parts))
+        return min(1.0, sum_up(product_up(count, event.failure_delta()) for event, count in self.parts))
 
     def accepts(self, adjacency: Adjacency) -> bool:
         return all(event.accepts(adjacency) for event, _ in self.parts)
@@ -254,10 +254,6 @@ def _in_each_direction(events: tuple[PrivacyEvent, ...]) -> list[tuple[PrivacyEv
     ways = [event.directions() for event in events]
     most = max((len(way) for way in ways), default=1)
     return [tuple(way[min(i, len(way) - 1)] for way in ways) for i in range(most)]
-
-
-def _times(value: float, count: int) -> float:
-    return value * count if value else 0.0  # inf stays inf, and 0 times anything is 0
 
 
 def _common_norm(events: Iterable[PrivacyEvent]) -> str:

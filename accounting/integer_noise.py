@@ -31,6 +31,7 @@ from .event import Array, PrivacyEvent
 from .loss_pmf import LossPmf
 from .noise_tables import NoiseTable, U
 from .pairs import Atoms, DominatingPair
+from .rounding import quotient_up
 from .tabulated_noise import IntegerNoise
 
 
@@ -67,7 +68,7 @@ class DiscreteLaplace(PrivacyEvent):
         return noise_tables.whole(self.distance)
 
     def pure_epsilon(self) -> float:
-        return self._shift() / self.scale
+        return quotient_up(self._shift(), self.scale)
 
     def zcdp_rho(self) -> float:
         # The divergence of order 1. With β = α − ½ the moment e^{(α−1)·rdp(α)} is an even function of β with factors

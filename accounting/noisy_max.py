@@ -15,6 +15,7 @@ from .composite import compose
 from .errors import InvalidArgumentError
 from .event import PrivacyEvent
 from .log_lipschitz import BoundedBy, LogLipschitz
+from .rounding import quotient_down, quotient_up
 from .selection import BoundedRange
 
 NOISES = ("exponential", "gumbel", "laplace")
@@ -59,10 +60,10 @@ class ReportNoisyMax(BoundedBy):
             raise InvalidArgumentError("noise", value, "is unknown", f"choose one of {', '.join(NOISES)}")
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return ReportNoisyMax(self.scale / distance, self.noise, score_range=self.score_range)
+        return ReportNoisyMax(quotient_down(self.scale, distance), self.noise, score_range=self.score_range)
 
     def bound(self) -> PrivacyEvent:
-        epsilon = self.score_range / self.scale
+        epsilon = quotient_up(self.score_range, self.scale)
         return BoundedRange(epsilon) if self.noise == "gumbel" else LogLipschitz(epsilon)
 
 

@@ -15,7 +15,8 @@ from .composite import Composed
 from .event import Array, PrivacyEvent
 
 _U = 2.0**-53
-_GRID = 1.0 + np.geomspace(1e-4, 1e12, 129)  # 8 orders a decade, refined around the best
+_GRID = 1.0 + np.geomspace(1e-4, 1e12, 65)  # 4 orders a decade, refined around the best
+_REFINED = (65, 65, 17)
 _FINE = 1.0 + np.geomspace(1e-4, 1e8, 1201)
 
 
@@ -94,7 +95,7 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
 def _search(bound: Callable[[Array], Array]) -> tuple[float, list[Array]]:
     """The least value of ``bound`` over orders, and the orders tried; as each value is valid, it may be rough."""
     orders, best, tried = _GRID, math.inf, []
-    for _ in range(3):
+    for points in (*_REFINED, 0):
         tried.append(orders)
         values = bound(orders)
         values = np.where(np.isnan(values), math.inf, values)
@@ -103,5 +104,5 @@ def _search(bound: Callable[[Array], Array]) -> tuple[float, list[Array]]:
         if math.isinf(best):
             break
         low, high = orders[max(i - 1, 0)], orders[min(i + 1, len(orders) - 1)]
-        orders = 1.0 + np.geomspace(low - 1, high - 1, 65)
+        orders = 1.0 + np.geomspace(low - 1, high - 1, points)
     return best, tried

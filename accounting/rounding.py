@@ -1,8 +1,51 @@
-"""Directed rounding where a logarithm becomes a probability."""
+"""Directed rounding: quotients, products and sums of a guarantee, and logarithms that become probabilities."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterable
+from fractions import Fraction
+
+
+def quotient_down(numerator: float, denominator: float) -> float:
+    """Returns the largest float that is at most numerator / denominator, both positive and finite.
+
+    A noise multiplier is rounded this way: less noise than there is never reports a smaller ε than the true one.
+    """
+    quotient = numerator / denominator
+    if math.isinf(quotient):
+        return sys.float_info.max
+    if Fraction(quotient) * Fraction(denominator) > Fraction(numerator):
+        return math.nextafter(quotient, 0.0)
+    return quotient
+
+
+def quotient_up(numerator: float, denominator: float) -> float:
+    """Returns the smallest float that is at least numerator / denominator; inf where none is finite."""
+    quotient = numerator / denominator
+    if math.isfinite(quotient) and Fraction(quotient) * Fraction(denominator) < Fraction(numerator):
+        return math.nextafter(quotient, math.inf)
+    return quotient
+
+
+def product_up(count: int, value: float) -> float:
+    """Returns the smallest float that is at least ``count`` times ``value`` ≥ 0; 0 times inf is 0."""
+    if count == 0 or math.isinf(value):
+        return value if count else 0.0
+    product = count * value
+    if math.isfinite(product) and Fraction(product) < count * Fraction(value):
+        return math.nextafter(product, math.inf)
+    return product
+
+
+def sum_up(values: Iterable[float]) -> float:
+    """Returns the smallest float that is at least the sum of ``values``."""
+    terms = list(values)
+    total = math.fsum(terms)
+    if math.isfinite(total) and math.fsum([*terms, -total]) > 0.0:
+        return math.nextafter(total, math.inf)
+    return total
 
 
 def exp(log_value: float, *, upper: bool = True) -> float:

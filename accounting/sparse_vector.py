@@ -21,6 +21,7 @@ from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
 from .log_lipschitz import BoundedBy, LogLipschitz
 from .pairs import DominatingPair, GaussianPair
+from .rounding import quotient_down, quotient_up, sum_up
 
 
 def _queries(value: int) -> int:
@@ -56,13 +57,16 @@ class AboveThreshold(BoundedBy):
     monotone: bool = field(default=False, validator=_check_monotone)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return AboveThreshold(self.threshold_scale / distance, self.query_scale / distance, self.answers, self.monotone)
+        return AboveThreshold(
+            quotient_down(self.threshold_scale, distance),
+            quotient_down(self.query_scale, distance),
+            self.answers,
+            self.monotone,
+        )
 
     def bound(self) -> PrivacyEvent:
-        each = self.answers / self.query_scale
-        if self.monotone:
-            return LogLipschitz(1.0 / self.threshold_scale + each, each)
-        return LogLipschitz(1.0 / self.threshold_scale + 2 * each)
+        one, each = quotient_up(1.0, self.threshold_scale), quotient_up(self.answers, self.query_scale)
+        return LogLipschitz(sum_up([one, each]), each) if self.monotone else LogLipschitz(sum_up([one, 2 * each]))
 
 
 @frozen
@@ -83,10 +87,12 @@ class CumulativeAboveThreshold(BoundedBy):
     query_scale: float = field(converter=parameters.query_scale)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return CumulativeAboveThreshold(self.threshold_scale / distance, self.query_scale / distance)
+        return CumulativeAboveThreshold(
+            quotient_down(self.threshold_scale, distance), quotient_down(self.query_scale, distance)
+        )
 
     def bound(self) -> PrivacyEvent:
-        return LogLipschitz(1.0 / self.threshold_scale, 1.0 / self.query_scale)
+        return LogLipschitz(quotient_up(1.0, self.threshold_scale), quotient_up(1.0, self.query_scale))
 
 
 @frozen
@@ -123,7 +129,11 @@ class GaussianAboveThreshold(PrivacyEvent):
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return GaussianAboveThreshold(
-            self.threshold_scale / distance, self.query_scale / distance, self.queries, self.answers, self.monotone
+            quotient_down(self.threshold_scale, distance),
+            quotient_down(self.query_scale, distance),
+            self.queries,
+            self.answers,
+            self.monotone,
         )
 
     def zcdp_rho(self) -> float:

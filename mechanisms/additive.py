@@ -82,7 +82,7 @@ class AdditiveNoise(Releasable):
         return self._tail(-math.expm1(math.log1p(-failure) / count))  # what each entry may fail with
 
     def _checked(self, value: ArrayLike) -> Floats:
-        return validate.array("value", value)
+        return arguments.exact_floats("value", value)
 
     def _draw(self, checked: Floats, noise: Noise) -> Any:
         if not checked.size:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting.rounding import quotient_down as quotient_down  # for the mechanisms
+from hockeystick.accounting.rounding import quotient_up as quotient_up
 
 
 def scale(value: float) -> float:
@@ -45,6 +47,28 @@ def run_count(runs: object) -> int:
     return validate.integer("runs", runs, low=1)
 
 
+def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Returns an array of floats that are the given numbers, none of them rounded: rounding moves numbers apart.
+
+    Raises:
+      InvalidArgumentError: not numeric or not finite; whole numbers beyond 2^53, or floats of more than 64 bits.
+    """
+    found = validate.array(name, value)
+    raw = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
+    if raw.dtype.kind in "iuO" and raw.size:
+        beyond = (
+            any(isinstance(x, (int, np.integer)) and abs(int(x)) > _EXACT for x in raw.flat)
+            if (raw.dtype.kind == "O")
+            else bool((raw > _EXACT).any() or (raw < -_EXACT).any())
+        )
+        if beyond:
+            raise InvalidArgumentError(name, value, "has whole numbers beyond 2^53", "clip them, or give floats")
+    if raw.dtype.kind == "f" and raw.dtype.itemsize > 8:
+        raise InvalidArgumentError(name, value, "is more precise than a float", "give 64-bit numbers")
+    return np.asarray(found)
+
+
+_EXACT = 2**53
 _BLOCK = 1 << 18  # numbers drawn at a time: 2 MiB of floats, so that a block stays in the processor's cache
 
 
@@ -53,27 +77,6 @@ def blocks(runs: int, width: int) -> Iterator[slice]:
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, runs, step):
         yield slice(start, min(runs, start + step))
-
-
-def quotient_down(numerator: float, denominator: float) -> float:
-    """Returns the largest float that is at most numerator / denominator, both positive and finite.
-
-    A noise multiplier is rounded this way: less noise than there is never reports a smaller ε than the true one.
-    """
-    quotient = numerator / denominator
-    if math.isinf(quotient):
-        return sys.float_info.max
-    if Fraction(quotient) * Fraction(denominator) > Fraction(numerator):
-        return math.nextafter(quotient, 0.0)
-    return quotient
-
-
-def quotient_up(numerator: float, denominator: float) -> float:
-    """Returns the smallest float that is at least numerator / denominator; inf where none is finite."""
-    quotient = numerator / denominator
-    if math.isfinite(quotient) and Fraction(quotient) * Fraction(denominator) < Fraction(numerator):
-        return math.nextafter(quotient, math.inf)
-    return quotient
 
 
 def difference_up(minuend: float, subtrahend: float) -> float:

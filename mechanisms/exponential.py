@@ -11,17 +11,30 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
-from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.protocol import SimulationOnly
+from hockeystick.mechanisms import arguments, selection
+from hockeystick.mechanisms.noise import Noise
+from hockeystick.mechanisms.selection import ExactScores, Floats, Selection
+
+_LN2 = math.nextafter(math.log(2.0), 1.0)  # rounded up
+_ROUNDED_UP = 1 + 2.0**-51  # above the rounding of a product
+_LARGEST_BASE2_SCALE = 1024  # the scale is the power to which numbers of 62 bits are raised
+
+
+def _base2(value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError("base2", value, "is not a bool", "give True or False")
+    return value
 
 
 @frozen
-class ExponentialMechanism(SimulationOnly):
+class ExponentialMechanism(Selection):
     """Chooses candidate r with probability in proportion to e^(score_r / scale) (McSherry & Talwar 2007).
 
     The cost is bounded range (Durfee & Rogers 2019): the privacy losses of all candidates lie in an interval of length
     2·sensitivity / scale, or sensitivity / scale where all scores move in one direction. That interval holds 0, so its
     length is also the ε.
+
+    A release draws from this very law, see ``mechanisms.selection``.
 
     Args:
       scale: the scores' unit on the logarithmic scale of odds. The textbook's parameter ε at sensitivity Δ is
@@ -30,56 +43,51 @@ class ExponentialMechanism(SimulationOnly):
         records that is 1 both under add-or-remove-one and under replace-one.
       monotone: all scores change in the same direction, or not at all, between any two neighbouring data sets. Counts
         of records do so under add-or-remove-one; under replace-one they do not, as one may fall while another rises.
+      base2: the odds are 2^(score_r / scale), of whole scores, and the cost is ln 2 times as much (Ilvento 2020). Then
+        scale is a whole number up to 1024, and a release needs fair bits and whole-number arithmetic alone.
 
     Raises:
-      InvalidArgumentError: a number is not finite and positive, or ``monotone`` is not a bool.
+      InvalidArgumentError: a number is not finite and positive, a flag is not a bool, or ``base2`` with a scale that is
+        not whole.
     """
 
-    scale: float = field(converter=arguments.scale)
-    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
-    monotone: bool = field(default=False, converter=arguments.monotone, kw_only=True)
+    base2: bool = field(default=False, converter=_base2, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        self.event()  # refuses a ratio that is no width
+        if self.base2:
+            validate.integer("scale", self.scale, low=1, high=_LARGEST_BASE2_SCALE)
+        super().__attrs_post_init__()
 
     @classmethod
-    def calibrated(cls, *, epsilon: float, sensitivity: float = 1.0, monotone: bool = False) -> ExponentialMechanism:
-        """Returns the mechanism of bounded range ``epsilon``, which is also ``epsilon``-DP.
+    def calibrated(
+        cls, *, epsilon: float, sensitivity: float = 1.0, monotone: bool = False, base2: bool = False
+    ) -> ExponentialMechanism:
+        """Returns the mechanism of least scale whose range is bounded by ``epsilon``, so that it is ``epsilon``-DP.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number.
+          InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, a flag is not a bool, or
+            ``base2`` where that takes a scale above 1024.
         """
         target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
         distance = arguments.sensitivity(sensitivity)
-        return cls(
-            arguments.quotient_up(distance if monotone else 2 * distance, target),
-            sensitivity=distance,
-            monotone=monotone,
-        )
+        scale = arguments.quotient_up(distance if arguments.monotone(monotone) else 2 * distance, target)
+        if not _base2(base2):
+            return cls(scale, sensitivity=distance, monotone=monotone)
+        whole = max(1.0, np.floor(scale * _LN2))
+        while True:
+            found = cls(whole, sensitivity=distance, monotone=monotone, base2=True)
+            if found.event().pure_epsilon() <= target:
+                return found
+            whole += 1.0
 
     def event(self) -> accounting.PrivacyEvent:
-        """Returns the cost for one record: ``BoundedRange(2·sensitivity / scale)``, half of it if ``monotone``."""
-        return accounting.BoundedRange(
-            arguments.quotient_up((1 if self.monotone else 2) * self.sensitivity, self.scale)
-        )
+        """Returns the cost for one record: ``BoundedRange(2·sensitivity / scale)``.
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int64]:
-        """Returns chosen candidates, integers of shape (runs,), for scores of shape (candidates,).
-
-        Raises:
-          InvalidArgumentError: the scores are empty, not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng``
-            no generator.
+        It is half as much if ``monotone``, and ln 2 times as much if ``base2``.
         """
-        logits = self._logits("value", value)
-        source, count = arguments.generator(rng), arguments.run_count(runs)
-        chosen = np.empty(count, dtype=np.int64)
-        for rows in arguments.blocks(count, len(logits)):
-            # The largest of logit + Gumbel noise is a draw from their softmax; no normaliser, nothing under- or
-            # overflows.
-            noise = source.gumbel(size=(rows.stop - rows.start, len(logits)))
-            noise += logits
-            chosen[rows] = noise.argmax(axis=1)
-        return chosen
+        if not self.base2:
+            return accounting.BoundedRange(self._width())
+        return accounting.BoundedRange(arguments.quotient_up(self._score_range() * _LN2 * _ROUNDED_UP, self.scale))
 
     def log_probabilities(self, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(candidate) for scores of shape (candidates,)."""
@@ -91,19 +99,10 @@ class ExponentialMechanism(SimulationOnly):
 
         The loss of choosing the first is closer to the full width the rarer it is, but a test must also see it happen.
         """
-        lead = self.scale * math.log(4.0)
+        lead = 2 * self.scale if self.base2 else self.scale * math.log(4.0)
         if self.monotone:
             return np.array([0.0, lead + self.sensitivity]), np.array([self.sensitivity, lead + self.sensitivity])
         return np.array([0.0, lead + 2 * self.sensitivity]), np.array([self.sensitivity, lead + self.sensitivity])
-
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln(P(output | value0) / P(output | value1)) for chosen candidates of shape (runs,)."""
-        p0 = self.log_probabilities(validate.array("value0", value0, ndim=1))
-        p1 = self.log_probabilities(validate.array("value1", value1, shape=p0.shape))
-        chosen = validate.array("output", output, ndim=1, low=0, high=len(p0) - 1)
-        if (chosen != np.floor(chosen)).any():
-            raise InvalidArgumentError("output", output, "is not an array of candidates", "give their indices")
-        return np.asarray((p0 - p1)[chosen.astype(np.int64)])
 
     def accuracy(self, beta: float, *, candidates: int) -> float:
         """Returns t such that with probability at least 1 − ``beta`` the chosen score is at most t below the best one.
@@ -113,15 +112,29 @@ class ExponentialMechanism(SimulationOnly):
         Raises:
           InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` no integer ≥ 1.
         """
-        failure = validate.probability("beta", beta, open=True)
-        others = validate.integer("candidates", candidates, low=1) - 1
+        failure, others = selection.failing(beta, candidates)
         if not others:
             return 0.0
-        return self.scale * max(0.0, math.log(others) + math.log1p(-failure) - math.log(failure))
+        gap = max(0.0, math.log(others) + math.log1p(-failure) - math.log(failure))
+        return self.scale * (gap / math.log(2.0) if self.base2 else gap)
 
-    def _logits(self, name: str, value: ArrayLike) -> NDArray[np.float64]:
-        scores = validate.array(name, value, ndim=1)
-        if not len(scores):
-            raise InvalidArgumentError(name, value, "has no candidates", "give at least one score")
-        with np.errstate(over="ignore"):  # a candidate that far behind has probability 0 in floats
-            return np.asarray((scores - scores.max()) / self.scale)
+    def _logits(self, name: str, value: ArrayLike) -> Floats:
+        logits = super()._logits(name, value)
+        if not self.base2:
+            return logits
+        if (np.floor(scores := selection.scores(name, value)) != scores).any():
+            raise InvalidArgumentError(name, value, "holds a score that is not whole", "round them, or leave out base2")
+        return np.asarray(logits * math.log(2.0))
+
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        # The largest of logit + Gumbel noise is a draw from their softmax; no normaliser, nothing under- or overflows.
+        return rng.gumbel(size=shape)
+
+    def _checked(self, value: ArrayLike) -> ExactScores:
+        self._logits("value", value)
+        return super()._checked(value)
+
+    def _draw(self, checked: ExactScores, noise: Noise) -> int:
+        if self.base2:
+            return selection.base2_draw(checked, noise)
+        return selection.softmax_draw(checked.gaps(), noise)

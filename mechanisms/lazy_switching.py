@@ -5,11 +5,18 @@ probability in proportion to the ratio by which the measure at x has changed, so
 and it redraws now and then for no reason, which hides the redraws that have one (shrinking dartboard: Geulen, Vöcking &
 Winkler 2010; L2P: Asi, Koren, Liu & Talwar 2024, Alg. 1). This mechanism is that one decision; the draws that follow
 it cost their own events.
+
+A released decision has exactly the stated law: the log-ratio is a rational number as it stands, and e^−x for rational x
+is the probability of a coin made of exact coins (Canonne, Kamath & Steinke 2020, Alg. 1). So no rounding of a keep
+probability can fall on the wrong side; what is rounded is the event, up.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import numbers
+from fractions import Fraction
 
 import numpy as np
 from attrs import field, frozen
@@ -18,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
 from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.protocol import SimulationOnly
+from hockeystick.mechanisms.noise import Noise
+from hockeystick.mechanisms.release import Releasable
 
 
 def _fake_switch(value: float) -> float:
@@ -38,7 +46,7 @@ def _highest(value: float) -> float:
 
 
 @frozen
-class LazySwitch(SimulationOnly):
+class LazySwitch(Releasable):
     """Keeps with probability (1 − fake_switch)·e^min(0, r − normaliser), else switches; the bit is public.
 
     The value r is a log-ratio of measures that depends on the losses of one batch only, such as
@@ -79,6 +87,41 @@ class LazySwitch(SimulationOnly):
         """
         return cls(fake_switch, normaliser=0.0, sensitivity=sensitivity, lowest=lowest, highest=0.0)
 
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        epsilon: float,
+        sensitivity: float,
+        normaliser: float = 0.0,
+        lowest: float = -math.inf,
+        highest: float = math.inf,
+    ) -> LazySwitch:
+        """Returns the mechanism of fewest fake switches whose decision is ``epsilon``-DP.
+
+        Raises:
+          InvalidArgumentError: an argument is out of its domain, or keeping alone costs more than ``epsilon``: then no
+            number of fake switches will do.
+        """
+        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+
+        def found(p: float) -> LazySwitch:
+            return cls(p, normaliser=normaliser, sensitivity=sensitivity, lowest=lowest, highest=highest)
+
+        def meets(p: float) -> bool:
+            return found(p).event().pure_epsilon() <= target
+
+        low, high = 0.0, math.nextafter(1.0, 0.0)
+        if not meets(high):
+            raise InvalidArgumentError(
+                "epsilon", epsilon, "is below the loss of keeping", f"more than sensitivity={sensitivity!r} is enough"
+            )
+        if meets(low):
+            return found(low)
+        while low < (middle := low + (high - low) / 2) < high:
+            low, high = (low, middle) if meets(middle) else (middle, high)
+        return found(high)
+
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost for one record: ``LazySwitchDecision`` with the largest keep probability and κ."""
         top = self._top()
@@ -95,6 +138,24 @@ class LazySwitch(SimulationOnly):
         """
         ratio = validate.array("log_ratio", log_ratio, low=self.lowest, high=self.highest)
         return np.asarray((1.0 - self.fake_switch) * np.exp(np.minimum(0.0, ratio - self.normaliser)))
+
+    def largest_switch_probability(self) -> float:
+        """Returns the probability of a switch at the log-ratio ``lowest``, rounded up."""
+        kept = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
+        return min(1.0, -math.expm1(kept) * (1.0 + 1e-14))
+
+    def _checked(self, value: float | Fraction) -> Fraction:
+        """How far the log-ratio lies below the normaliser: the real coin keeps with probability e^−this."""
+        ratio = exact("value", value)
+        if not self.lowest <= ratio <= self.highest:
+            raise InvalidArgumentError(
+                "value", value, "is out of range", f"expected a number in [{self.lowest:g}, {self.highest:g}]"
+            )
+        return max(Fraction(0), Fraction(self.normaliser) - ratio)
+
+    def _draw(self, checked: Fraction, noise: Noise) -> bool:
+        fake = bool(noise.coins(self.fake_switch, 1)[0])
+        return not exponential_coin(checked, noise) or fake
 
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.bool_]:
         """Returns decisions of shape (runs,) for one log-ratio r: True for a switch, False for keeping.
@@ -139,3 +200,30 @@ class LazySwitch(SimulationOnly):
         if self.highest < self.normaliser:
             keep *= math.exp(min(0.0, arguments.difference_up(self.highest, self.normaliser))) * (1.0 + 1e-15)
         return min(1.0, max(keep, 5e-324))
+
+
+def exact(name: str, value: object) -> Fraction:
+    """Returns a finite number as the rational number that it is.
+
+    Raises:
+      InvalidArgumentError: it is no finite real number.
+    """
+    if isinstance(value, numbers.Rational) and not isinstance(value, bool):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(validate.real(name, value))
+
+
+def exponential_coin(x: Fraction, noise: Noise) -> bool:
+    """Returns True with probability exactly e^−x, x ≥ 0 (Canonne, Kamath & Steinke 2020, Alg. 1)."""
+    whole = x // 1
+    if not all(_short_coin(Fraction(1), noise) for _ in range(whole)):
+        return False
+    return _short_coin(x - whole, noise)
+
+
+def _short_coin(x: Fraction, noise: Noise) -> bool:
+    """For x ≤ 1: the first k at which a coin of probability x/k fails is odd with probability Σ (−x)^j/j! = e^−x."""
+    for k in itertools.count(1):
+        if not noise.coins(x / k, 1)[0]:
+            break
+    return k % 2 == 1

@@ -175,7 +175,7 @@ def check_noise(noise: Noise | None) -> Noise:
     """
     if noise is None:
         return ReleaseNoise()
-    if not isinstance(noise, Noise):
+    if isinstance(noise, type) or not isinstance(noise, Noise):
         raise InvalidArgumentError("noise", noise, "is no source of noise", "leave it out, or give SimulationNoise(1)")
     return noise
 

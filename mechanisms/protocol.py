@@ -28,7 +28,7 @@ True
 
 More is optional and makes more possible: with ``worst_case_neighbours`` and ``log_likelihood_ratio`` an audit needs no
 other input (``AuditableMechanism``), and ``accuracy(beta)`` tells how far off an answer may be. Every mechanism of this
-package has the first two, and ``accuracy`` where its output estimates something.
+package has the first two, ``accuracy`` where its output estimates something, and ``release``, see ``release.py``.
 
 Sensitivity is handled once. A mechanism's ``scale`` and ``sensitivity`` are in the units of its output; its event is
 per unit of distance between data sets, so ``event()`` is one record and ``event().at(k)`` is a group of k records. What
@@ -39,16 +39,12 @@ any other value. For the same query the second can be up to twice the first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hockeystick.accounting import PrivacyEvent
-from hockeystick.mechanisms.noise import SecureReleaseUnavailableError
-
-if TYPE_CHECKING:
-    from hockeystick.accounting import AccountantGraph
 
 
 @runtime_checkable
@@ -77,26 +73,3 @@ class AuditableMechanism(Mechanism, Protocol):
 
         ``output`` has runs on its leading axis, as ``simulate`` returns it.
         """
-
-
-class SimulationOnly:
-    """Base of the mechanisms that have no secure sampler: they refuse to release, in one place."""
-
-    __slots__ = ()
-
-    def release(self, value: object, *, graph: AccountantGraph | None = None) -> NoReturn:
-        """Refuses: a release needs noise from a secure, floating-point-safe sampler, which this mechanism lacks.
-
-        Args:
-          value: the noiseless value; it is not looked at.
-          graph: where the release would be recorded.
-
-        Raises:
-          SecureReleaseUnavailableError: always, before anything is drawn or recorded.
-        """
-        name = type(self).__name__
-        raise SecureReleaseUnavailableError(
-            f"{name}.release: floating-point noise from a seedable generator is never a release; "
-            f"for audits and experiments use {name}.simulate(value, rng, runs), and to publish draw the noise with a "
-            f"vetted sampler such as OpenDP's and account for it with {name}.event()"
-        )

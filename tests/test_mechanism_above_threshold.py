@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
+import pickle
+from collections import Counter
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from hockeystick import accounting
-from hockeystick.mechanisms import AboveThreshold
+from hockeystick.accounting import AccountantGraph, Adjacency, Ledger
+from hockeystick.audits import Claim, audit
+from hockeystick.mechanisms import AboveThreshold, SimulationNoise, check_mechanism
+from hockeystick.mechanisms.above_threshold import steps_and_raise
+from hockeystick.mechanisms.threshold_stream import StreamHaltedError, to_steps
 
 FALSE_ALARM = 1e-6
 RUNS = 150_000
@@ -70,11 +81,15 @@ def test_simulated_answers_follow_the_law(answers: int) -> None:
     assert chi_square(observed, law(mechanism, value, threshold_noise=False)) < FALSE_ALARM
 
 
-def chi_square(observed: Law, expected: Law) -> float:
+def counted(rows: list[tuple[int, ...]]) -> Law:
+    return {row: float(count) for row, count in Counter(rows).items()}
+
+
+def chi_square(observed: Law, expected: Law, runs: int = RUNS) -> float:
     keys = list(expected)
     total = sum(expected.values())
     got = np.array([observed.get(key, 0) for key in keys], dtype=float)
-    want = np.array([expected[key] * RUNS / total for key in keys])
+    want = np.array([expected[key] * runs / total for key in keys])
     return float(stats.chisquare(got, want).pvalue)
 
 
@@ -279,3 +294,339 @@ def test_accuracy_holds_as_often_as_stated(beta: float, scales: tuple[float, flo
     closer = mechanism.simulate(value / 3, np.random.default_rng(404), 50_000)
     wrong = int((closer != (value > 0)).any(axis=1).sum())
     assert stats.binomtest(wrong, 50_000, beta, alternative="greater").pvalue < FALSE_ALARM
+
+
+def test_long_streams_and_many_answers_follow_the_law() -> None:
+    """Beyond the answers that matter for the enumeration above: when runs halt, over blocks of runs."""
+    mechanism = AboveThreshold(0.0, threshold_scale=0.5, query_scale=1.0, answers=30)
+    runs, n = 70_000, 200
+    drawn = mechanism.simulate(np.full(n, -1.0), np.random.default_rng(405), runs)
+    # Given the threshold, the answers are independent coins: the counts of the first 20 are a mixture of binomials.
+    rho, weight = noisy_thresholds(0.5)
+    above = stats.laplace.sf(rho + 1.0)
+    expected = np.array([weight @ stats.binom.pmf(k, 20, above) for k in range(12)])
+    got = np.bincount((drawn[:, :20] == 1).sum(axis=1), minlength=21)
+    tail = np.append(got[:12], got[12:].sum())
+    assert stats.chisquare(tail, np.append(expected, 1 - expected.sum()) * runs).pvalue > FALSE_ALARM
+    # The halt is at answer number 30: a sum of coins again.
+    halted = (drawn == -1).any(axis=1).sum()
+    by_then = float(weight @ stats.binom.sf(29, n - 1, above))
+    assert stats.binomtest(int(halted), runs, by_then).pvalue > FALSE_ALARM
+    assert ((drawn == 1).sum(axis=1) <= 30).all()
+
+
+class TestRelease:
+    mechanism = AboveThreshold(10.0, threshold_scale=1.0, query_scale=1.5, answers=2)
+    value = (9.0, 10.5, 9.5, 11.0)
+
+    def test_releases_follow_the_law(self) -> None:
+        """The grid is so fine that a sample can't tell its law from the real-valued one: they differ below 1e-4."""
+        noise = SimulationNoise(406)
+        seen = counted([tuple(self.mechanism.release(self.value, noise=noise).tolist()) for _ in range(20_000)])
+        assert chi_square(seen, law(self.mechanism, self.value), 20_000) > FALSE_ALARM
+        for off in (evolve(self.mechanism, threshold_scale=1.4), evolve(self.mechanism, query_scale=1.2)):
+            assert chi_square(seen, law(off, self.value), 20_000) < FALSE_ALARM
+
+    def test_secure_releases_follow_the_law(self) -> None:
+        rows = [tuple(self.mechanism.release(self.value).tolist()) for _ in range(1200)]
+        assert chi_square(counted(rows), law(self.mechanism, self.value), 1200) > FALSE_ALARM
+
+    def test_release_is_a_row_of_the_simulation(self) -> None:
+        row = self.mechanism.release([1000.0, 0.0, 1000, 0.0])
+        assert row.dtype == np.int8 and row.tolist() == [1, 0, 1, -1]
+        assert self.mechanism.decode(row) == (1, 0, 1)
+
+    @pytest.mark.parametrize("value", [[], [math.nan], [math.inf], ["1"], [True], 3.0, [[1.0]], [1.0, None]])
+    def test_bad_streams_are_refused(self, value: Any) -> None:
+        with pytest.raises(accounting.InvalidArgumentError, match="value="):
+            self.mechanism.release(value)
+
+    def test_stream_by_stream_and_query_by_query_are_the_same(self) -> None:
+        for seed in range(20):
+            session = self.mechanism.start(noise=SimulationNoise(seed))
+            asked = []
+            for query in self.value:
+                if session.halted:
+                    break
+                asked.append(session.ask(query))
+            whole = self.mechanism.release(self.value, noise=SimulationNoise(seed))
+            assert asked == [bool(bit) for bit in whole if bit != -1]
+            assert session.answers_left == 2 - sum(asked)
+
+    def test_nothing_is_answered_after_the_halt(self) -> None:
+        session = self.mechanism.start(noise=SimulationNoise(1))
+        assert session.ask(1e6) and session.ask(10**30) and session.halted
+        for _ in range(2):
+            with pytest.raises(StreamHaltedError, match="start another stream"):
+                session.ask(1e6)
+        assert issubclass(StreamHaltedError, accounting.HockeystickError)
+
+    def test_a_bad_query_leaves_the_session_as_it_was(self) -> None:
+        sessions = [self.mechanism.start(noise=SimulationNoise(5)) for _ in range(2)]
+        for bad in (math.nan, -math.inf, "1", None, True):
+            with pytest.raises(accounting.InvalidArgumentError, match="query="):
+                sessions[0].ask(bad)  # type: ignore[arg-type]
+        answers = [[session.ask(query) for query in (10.0, Fraction(19, 2), 11)] for session in sessions]
+        assert answers[0] == answers[1]
+
+    def test_a_session_tells_no_secret_and_is_one_of_its_kind(self) -> None:
+        session = self.mechanism.start(noise=SimulationNoise(2))
+        shown = repr(session)
+        assert "2 answers left" in shown and "limit" not in shown
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="can't be copied"):
+                copied(session)
+
+    def test_the_cost_is_recorded_once_and_before_the_first_answer(self) -> None:
+        graph = AccountantGraph(adjacency=Adjacency.ADD_OR_REMOVE_ONE).source("data")
+        ledger = Ledger(graph.release("watch", self.mechanism.event(), reads=("data",)))
+        session = self.mechanism.start(ledger=ledger, name="watch", noise=SimulationNoise(3))
+        assert ledger.recorded("watch") == 1
+        for _ in range(50):
+            session.ask(-1e3)
+        assert ledger.recorded("watch") == 1
+        with pytest.raises(accounting.HockeystickError):
+            self.mechanism.start(ledger=ledger, name="watch", noise=SimulationNoise(3))
+
+
+@given(
+    st.one_of(st.floats(-1e9, 1e9), st.integers(-(10**12), 10**12), st.fractions(-1000, 1000)),
+    st.floats(0, 1e3),
+    st.integers(-30, 10),
+)
+def test_rounding_moves_queries_apart_by_one_step_at_most(value: Any, change: float, exponent: int) -> None:
+    step = 2.0**exponent
+    moved = Fraction(value) + Fraction(change)
+    apart = to_steps(moved, step) - to_steps(value, step)
+    assert 0 <= apart <= Fraction(change) // Fraction(step) + 1
+    clipped = abs(to_steps(value, step)) == 2**61
+    assert clipped or abs(to_steps(value, step) * Fraction(step) - Fraction(value)) <= Fraction(step) / 2
+
+
+def test_queries_far_away_are_clipped() -> None:
+    assert to_steps(10**400, 2.0**-16) == 2**61 and to_steps(-1e300, 2.0**-900) == -(2**61)
+
+
+def discrete_laplace(scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    k = np.arange(-math.ceil(45 * scale), math.ceil(45 * scale) + 1)
+    weights = np.exp(-np.abs(k) / scale)
+    return k, weights / weights.sum()
+
+
+def discrete_law(queries: NDArray[np.int64], threshold_scale: float, query_scale: float, answers: int) -> Law:
+    """P(output) of every output, with whole-number noise and the threshold 0: the law of releases, exactly."""
+    rho, weight = discrete_laplace(threshold_scale)
+    gap = rho - queries[:, np.newaxis]  # "above" where ν ≥ gap
+    tail = np.exp(-np.maximum(gap, 1 - gap) / query_scale) / (1 + math.exp(-1 / query_scale))
+    above = np.where(gap > 0, tail, 1 - tail)
+    found: Law = {}
+    for bits in itertools.product((0, 1), repeat=len(queries)):
+        end = next((i + 1 for i in range(len(bits)) if sum(bits[: i + 1]) == answers), len(bits))
+        if not any(bits[end:]):
+            factors = [a if bit else 1 - a for a, bit in zip(above, bits[:end], strict=False)]
+            found[bits[:end] + (-1,) * (len(bits) - end)] = float(np.prod([weight, *factors], axis=0).sum())
+    return found
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("scales", [(1.0, 2.0), (4.0, 1.5), (2.0, 12.0)])
+def test_noise_on_a_coarse_grid_is_covered_as_argued(scales: tuple[float, float], monotone: bool, answers: int) -> None:
+    """Steps as large as the noise, where the difference of both laws would show."""
+    rise = answers / scales[1] if monotone else 1 / scales[0] + 2 * answers / scales[1]
+    fall = 1 / scales[0] + answers / scales[1] if monotone else rise
+    width = fall + rise
+    for apart in (1, 3):
+        covering = accounting.LogLipschitz(apart * fall + width**3 / (32 * rise), apart * rise + width**3 / (32 * fall))
+        for centre in (-3, 0, 2):
+            value = np.full(5, centre)
+            for change in ((1, 1, 1, -1, -1), (1, 1, 1, 1, 1), (0, 1, 1, 0, 1)):
+                moved = value + apart * np.maximum(change, 0 if monotone else -1)
+                p, q = (discrete_law(v, *scales, answers) for v in (value, moved))
+                assert math.fsum(p.values()) == pytest.approx(1.0)
+                for epsilon in np.linspace(0, apart * fall, 4):
+                    assert hockey_stick(p, q, epsilon) <= accounting.delta(covering, float(epsilon)).upper + 1e-12
+
+
+def stepped_profile(fall: float, rise: float, apart: int, epsilon: float) -> float:
+    """The worst of all laws that fall and rise by so much a step: masses e^(−fall·k) and e^(rise·k), moved."""
+    most = int(50 / min(fall, rise))
+    k = np.arange(-most, most + 1)
+    mass = np.exp(np.where(k >= 0, -fall * k, rise * k))
+    near = np.concatenate([np.zeros(apart), mass / mass.sum()])
+    far = np.concatenate([mass / mass.sum(), np.zeros(apart)])
+    return float(max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((near, far), (far, near))))
+
+
+@pytest.mark.parametrize(("fall", "rise"), [(0.3, 0.3), (0.4, 0.04), (1.0, 0.3)])
+@pytest.mark.parametrize("apart", [1, 5])
+def test_steps_are_covered_by_slightly_larger_rates_and_by_no_smaller(fall: float, rise: float, apart: int) -> None:
+    width = fall + rise
+    raised = accounting.LogLipschitz(apart * fall + width**3 / (32 * rise), apart * rise + width**3 / (32 * fall))
+    plain = accounting.LogLipschitz(apart * fall, apart * rise)
+    over = 0
+    for epsilon in np.linspace(0, raised.fall, 13):
+        truth = stepped_profile(fall, rise, apart, float(epsilon))
+        assert truth <= accounting.delta(raised, float(epsilon)).upper + 1e-12
+        over += truth > accounting.delta(plain, float(epsilon)).upper + 1e-9
+    assert over > 4  # without the raise the real-valued law would cost less than the release
+
+
+@given(
+    st.floats(1e-3, 1e3),
+    st.floats(-4, 4),
+    st.floats(-4, 4),
+    st.integers(1, 1000),
+    st.booleans(),
+)
+def test_release_scales_are_raised_enough(
+    sensitivity: float, threshold: float, query: float, answers: int, monotone: bool
+) -> None:
+    """In exact arithmetic: D·f + w³/(32·r) and D·r + w³/(32·f) are within the event's rates."""
+    mechanism = AboveThreshold(
+        0.0,
+        threshold_scale=sensitivity * 10**threshold,
+        query_scale=sensitivity * 10**query,
+        sensitivity=sensitivity,
+        answers=answers,
+        monotone=monotone,
+    )
+    try:
+        step, *scales = mechanism._whole()
+    except accounting.NumericalError:
+        assert threshold < -2 or query < -2 or abs(threshold - query) > 2
+        return
+    s, t = map(Fraction, scales)
+    apart = Fraction(sensitivity) // Fraction(step) + 1
+    rise = answers / t if monotone else 1 / s + 2 * answers / t
+    fall = 1 / s + answers / t if monotone else rise
+    event = mechanism.event()
+    assert isinstance(event, accounting.AboveThreshold)
+    bound = event.bound()
+    assert isinstance(bound, accounting.LogLipschitz)
+    width = fall + rise
+    # The event's own rates are floats, rounded up or to nearest.
+    assert apart * fall + width**3 / (32 * rise) <= Fraction(bound.fall) * (1 + Fraction(1, 10**14))
+    assert apart * rise + width**3 / (32 * fall) <= Fraction(bound.rise) * (1 + Fraction(1, 10**14))
+    assert scales[0] * step <= mechanism.threshold_scale * (1 + 2.0**-9)
+
+
+def test_scales_without_a_common_grid_are_refused() -> None:
+    with pytest.raises(accounting.NumericalError, match="too far apart"):
+        steps_and_raise(1e15, 1e15, 1.0, 1e-15, 1e15)
+    with pytest.raises(accounting.NumericalError, match="too far apart"):
+        AboveThreshold(0.0, threshold_scale=1e-12, query_scale=1e9).release([1.0])
+
+
+@frozen
+class Twin:
+    """AboveThreshold, query by query in plain numpy, with the ways to break it that the literature knows."""
+
+    threshold_scale: float
+    query_scale: float
+    answers: int | None = 1
+    threshold_noise: bool = True
+    query_noise: bool = True
+
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int8]:
+        queries = np.asarray(value, dtype=float)
+        limit = rng.laplace(scale=self.threshold_scale, size=(runs, 1)) * self.threshold_noise
+        above = queries + rng.laplace(scale=self.query_scale, size=(runs, len(queries))) * self.query_noise >= limit
+        earlier = above.cumsum(axis=1) - above
+        halted = earlier >= (len(queries) if self.answers is None else self.answers)
+        return np.where(halted, -1, above).astype(np.int8)
+
+
+STATED = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=3)
+S, Q = STATED.threshold_scale, STATED.query_scale
+UP_AND_DOWN = (np.zeros(12), np.array([1.0] * 6 + [-1.0] * 6))
+LITTLE_QUERY_NOISE = AboveThreshold(0.0, threshold_scale=4.0, query_scale=1.0)
+MUCH_QUERY_NOISE = AboveThreshold(0.0, threshold_scale=4.0, query_scale=4.0)
+IN_TURN = (np.zeros(6), np.tile([1.0, -1.0], 3))
+
+
+@pytest.mark.parametrize(
+    ("stated", "real", "neighbours", "broken"),
+    [
+        (STATED, STATED, UP_AND_DOWN, False),
+        (STATED, Twin(S, Q, 3), UP_AND_DOWN, False),
+        # Stoddard, Chen & Machanavajjhala 2014: no noise on the queries, no bound on the answers.
+        (STATED, Twin(S, Q, None, query_noise=False), (np.array([0.0, 1.0]), np.array([1.0, 0.0])), True),
+        # Chen, Xiao, Zhang & Xu 2015: noise as for one answer, and no bound on the answers.
+        (STATED, Twin(S, Q / 3, None), UP_AND_DOWN, True),
+        # Lee & Clifton 2014: a bound on the answers, and noise as for one of them.
+        (STATED, Twin(S, Q / 6, 3), UP_AND_DOWN, True),
+        # A threshold without noise: the queries below are no longer free.
+        (MUCH_QUERY_NOISE, Twin(4.0, 4.0, 1, threshold_noise=False), (np.zeros(6), np.ones(6)), True),
+        # One answer more than was paid for.
+        (LITTLE_QUERY_NOISE, Twin(4.0, 1.0, 1), IN_TURN, False),
+        (LITTLE_QUERY_NOISE, Twin(4.0, 1.0, 2), IN_TURN, True),
+    ],
+    ids=["correct", "twin", "stoddard", "chen", "lee-clifton", "bare threshold", "one answer", "one more answer"],
+)
+def test_audit_refutes_the_broken_variants(stated: AboveThreshold, real: Any, neighbours: Any, broken: bool) -> None:
+    """Lyu, Su & Li 2017, §3, say what is wrong with those of the literature."""
+    verdict = audit(
+        real,
+        claim=Claim(stated.event().pure_epsilon(), 0.0),
+        neighbours=neighbours,
+        samples=60_000,
+        rng=407,
+        confidence=1 - 1e-6,
+    )
+    assert verdict.refuted is broken, verdict
+
+
+@frozen
+class Released:
+    """The released path, under simulated noise, and with the scales of another mechanism if one is given."""
+
+    mechanism: AboveThreshold
+
+    def event(self) -> accounting.PrivacyEvent:
+        return self.mechanism.event()
+
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int8]:
+        noise = SimulationNoise(rng)
+        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_audit_of_releases(broken: bool) -> None:
+    mechanism = AboveThreshold.calibrated(0.0, epsilon=2.0, answers=2)
+    check_mechanism(Released(mechanism), [0.0, 1.0])
+    released = evolve(mechanism, query_scale=mechanism.query_scale / 6) if broken else mechanism
+    verdict = audit(
+        Released(released),
+        claim=Claim(2.0, 0.0),
+        neighbours=mechanism.worst_case_neighbours(),
+        samples=10_000,
+        rng=408,
+        confidence=1 - 1e-6,
+        bits=True,
+    )
+    assert verdict.refuted is broken, verdict
+
+
+def test_cost_of_both_noises_is_what_opendp_says() -> None:
+    """One move of the threshold's noise, and two of each answer's, by the sensitivity and its rounding."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    mechanism = AboveThreshold(0.0, threshold_scale=2.0, query_scale=5.0, sensitivity=3.0, answers=4)
+    step, *scales = mechanism._whole()
+    apart = math.floor(3.0 / step) + 1
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    threshold, query = (dp.m.make_laplace(*space, scale=scale).map(apart) for scale in scales)
+    total = threshold + 2 * 4 * query
+    epsilon = mechanism.event().pure_epsilon()
+    assert epsilon * (1 - 1e-4) <= total <= epsilon
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.02])
+def test_accuracy_holds_for_releases(beta: float) -> None:
+    mechanism = AboveThreshold(0.0, threshold_scale=1.0, query_scale=3.0, answers=6)
+    radius = mechanism.accuracy(beta, queries=6)
+    value, noise = np.array([-radius - 1e-9] * 3 + [radius + 1e-9] * 3), SimulationNoise(409)
+    wrong = sum(bool((mechanism.release(value, noise=noise) != (value > 0)).any()) for _ in range(5000))
+    assert stats.binomtest(wrong, 5000, beta, alternative="greater").pvalue > FALSE_ALARM

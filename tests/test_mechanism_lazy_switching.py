@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from attrs import evolve, frozen
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick import accounting
-from hockeystick.mechanisms import LazySwitch
+from hockeystick.accounting import AccountantGraph, Adjacency, Ledger
+from hockeystick.audits import Claim, audit
+from hockeystick.mechanisms import LazySwitch, SimulationNoise
+from hockeystick.mechanisms.lazy_switching import exponential_coin
 
 FALSE_ALARM = 1e-6
 RUNS = 200_000
@@ -156,3 +164,147 @@ def test_a_ratio_outside_its_declared_range_is_refused() -> None:
             mechanism.simulate(r, np.random.default_rng(0), 1)
     with pytest.raises(accounting.InvalidArgumentError, match="out of range"):
         LazySwitch.dartboard(0.2, sensitivity=0.1).keep_probability([-0.1, 1e-9])
+
+
+class Undecided(Exception):
+    """One more coin was tossed than the script has: it would be True with this probability."""
+
+    def __init__(self, probability: Fraction) -> None:
+        self.probability = probability
+
+
+@frozen
+class Scripted:
+    """Coins that fall as told."""
+
+    falls: list[bool]
+
+    def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
+        assert count == 1 and isinstance(probability, Fraction) and 0 <= probability <= 1
+        if not self.falls:
+            raise Undecided(probability)
+        return np.array([self.falls.pop(0)])
+
+
+def probability_of_true(draw: Callable[[Any], bool], least: float = 1e-10) -> float:
+    """By the tree of all falls of the coins, but for branches rarer than ``least``."""
+    total = 0.0
+    branches: list[tuple[float, tuple[bool, ...]]] = [(1.0, ())]
+    while branches:
+        weight, falls = branches.pop()
+        try:
+            total += weight * draw(Scripted(list(falls)))
+        except Undecided as coin:
+            p = float(coin.probability)
+            branches += [
+                (part, (*falls, fall)) for part, fall in ((weight * p, True), (weight * (1 - p), False)) if part > least
+            ]
+    return total
+
+
+@pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(0.7), Fraction(7, 2)])
+def test_the_coin_has_probability_e_to_the_minus_x(x: Fraction) -> None:
+    assert probability_of_true(lambda noise: exponential_coin(x, noise)) == pytest.approx(math.exp(-x), abs=1e-6)
+
+
+def test_the_coin_of_a_huge_x_is_tossed_in_no_time() -> None:
+    assert not any(exponential_coin(Fraction(10) ** 300, SimulationNoise(seed)) for seed in range(50))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "r"),
+    [
+        (LazySwitch(0.2, normaliser=0.5, sensitivity=0.1), -0.3),
+        (LazySwitch(0.2, normaliser=0.5, sensitivity=0.1), Fraction(9, 10)),
+        (LazySwitch(0.2, normaliser=0.0, sensitivity=0.1), -3),
+        (LazySwitch.dartboard(0.05, sensitivity=0.1), -0.4),
+    ],
+)
+def test_releases_follow_the_law(mechanism: LazySwitch, r: float) -> None:
+    expected = keep(mechanism, r)
+    for noise, runs in ((None, 2_000), (SimulationNoise(602), 20_000)):
+        switched = [mechanism.release(r, noise=noise) for _ in range(runs)]
+        assert {type(bit) for bit in switched} == {bool}
+        kept = runs - sum(switched)
+        assert stats.binomtest(kept, runs, expected).pvalue > FALSE_ALARM
+    assert stats.binomtest(kept, runs, 0.7 * expected).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "0", None, True, [0.1], -0.26, Fraction(26, 100), 10**400])
+def test_bad_ratios_are_not_released(value: Any) -> None:
+    mechanism = LazySwitch(0.2, normaliser=0.5, sensitivity=0.1, lowest=-0.25, highest=0.25)
+    with pytest.raises(accounting.InvalidArgumentError, match="value="):
+        mechanism.release(value)
+
+
+def test_a_release_is_recorded() -> None:
+    mechanism = LazySwitch(0.2, normaliser=0.5, sensitivity=0.1)
+    graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE).source("batch")
+    ledger = Ledger(graph.release("switch", mechanism.event(), reads=("batch",)))
+    mechanism.release(0.1, ledger=ledger, name="switch", noise=SimulationNoise(1))
+    assert ledger.recorded("switch") == 1
+
+
+@pytest.mark.parametrize("epsilon", [0.11, 0.5, 3.0, 40.0])
+@pytest.mark.parametrize("highest", [math.inf, 0.2])
+def test_calibrated_has_the_fewest_fake_switches(epsilon: float, highest: float) -> None:
+    mechanism = LazySwitch.calibrated(epsilon=epsilon, sensitivity=0.1, normaliser=0.3, highest=highest)
+    assert mechanism.event().pure_epsilon() <= epsilon
+    if mechanism.fake_switch > 0.0:
+        fewer = evolve(mechanism, fake_switch=math.nextafter(mechanism.fake_switch, 0.0))
+        assert fewer.event().pure_epsilon() > epsilon
+
+
+def test_calibrated_refuses_what_no_fake_switches_reach() -> None:
+    with pytest.raises(accounting.InvalidArgumentError, match="loss of keeping"):
+        LazySwitch.calibrated(epsilon=0.05, sensitivity=0.1)
+    for bad in (0.0, math.nan, math.inf, True):
+        with pytest.raises(accounting.InvalidArgumentError, match="epsilon="):
+            LazySwitch.calibrated(epsilon=bad, sensitivity=0.1)
+    # A normaliser above the highest ratio is fake switches enough.
+    assert LazySwitch.calibrated(epsilon=1.0, sensitivity=0.1, normaliser=0.5, highest=0.2).fake_switch == 0.0
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        LazySwitch(0.2, normaliser=0.02, sensitivity=0.02),
+        LazySwitch(0.3, normaliser=0.4, sensitivity=0.3, lowest=-0.4, highest=0.4),
+        LazySwitch.dartboard(0.1, sensitivity=0.5, lowest=-2.0),
+    ],
+)
+def test_largest_switch_probability_is_rounded_up(mechanism: LazySwitch) -> None:
+    got = mechanism.largest_switch_probability()
+    if math.isinf(mechanism.lowest):
+        assert got == 1.0
+        return
+    with mpmath.workdps(40):
+        p, ends = mpmath.mpf(mechanism.fake_switch), mpmath.mpf(mechanism.lowest) - mechanism.normaliser
+        exact = 1 - (1 - p) * mpmath.exp(min(0, ends))
+        assert exact <= got <= exact * (1 + mpmath.mpf("1e-13"))
+
+
+@frozen
+class Released:
+    """The released path under simulated noise; the fake switches may be left out."""
+
+    mechanism: LazySwitch
+
+    def simulate(self, value: float, rng: np.random.Generator, runs: int) -> NDArray[np.bool_]:
+        noise = SimulationNoise(rng)
+        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
+
+
+@pytest.mark.parametrize("fake_switch", [0.1, 0.0])
+def test_audit_of_releases(fake_switch: float) -> None:
+    stated = LazySwitch.dartboard(0.1, sensitivity=0.3)
+    verdict = audit(
+        Released(evolve(stated, fake_switch=fake_switch)),
+        claim=Claim(stated.event().pure_epsilon(), 0.0),
+        neighbours=stated.worst_case_neighbours(),
+        samples=10_000,
+        rng=603,
+        confidence=1 - 1e-6,
+        bits=True,
+    )
+    assert verdict.refuted is (fake_switch == 0.0), verdict
