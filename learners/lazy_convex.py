@@ -1,0 +1,533 @@
+"""Private online convex optimisation by a lazy learner: L2P over regularised multiplicative weights.
+
+One person contributes one round's convex loss; what is published is the point played in every batch of B rounds. The
+learner keeps its point as long as a data-dependent coin says so, and redraws now and then for no reason at all (fake
+switches), which hides the real ones. Beside the point x there is an unpublished shadow y from the same measures, so
+that the coin needs the last batch's losses at x and y alone, and no normaliser.
+
+Privacy rests on the accountant graph alone, in the *full view* of every decision, draw and shadow, of which the played
+points are post-processing:
+
+* the replaced loss is read by one decision, whose log-ratio it moves by kappa at most (decisions compose in parallel);
+* the draw on that decision's own redraw branch is Gaussian-DP and paid in full;
+* every later draw happens with a probability that is equal in both worlds: a visible mixture of Gaussian-DP draws;
+* kappa, and the bound on the redraw probability, hold up to a failure probability (`regularized_measure.ratio_tails`);
+* draws of an inexact sampler add theirs (`log_concave_sampling.sampling_failure`).
+
+Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Section 3.2). Of its proof only the algorithm is used here.
+"""
+
+import math
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from scipy import special
+
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, VisibleMixture
+from hockeystick.accounting.catalogue import ApproximateDP, Failure, GaussianDP, compose
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners import arguments
+from hockeystick.learners.convex_calibration import ConvexParameters, calibrate
+from hockeystick.learners.convex_losses import (
+    Ball,
+    Box,
+    ConvexLosses,
+    Domain,
+    FloatArray,
+    LinearLosses,
+    checked_losses,
+)
+from hockeystick.learners.log_concave_sampling import ClosedFormSampler, Sampler, sampling_failure
+from hockeystick.learners.regularized_measure import (
+    Adversary,
+    RatioTails,
+    RegularizedMeasure,
+    RegularizedWeights,
+    minimiser,
+    ratio_tails,
+)
+from hockeystick.mechanisms import LazySwitch
+from hockeystick.mechanisms.arguments import generator
+
+_ROUNDING = 1e-12
+
+
+@frozen(eq=False)
+class ConvexTranscripts:
+    """What an analyst with full view sees of R runs of n batches; the played points are its first field alone.
+
+    Attributes:
+        actions: Shape ``(R, n, d)``: the point played in each batch.
+        switched: Shape ``(R, n)``, bool: whether it was drawn afresh for the batch. Column 0 is False.
+        shadows: Shape ``(R, n, d)``: the shadow.
+        refreshed: Shape ``(R, n)``, bool: whether the shadow was drawn afresh.
+    """
+
+    actions: FloatArray
+    switched: npt.NDArray[np.bool_]
+    shadows: FloatArray
+    refreshed: npt.NDArray[np.bool_]
+
+    @property
+    def runs(self) -> int:
+        """Number of runs R."""
+        return int(self.actions.shape[0])
+
+
+@frozen(eq=False)
+class ConvexRun:
+    """One simulated run. Simulation noise is seeded and reproducible, so this is not a private release.
+
+    Attributes:
+        actions: Shape ``(rounds, d)``: the point played in each round.
+        transcript: The full view, one run.
+        loss: Total loss of the played points.
+        best_point: The (nearly) best fixed point in hindsight, shape ``(d,)``.
+        regret: ``loss`` minus the best fixed point's loss.
+    """
+
+    actions: FloatArray
+    transcript: ConvexTranscripts
+    loss: float
+    best_point: FloatArray
+    regret: float
+
+
+def _domain(value: object) -> Domain:
+    if not isinstance(value, Ball | Box):
+        raise InvalidArgumentError("domain", value, "is no domain", "use Ball or Box")
+    return value
+
+
+def _adversary(value: object) -> Adversary:
+    if value == "oblivious":
+        return "oblivious"
+    if value == "adaptive":
+        return "adaptive"
+    raise InvalidArgumentError("adversary", value, "is unknown", 'use "oblivious" or "adaptive"')
+
+
+def _open_probability(name: str, value: object) -> float:
+    return real(name, value, low=0.0, high=1.0, low_open=True, high_open=True)
+
+
+def _lipschitz(value: object) -> float:
+    return real("lipschitz", value, low=0.0, low_open=True)
+
+
+def _failure(value: object) -> float:
+    return _open_probability("failure", value)
+
+
+def _clip_tail(value: object) -> float:
+    return _open_probability("clip_tail", value)
+
+
+def _normaliser(value: object) -> float | None:
+    return None if value is None else real("normaliser", value, low=0.0)
+
+
+def _draw_budget(value: object) -> int | None:
+    return None if value is None else integer("draw_budget", value, low=1)
+
+
+@frozen(kw_only=True, slots=False)
+class LazyConvex:
+    """The lazy learner of convex losses.
+
+    Neighbouring streams differ in one round's loss, replaced by any other convex L-Lipschitz one (replace-one; rounds
+    keep their places).
+
+    Args:
+        rounds: T >= 1, one person each.
+        domain: A ball or a box; points are regularised towards the origin.
+        lipschitz: L > 0, of every loss over the domain in the Euclidean norm.
+        batch: B in 1 .. T; rounds per point played.
+        inverse_temperature: beta > 0, per unit of loss.
+        regularisation: lambda > 0, in units of loss per squared length.
+        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
+        shadow_probability: p_y in [0, 1): the chance, per batch, that the shadow is redrawn; None for p. At 0 the
+            shadow's measure stays the first one, and coins are clipped ever more often.
+        failure: The probability, part of delta, with which the bounds on log-ratios may fail. Unused where the domain
+            is so small that they hold for sure.
+        clip_tail: The total variation distance, a matter of utility alone, that the last point's law may have from its
+            measure because coins are clipped: it chooses the log-normaliser c.
+        normaliser: c >= 0 itself, instead.
+        adversary: "oblivious": all losses are fixed in advance. "adaptive": each may depend on all that was drawn
+            before it; costs more.
+        draw_budget: After so many draws of points and shadows the learner keeps its point for good; None for no limit.
+        sampler: How points are drawn; its certificate enters the plan.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    rounds: int = field(converter=arguments.rounds)
+    domain: Domain = field(converter=_domain)
+    lipschitz: float = field(converter=_lipschitz)
+    batch: int = field(default=1, converter=arguments.batch)
+    inverse_temperature: float = field()
+    regularisation: float = field()
+    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
+    shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
+    failure: float = field(default=1e-9, converter=_failure)
+    clip_tail: float = field(default=1e-3, converter=_clip_tail)
+    normaliser: float | None = field(default=None, converter=_normaliser)
+    adversary: Adversary = field(default="oblivious", converter=_adversary)
+    draw_budget: int | None = field(default=None, converter=_draw_budget)
+    sampler: Sampler = field(factory=ClosedFormSampler)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch > self.rounds:
+            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+        _ = self.weights  # checks beta and lambda
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        rounds: int,
+        domain: Domain,
+        lipschitz: float,
+        epsilon: float,
+        delta: float,
+        adversary: Adversary = "oblivious",
+        sampler: Sampler | None = None,
+    ) -> "LazyConvex":
+        """The learner of least worst-case regret bound whose certified epsilon at ``delta`` is <= ``epsilon``.
+
+        See :mod:`hockeystick.learners.convex_calibration`.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
+            UnsupportedEventError: the sampler has no certificate.
+        """
+        drawn_by = ClosedFormSampler() if sampler is None else sampler
+
+        def learner(parameters: ConvexParameters) -> "LazyConvex":
+            return cls(
+                rounds=rounds,
+                domain=domain,
+                lipschitz=lipschitz,
+                batch=parameters.batch,
+                inverse_temperature=parameters.inverse_temperature,
+                regularisation=parameters.regularisation,
+                fake_switch_probability=parameters.fake_switch_probability,
+                failure=parameters.failure,
+                adversary=adversary,
+                sampler=drawn_by,
+            )
+
+        return learner(
+            calibrate(
+                rounds=rounds,
+                domain=_domain(domain),
+                lipschitz=lipschitz,
+                epsilon=epsilon,
+                delta=delta,
+                adversary=_adversary(adversary),
+                event=lambda parameters: learner(parameters).graph().guarantee().event,
+            )
+        )
+
+    # --- derived numbers ---------------------------------------------------------------------------------------------
+
+    @property
+    def batches(self) -> int:
+        """Number of batches n = ceil(T / B)."""
+        return -(-self.rounds // self.batch)
+
+    @cached_property
+    def weights(self) -> RegularizedWeights:
+        """The family of measures, with its sensitivities."""
+        return RegularizedWeights(
+            inverse_temperature=self.inverse_temperature, regularisation=self.regularisation, lipschitz=self.lipschitz
+        )
+
+    @property
+    def refresh_probability(self) -> float:
+        """The shadow's redraw probability p_y."""
+        return self.fake_switch_probability if self.shadow_probability is None else self.shadow_probability
+
+    @cached_property
+    def tails(self) -> RatioTails:
+        """Bounds on the log-ratios, up to :attr:`failure` (and the sampler's error)."""
+        return ratio_tails(
+            self.weights,
+            domain=self.domain,
+            batch=self.batch,
+            batches=self.batches,
+            fake=self.fake_switch_probability,
+            shadow=self.refresh_probability,
+            failure=self.failure,
+            adversary=self.adversary,
+            total_variation=self.sampler.certificate().required(),
+        )
+
+    @property
+    def largest_log_ratio(self) -> float:
+        """The bound on |r| that holds for sure: beta*L*B times the diameter."""
+        return self.inverse_temperature * self.lipschitz * self.batch * self.domain.diameter * (1.0 + 1e-8)
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """The number c: as given, or the least at which :meth:`clip_bound` is at most ``clip_tail``."""
+        if self.normaliser is not None:
+            return self.normaliser
+        low, high = 0.0, self.largest_log_ratio
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.clip_bound(middle) <= self.clip_tail else (middle, high)
+        return high
+
+    def clip_bound(self, log_normaliser: float) -> float:
+        """Bound on the total variation distance of any point's law from its measure, at a log-normaliser c.
+
+        (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with x from the current measure and y from one that is i
+        batches older: r then has a standard deviation of at most B*mu/sqrt(2) and a mean of at most i*B^2*mu^2/4. With
+        exact samplers and losses fixed in advance.
+        """
+        c, n, again = log_normaliser, self.batches, self.refresh_probability
+        if n < 2 or c >= self.largest_log_ratio:
+            return 0.0
+        edges = np.unique(np.concatenate([[0.0], np.floor(np.geomspace(1.0, n - 1.0, 200))]))  # ages, in groups
+        alive = np.exp(edges * math.log1p(-again))
+        mass = alive - np.append(alive[1:], 0.0)
+        oldest = np.append(edges[1:] - 1.0, n - 2.0)
+        deviation = self.batch * self.weights.replacement_mu / math.sqrt(2.0)
+        margin = c - 0.5 * oldest * deviation**2
+        # E[(e^(r-c) - 1)_+] is the integral of e^t * P[r > c + t] over t > 0.
+        with np.errstate(over="ignore"):
+            tail = 0.5 * deviation**2 - margin + special.log_ndtr(deviation - margin / deviation)
+            excess = np.where(
+                margin > 0.0,
+                math.sqrt(2.0 * math.pi) * deviation * np.exp(tail),
+                np.exp(0.5 * deviation**2 - margin),
+            )
+            total = (1.0 - self.fake_switch_probability) * (n - 1) * float(mass @ excess)
+        return min(1.0, total)
+
+    @property
+    def switch(self) -> LazySwitch:
+        """One boundary's decision; its log-ratio moves by at most kappa when one person changes."""
+        certain = self.largest_log_ratio
+        return LazySwitch(
+            self.fake_switch_probability,
+            normaliser=self.log_normaliser,
+            sensitivity=self.tails.change,
+            lowest=-certain,
+            highest=certain,
+        )
+
+    @property
+    def draw(self) -> PrivacyEvent:
+        """One draw of a point, for one replaced loss: Gaussian-DP, and the sampler's failure."""
+        mu, certificate = self.weights.replacement_mu, self.sampler.certificate()
+        exact = GaussianDP(mu)
+        return exact if certificate.exact else compose(exact, Failure(sampling_failure(mu, certificate.required())))
+
+    @property
+    def largest_redraw_probability(self) -> float:
+        """Largest probability of redrawing the point at a boundary (rounded up), while |r| is within its bound."""
+        smallest_log_keep = -(self.log_normaliser + self.tails.largest)
+        return min(1.0, -math.expm1(math.log1p(-self.fake_switch_probability) + smallest_log_keep) * (1.0 + _ROUNDING))
+
+    # --- privacy -----------------------------------------------------------------------------------------------------
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view: a few release families, whatever the number of rounds.
+
+        The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is
+        the boundary after which batch j is played:
+
+        * ``switch``: the decision, reads batch j-1 alone;
+        * ``redraw``: the draw on that decision's redraw branch, in full;
+        * ``later redraws``: from two boundaries on, with a probability that no longer depends on the replaced loss;
+        * ``shadow``: the shadow's draws, by a coin that never depends on data;
+        * ``tails``: the failure of the bounds that each boundary needs.
+
+        With a draw budget K the three families of draws are K draws instead.
+
+        Raises:
+            UnsupportedEventError: the sampler has no certificate.
+        """
+        tails, draw = self.tails, self.draw
+        adaptive = self.adversary == "adaptive"
+        graph = AccountantGraph(
+            adjacency=Adjacency.REPLACE_ONE,
+            pinned=True,
+            assumptions=(
+                "every loss is convex and Lipschitz over the domain with the stated constant",
+                "each person is one round",
+                "losses may depend on all earlier draws" if adaptive else "all losses are fixed in advance",
+            ),
+        ).source("batches", size=self.batches)
+        if self.batches == 1:
+            return graph  # its only point is drawn before any data is seen
+        reads, after, later = ("batches",), Reach(1, None), Reach(2, None)
+        graph = graph.release("switch", self.switch.event(), reads=reads, reach=Reach(1, 1), leading=True)
+        if self.draw_budget is not None:
+            count = min(self.draw_budget, 2 * (self.batches - 1))
+            graph = graph.release("draws", draw, reads=reads, count=count, reach=Reach(1, 1), cumulative=True)
+        else:
+            graph = graph.release("redraw", draw, reads=reads, reach=Reach(1, 1), cumulative=True)
+            mixture = VisibleMixture(self.largest_redraw_probability, draw)
+            graph = graph.release("later redraws", mixture, reads=reads, reach=later, cumulative=True)
+            if self.refresh_probability > 0.0:
+                shadow = VisibleMixture(self.refresh_probability, draw)
+                graph = graph.release("shadow", shadow, reads=reads, reach=after, cumulative=True)
+        # The bounds of a group are those of one person, times its number, with no larger failure: a delta per person
+        # more than covers them.
+        if tails.per_boundary > 0.0:
+            reach = Reach(1, 1) if self.draw_budget is not None else after
+            graph = graph.release(
+                "tails", ApproximateDP(0.0, min(1.0, tails.per_boundary)), reads=reads, reach=reach, cumulative=True
+            )
+        if tails.overall > 0.0:
+            graph = graph.release(
+                "tails", ApproximateDP(0.0, min(1.0, tails.overall)), reads=reads, reach=Reach(1, 1), cumulative=True
+            )
+        return graph
+
+    def epsilon_for(self, round_: int, delta: float) -> float:
+        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
+        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
+        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
+
+    def worst_case_neighbours(self) -> tuple[LinearLosses, LinearLosses]:
+        """Two neighbouring streams that are hard to keep apart: the first loss is +L<e, x> or -L<e, x>, all others 0.
+
+        The direction e is an axis along which the domain is widest.
+        """
+        gradients = np.zeros((self.rounds, self.domain.dimension))
+        axis = 0
+        if isinstance(self.domain, Box):
+            axis = int(np.argmax(np.array(self.domain.upper) - np.array(self.domain.lower)))
+        first, second = gradients.copy(), gradients
+        first[0, axis], second[0, axis] = self.lipschitz, -self.lipschitz
+        return LinearLosses(first), LinearLosses(second)
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def checked(self, losses: ConvexLosses) -> ConvexLosses:
+        """``losses``, if they are a stream for this learner; raises InvalidArgumentError if they are not."""
+        return checked_losses("losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
+
+    def measure(self, losses: ConvexLosses, batch: int) -> RegularizedMeasure:
+        """The measure from which a point for ``batch`` (0-based) is drawn."""
+        return self.weights.measure(self.domain, losses, min(self.rounds, batch * self.batch))
+
+    def log_keep(self, losses: ConvexLosses, batch: int, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Log-probability, shape (R,), of keeping x of shape (R, d) at the boundary into ``batch`` >= 1 (0-based)."""
+        kept: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(losses, batch, x, y)
+        return kept
+
+    def _log_real_keep(self, losses: ConvexLosses, batch: int, x: FloatArray, y: FloatArray) -> FloatArray:
+        ratio = self.weights.log_ratio(losses, (batch - 1) * self.batch, batch * self.batch, x, y)
+        return np.minimum(0.0, ratio - self.log_normaliser)
+
+    def simulate(self, losses: ConvexLosses, rng: np.random.Generator, runs: int) -> ConvexTranscripts:
+        """``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
+
+        The real switch, the fake switch, the shadow's coin and the two kinds of draws come from five independent
+        substreams seeded by ``rng``.
+        """
+        losses, runs = self.checked(losses), integer("runs", runs, low=1)
+        real_coin, fake_coin, shadow_coin, x_draw, y_draw = generator(rng).spawn(5)
+        n, d = self.batches, self.domain.dimension
+        actions, shadows = np.empty((n, runs, d)), np.empty((n, runs, d))
+        switched, refreshed = np.zeros((n, runs), dtype=np.bool_), np.zeros((n, runs), dtype=np.bool_)
+        x, y = (self.sampler.sample(self.measure(losses, 0), draw, runs) for draw in (x_draw, y_draw))
+        actions[0], shadows[0] = x, y
+        left = np.full(runs, 2 * n if self.draw_budget is None else self.draw_budget)
+        for s in range(1, n):
+            # Uniforms lie in [0, 1): a keep probability of exactly 1 always keeps.
+            keep = real_coin.random(runs) < np.exp(self._log_real_keep(losses, s, x, y))
+            keep &= fake_coin.random(runs) >= self.fake_switch_probability
+            refresh = shadow_coin.random(runs) < self.refresh_probability
+            moved = np.flatnonzero(~keep & (left > 0))
+            left[moved] -= 1
+            redrawn = np.flatnonzero(refresh & (left > 0))
+            left[redrawn] -= 1
+            measure = self.measure(losses, s)
+            for points, indices, draw in ((x, moved, x_draw), (y, redrawn, y_draw)):
+                if indices.size:
+                    points[indices] = self.sampler.sample(measure, draw, indices.size)
+            actions[s], shadows[s] = x, y
+            switched[s, moved], refreshed[s, redrawn] = True, True
+        return ConvexTranscripts(actions.swapaxes(0, 1), switched.T, shadows.swapaxes(0, 1), refreshed.T)
+
+    def run(self, losses: ConvexLosses, rng: np.random.Generator) -> ConvexRun:
+        """One simulated run over ``losses``."""
+        transcript = self.simulate(losses, rng, 1)
+        points, starts = transcript.actions[0], range(0, self.rounds, self.batch)
+        loss = math.fsum(
+            float(losses.total(points[[s]], start, min(self.rounds, start + self.batch))[0])
+            for s, start in enumerate(starts)
+        )
+        best = minimiser(losses, self.domain, start=0, stop=self.rounds)
+        floor = float(losses.total(best[None], 0, self.rounds)[0])
+        return ConvexRun(np.repeat(points, self.batch, axis=0)[: self.rounds], transcript, loss, best, loss - floor)
+
+    def log_likelihood_ratio(
+        self, transcripts: ConvexTranscripts, losses0: ConvexLosses, losses1: ConvexLosses
+    ) -> FloatArray:
+        """ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
+
+        Raises:
+            InvalidArgumentError: a measure's normaliser has no closed form (see ``RegularizedMeasure``).
+        """
+        streams = self.checked(losses0), self.checked(losses1)
+        total = np.zeros(transcripts.runs)
+        budget = 2 * self.batches if self.draw_budget is None else self.draw_budget
+        used = np.cumsum(transcripts.switched + 0 + transcripts.refreshed, axis=1)
+        for s in range(1, self.batches):
+            x, y = transcripts.actions[:, s - 1], transcripts.shadows[:, s - 1]
+            keep0, keep1 = (self.log_keep(losses, s, x, y) for losses in streams)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                bits = np.where(transcripts.switched[:, s], np.log(np.expm1(keep0) / np.expm1(keep1)), keep0 - keep1)
+            total += np.where((keep0 == keep1) | (used[:, s - 1] >= budget), 0.0, bits)
+            measures = [self.measure(losses, s) for losses in streams]
+            constant = measures[1].log_normaliser() - measures[0].log_normaliser()
+            for drawn, points in (
+                (transcripts.switched[:, s], transcripts.actions[:, s]),
+                (transcripts.refreshed[:, s], transcripts.shadows[:, s]),
+            ):
+                gap = measures[1].losses_at(points) - measures[0].losses_at(points)
+                total += np.where(drawn, gap + constant, 0.0)
+        return total
+
+    # --- utility -----------------------------------------------------------------------------------------------------
+
+    def expected_regret(self, losses: LinearLosses) -> float:
+        """Exact expected regret for linear losses over a box, were every point to follow its measure exactly.
+
+        It does if coins are never clipped; otherwise the true value differs by at most B*L*D*clip_bound per batch.
+        """
+        self.checked(losses)
+        means = np.stack([self.measure(losses, s).mean() for s in range(self.batches)])
+        sums = np.add.reduceat(losses.gradients, np.arange(0, self.rounds, self.batch), axis=0)
+        best = minimiser(losses, self.domain, start=0, stop=self.rounds)
+        return float(np.einsum("si,si->", means, sums) - losses.total(best[None], 0, self.rounds)[0])
+
+    def regret_bound(self) -> float:
+        """Worst-case expected regret, for oblivious losses and exact draws.
+
+        lambda*D0^2 + T*B*L^2/(4*lambda) + d*ln(T)/beta + L*D, with D0 the largest norm, and L*D*T times the clip bound:
+        Herbst's argument per batch, telescoping, and comparison with the domain shrunk to 1/T around the best point.
+
+        Raises:
+            InvalidArgumentError: with a draw budget, for which no bound is known.
+        """
+        if self.draw_budget is not None:
+            raise InvalidArgumentError("draw_budget", self.draw_budget, "has no regret bound", "simulate instead")
+        steep, reach = self.lipschitz, self.lipschitz * self.domain.diameter
+        return (
+            self.regularisation * self.domain.largest_norm**2
+            + self.rounds * self.batch * steep**2 / (4.0 * self.regularisation)
+            + self.domain.dimension * math.log(self.rounds) / self.inverse_temperature
+            + reach
+            + reach * self.rounds * self.clip_bound(self.log_normaliser)
+        )
