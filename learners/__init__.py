@@ -1,4 +1,4 @@
-"""Learners: private algorithms built from accounted parts. So far lazy online learning, of experts and convex losses."""
+"""Learners: private algorithms built from accounted parts. So far lazy online learning: experts, convex losses."""
 
 from hockeystick.learners.convex_calibration import ConvexParameters
 from hockeystick.learners.convex_losses import Ball, Box, ConvexLosses, LinearLosses, QuadraticLosses, RegressionLosses
