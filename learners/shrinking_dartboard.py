@@ -1,0 +1,213 @@
+"""The shrinking dartboard with a budget of draws: a private learner of experts whose cost needs no tail.
+
+The shrinking dartboard keeps its expert x after a batch with probability exp(-eta L[x]), and otherwise throws a new
+dart at the weights (Geulen, Voecking & Winkler 2010); privately it also redraws for no reason with probability p, and
+never draws more than K times (Asi, Feldman, Koren & Talwar 2023). Without the budget it is the variant "dartboard" of
+:class:`~hockeystick.learners.LazyExperts`, on which this learner is built: its runs are that learner's, frozen at the
+K-th draw.
+
+With the budget every run makes at most K - 1 draws that read data, so its cost is one switching decision and K - 1
+draws, also in pure and zero-concentrated terms, which the learner without a budget does not bound well. The price is
+regret in the runs that would have drawn more often.
+
+Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Dong, Durfee & Rogers 2020.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, field, frozen
+from scipy import stats
+
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Reach
+from hockeystick.accounting.validate import integer, probability
+from hockeystick.learners import arguments
+from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.lazy_chain import LazyChain, Transcripts, bit_log_ratios
+from hockeystick.learners.lazy_experts import LazyExperts, LazyRun
+
+
+def _budget(value: object) -> int | None:
+    return None if value is None else integer("budget", value, low=1)
+
+
+@frozen(kw_only=True)
+class ShrinkingDartboard:
+    """The shrinking dartboard, plain (p = 0, no budget: not private) or private.
+
+    Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
+    places). The guarantee holds for adversaries that choose losses adaptively.
+
+    Args:
+        rounds: T >= 1, one person each.
+        experts: d >= 2.
+        batch: B in 1 .. T; rounds per action.
+        learning_rate: eta > 0, per unit of loss.
+        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
+        budget: K >= 1: the most draws of a run, the first, uniform one included; None for no limit.
+        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+    batch: int = field(default=1, converter=arguments.batch)
+    learning_rate: float = field(converter=arguments.learning_rate)
+    fake_switch_probability: float = field(default=0.0, converter=arguments.fake_switch_probability)
+    budget: int | None = field(default=None, converter=_budget)
+    clip: bool = field(default=False, converter=arguments.clip)
+
+    def __attrs_post_init__(self) -> None:
+        _ = self.unlimited  # refuses a batch longer than the run
+
+    @property
+    def unlimited(self) -> LazyExperts:
+        """The same learner without a budget."""
+        return LazyExperts(
+            rounds=self.rounds,
+            experts=self.experts,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            fake_switch_probability=self.fake_switch_probability,
+            variant="dartboard",
+            clip=self.clip,
+        )
+
+    def within(self, beta: float) -> "ShrinkingDartboard":
+        """This learner with the least budget that a run would exceed with probability at most ``beta``, in (0, 1).
+
+        Whatever the losses, the wish to redraw comes in each batch with probability at most r, so that the wishes are
+        fewer than a binomial number.
+        """
+        beta = probability("beta", beta, open=True)
+        trials, r = self.unlimited.batches - 1, self.unlimited.largest_redraw_probability
+        budget = int(stats.binom.isf(beta, trials, r)) + 1
+        while stats.binom.sf(budget - 1, trials, r) > beta:
+            budget += 1
+        return evolve(self, budget=budget)
+
+    # --- privacy -----------------------------------------------------------------------------------------------------
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view of decisions and draws.
+
+        With a budget: the family ``switch`` of decisions, of which a person is read by one, and ``draws``, K - 1 of
+        them (the first of a run is uniform). That a draw comes at a random time changes nothing: after the decision
+        behind the changed batch, what is already seen fixes the law of the coins, in both worlds alike. A budget of one
+        draw reads no data at all. Without a budget: the plan of :attr:`unlimited`, which counts draws by their rate.
+        """
+        if self.budget is None:
+            return self.unlimited.graph()
+        batches = self.unlimited.batches
+        draws = min(self.budget, batches) - 1
+        graph = AccountantGraph(
+            adjacency=Adjacency.REPLACE_ONE,
+            pinned=True,
+            assumptions=("every loss lies in [0, 1]", "each person is one round"),
+        ).source("batches", size=batches)
+        if draws == 0:
+            return graph
+        return graph.release(
+            "switch", self.unlimited.switch.event(), reads=("batches",), reach=Reach(1, 1), leading=True
+        ).release("draws", self.unlimited.draw.event(), reads=("batches",), count=draws)
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Two neighbouring streams of shape (rounds, experts) that are hard to keep apart.
+
+        The first round's losses are 1 on one half of the experts, or on the other; all later ones are 0.
+        """
+        return self.unlimited.worst_case_neighbours()
+
+    def log_likelihood_ratio(
+        self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
+    ) -> FloatArray:
+        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run.
+
+        Once the budget is spent nothing is decided any more, so that keeping says nothing.
+        """
+        chain0, chain1 = self._chain(losses0), self._chain(losses1)
+        if transcripts.actions.shape[1] != chain0.batches or transcripts.shadows is not None:
+            raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
+        total = np.zeros(transcripts.runs)
+        drawn = chain0.log_weights - chain1.log_weights
+        spent = 1 + np.cumsum(transcripts.switched, axis=1)
+        for s in range(1, chain0.batches):
+            switched = transcripts.switched[:, s]
+            if np.any(chain0.batch_losses[s - 1] != chain1.batch_losses[s - 1]):
+                kept, moved = bit_log_ratios(chain0, chain1, s, transcripts.actions[:, s - 1], None)
+                total += np.where(spent[:, s - 1] < self._most, np.where(switched, moved, kept), 0.0)
+            total += np.where(switched, drawn[s][transcripts.actions[:, s]], 0.0)
+        return total
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
+        """``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
+        free = self.unlimited.simulate(losses, rng, runs)
+        allowed = free.switched & (1 + np.cumsum(free.switched, axis=1) <= self._most)
+        latest = np.maximum.accumulate(np.where(allowed, np.arange(allowed.shape[1]), 0), axis=1)
+        return Transcripts(np.take_along_axis(free.actions, latest, axis=1), allowed)
+
+    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> LazyRun:
+        """One simulated run over ``losses`` of shape (rounds, experts)."""
+        stream = self._stream(losses)
+        transcript = self.simulate(stream, rng, 1)
+        actions = np.repeat(transcript.actions[0], self.batch)[: self.rounds]
+        loss = float(stream[np.arange(self.rounds), actions].sum())
+        best, floor = regret_floor(stream)
+        return LazyRun(actions, transcript, loss, best, loss - floor)
+
+    # --- utility -----------------------------------------------------------------------------------------------------
+
+    def marginals(self, losses: npt.ArrayLike) -> FloatArray:
+        """Exact law of each batch's action, shape ``(batches, experts)``, by dynamic programming over (action, draws).
+
+        O(batches * experts * budget). Without a budget it is the measure of multiplicative weights.
+        """
+        return self._law(losses)[0]
+
+    def expected_draws(self, losses: npt.ArrayLike) -> float:
+        """Exact expected number of draws of a run, the first one included."""
+        return self._law(losses)[1]
+
+    def expected_regret(self, losses: npt.ArrayLike) -> float:
+        """Exact expected regret against the best single expert, without simulation."""
+        stream = self._stream(losses)
+        return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
+
+    def regret_bound(self) -> float:
+        """Worst-case expected regret: ln(d)/eta + eta*T*B/8, plus T times the chance of wishing for K more draws."""
+        free = self.unlimited
+        if self.budget is None:
+            return free.regret_bound()
+        beyond = stats.binom.sf(self.budget - 1, free.batches - 1, free.largest_redraw_probability)
+        return free.regret_bound() + self.rounds * float(beyond)
+
+    @property
+    def _most(self) -> int:
+        batches = self.unlimited.batches
+        return batches if self.budget is None else min(self.budget, batches)
+
+    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
+        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+
+    def _chain(self, losses: npt.ArrayLike) -> LazyChain:
+        return self.unlimited.chain(losses)
+
+    def _law(self, losses: npt.ArrayLike) -> tuple[FloatArray, float]:
+        chain = self._chain(losses)
+        weights = np.exp(chain.log_weights)
+        experts = np.arange(self.experts)
+        table = np.zeros((self.experts, self._most))  # [action, draws already made, less one]
+        table[:, 0] = weights[0]
+        found, draws = np.empty_like(weights), 1.0
+        found[0] = weights[0]
+        for s in range(1, chain.batches):
+            keep = np.exp(chain.log_keep(s, experts, None))[:, None]
+            wishing = np.sum(table[:, :-1] * (1.0 - keep), axis=0)
+            table[:, :-1] *= keep  # who has spent the budget stays
+            table[:, 1:] += weights[s][:, None] * wishing
+            draws += float(wishing.sum())
+            found[s] = table.sum(axis=1)
+        return found, draws
