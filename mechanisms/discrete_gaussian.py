@@ -15,7 +15,7 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
-from hockeystick.mechanisms.discrete_laplace import AdditiveIntegers, Floats, Integers, least_noise
+from hockeystick.mechanisms.additive_integers import AdditiveIntegers, Floats, Integers, least_noise
 from hockeystick.mechanisms.noise import LARGEST_SCALE, Noise
 
 _COARSE = 4.0  # σ²/sensitivity, below which the losses of a shift are more than ¼ apart

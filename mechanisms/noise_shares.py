@@ -27,10 +27,10 @@ from numpy.typing import ArrayLike
 from hockeystick import accounting
 from hockeystick.accounting import IntegerNoise, InvalidArgumentError, UnsupportedEventError, validate
 from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.discrete_laplace import Floats, Integers, least_noise, whole_numbers
+from hockeystick.mechanisms.additive_integers import Floats, Integers, least_noise, noisy_sums, whole_numbers
 from hockeystick.mechanisms.gaussian import Gaussian
 from hockeystick.mechanisms.integer_law import IntegerLaw, NegativeBinomialLaw, SkellamLaw
-from hockeystick.mechanisms.noise import Noise, SimulationNoise, check_noise
+from hockeystick.mechanisms.noise import Noise, check_noise
 from hockeystick.mechanisms.skellam import skellam_log_masses
 
 _WIDEST = 300.0  # scales whose laws are added up directly
@@ -99,13 +99,7 @@ class NoiseShares(ABC):
           InvalidArgumentError: the value holds what is no whole number, ``runs`` is no integer ≥ 1, or ``rng`` no
             generator.
         """
-        total, noise = whole_numbers("value", value), SimulationNoise(arguments.generator(rng))
-        out = np.empty((arguments.run_count(runs), *total.shape), dtype=np.int64)
-        rows = out.reshape(len(out), total.size)
-        for block in arguments.blocks(len(out), total.size):
-            rows[block] = self._sum(noise, rows[block].size).reshape(rows[block].shape)
-            rows[block] += total.ravel()
-        return out
+        return noisy_sums(value, rng, runs, self._sum)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns 0 and a change by ``rise`` and −``fall``."""

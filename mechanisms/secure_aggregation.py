@@ -22,7 +22,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
-from hockeystick.mechanisms.discrete_laplace import Integers, whole_numbers
+from hockeystick.mechanisms.additive_integers import Integers, whole_numbers
 
 Residues = NDArray[np.uint64]
 

@@ -13,8 +13,8 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, noise_tables, validate
+from hockeystick.mechanisms.additive_integers import AdditiveIntegers, Floats, Integers, least_noise
 from hockeystick.mechanisms.discrete_gaussian import entry_count, l2_sensitivity, worst_shift
-from hockeystick.mechanisms.discrete_laplace import AdditiveIntegers, Floats, Integers, least_noise
 from hockeystick.mechanisms.integer_law import SkellamLaw
 from hockeystick.mechanisms.noise import Noise
 

@@ -20,7 +20,8 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, Noise, ReleaseNoise, SimulationNoise, check_mechanism
-from hockeystick.mechanisms.discrete_laplace import DiscreteLaplace, whole_numbers
+from hockeystick.mechanisms.additive_integers import whole_numbers
+from hockeystick.mechanisms.discrete_laplace import DiscreteLaplace
 
 FALSE_ALARM = 1e-6
 CONFIDENCE = 1 - 1e-6
