@@ -16,7 +16,7 @@ from .event import Array, PrivacyEvent
 
 _U = 2.0**-53
 _GRID = 1.0 + np.geomspace(1e-4, 1e12, 65)  # 4 orders a decade, refined around the best
-_REFINED = (65, 65, 17)
+_REFINED = (65, 33)
 _FINE = 1.0 + np.geomspace(1e-4, 1e8, 1201)
 
 
@@ -95,14 +95,20 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
 def _search(bound: Callable[[Array], Array]) -> tuple[float, list[Array]]:
     """The least value of ``bound`` over orders, and the orders tried; as each value is valid, it may be rough."""
     orders, best, tried = _GRID, math.inf, []
-    for points in (*_REFINED, 0):
+    for points in (*_REFINED, 1, 0):
         tried.append(orders)
         values = bound(orders)
         values = np.where(np.isnan(values), math.inf, values)
         i = int(np.argmin(values))
         best = min(best, float(values[i]))
-        if math.isinf(best):
+        if math.isinf(best) or not points:
             break
         low, high = orders[max(i - 1, 0)], orders[min(i + 1, len(orders) - 1)]
-        orders = 1.0 + np.geomspace(low - 1, high - 1, points)
+        if points > 1:
+            orders = 1.0 + np.geomspace(low - 1, high - 1, points)
+        else:  # the vertex of the parabola through the best point and the ones beside it
+            before, here, after = (float(values[min(max(j, 0), len(values) - 1)]) for j in (i - 1, i, i + 1))
+            bend = before - 2 * here + after
+            shift = 0.5 * (before - after) / bend if 0 < bend < math.inf else 0.0
+            orders = 1.0 + (orders[i : i + 1] - 1.0) * ((high - 1) / (low - 1)) ** (shift / 2)
     return best, tried
