@@ -353,12 +353,20 @@ FilterKind = TypeVar("FilterKind", bound=PrivacyFilter)
 def _largest(
     at: Callable[[float], FilterKind], epsilon: float, delta: float, _: float, *, low: float, high: float
 ) -> FilterKind:
-    """The filter with the largest budget in [low, high] that keeps to the target, by bisection of its logarithm."""
-    if at(low).epsilon(delta) > epsilon:
+    """The filter with the largest budget in [low, high] that keeps to the target, by bisection of its logarithm.
+
+    Both ways to state it must hold: the best orders for ε at δ and for δ at ε are searched apart.
+    """
+
+    def keeps(budget: float) -> bool:
+        found = at(budget)
+        return found.epsilon(delta) <= epsilon and found.delta(epsilon) <= delta
+
+    if not keeps(low):
         raise InvalidArgumentError("epsilon", epsilon, f"can't be kept at delta={delta:g} by any budget", "give more")
     while high > low * (1 + 1e-12):
         middle = math.sqrt(low * high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if at(middle).epsilon(delta) <= epsilon else (low, middle)
+        low, high = (middle, high) if keeps(middle) else (low, middle)
     return at(low)

@@ -16,7 +16,7 @@ from .event import Array, PrivacyEvent
 
 _U = 2.0**-53
 _GRID = 1.0 + np.geomspace(1e-4, 1e12, 65)  # 4 orders a decade, refined around the best
-_REFINED = (65, 33)
+_REFINED = (65, 65)
 _FINE = 1.0 + np.geomspace(1e-4, 1e8, 1201)
 
 

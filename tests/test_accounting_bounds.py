@@ -67,7 +67,7 @@ LEAF = st.one_of(
 
 
 @given(events=st.lists(st.tuples(LEAF, st.integers(1, 2)), min_size=1, max_size=3), share=st.floats(0, 0.99))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_composition_of_few_outcomes_is_enumerated(events, share):
     rows = [atoms(event) for event, count in events for _ in range(count)]
     top = sum(max(loss for _, loss in row) for row in rows)
@@ -112,7 +112,7 @@ def adaptive_delta(choices: list[list[list[tuple[float, float]]]], eps: float) -
     count=st.integers(1, 3),
     share=st.floats(0, 0.9),
 )
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 def test_free_orientation_covers_an_adaptive_choice_of_the_order(k, kappa, e, count, share):
     decision = LazySwitchDecision(k, kappa)
     orders = [atoms(order) for order in decision.orientations()]

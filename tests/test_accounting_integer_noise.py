@@ -489,6 +489,7 @@ def test_far_apart():
     assert DiscreteGaussian(1.0).at(1e60).zcdp_rho() >= 5e119
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", EVENTS)
 @given(d=st.floats(0.1, 4.0), growth=st.floats(1.0, 1.5))
 @settings(max_examples=6, deadline=None)
@@ -538,6 +539,7 @@ def test_beyond_the_enumeration_a_vector_has_its_rho_alone():
         DiscreteGaussian(1e6).noise()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", [DiscreteGaussian(10.0).at(2), Skellam(1e5).at(2), DiscreteGaussian(60.0).at(3)])
 def test_profiles_of_many_vectors_are_not_spoilt_by_round_off(event):
     got = epsilon(event, 1e-6, method="pld", bracket=True)
