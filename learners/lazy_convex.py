@@ -305,7 +305,7 @@ class LazyConvex:
                 margin > 0.0,
                 math.sqrt(2.0 * math.pi) * deviation * np.exp(tail),
                 np.exp(0.5 * deviation**2 - margin),
-            )
+            ).clip(max=1e300)  # where no mass is left, nothing counts
             total = (1.0 - self.fake_switch_probability) * (n - 1) * float(mass @ excess)
         return min(1.0, total)
 

@@ -1,0 +1,186 @@
+"""The lazy learner of convex losses beside DP-FTRL, both certified at the same epsilon.
+
+Losses are 1-Lipschitz, on the unit ball or the cube in it. Linear losses come as *drift*, independent directions with a
+small mean, or *alternating*, opposite directions in turns, in batches of the lazy learner; logistic losses are those of
+random examples. Regret is a mean over independent runs, with its standard error; the bounds hold for every stream.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from hockeystick.learners import (
+    Ball,
+    Box,
+    ConvexLosses,
+    LazyConvex,
+    LinearLosses,
+    PrivateFTRL,
+    RegressionLosses,
+    TangentSampler,
+)
+from hockeystick.learners.regularized_measure import minimiser
+
+DELTA = 1e-6
+Case = tuple[str, str, int, int]  # losses, domain, d, T
+
+CASES: tuple[Case, ...] = (
+    ("drift", "ball", 1, 4096),
+    ("drift", "ball", 5, 4096),
+    ("drift", "ball", 50, 4096),
+    ("drift", "box", 5, 4096),
+    ("alternating", "ball", 1, 4096),
+    ("alternating", "ball", 5, 4096),
+    ("alternating", "ball", 50, 4096),
+    ("logistic", "ball", 2, 512),
+)
+EPSILONS = (0.5, 1.0, 4.0)
+LENGTHS = (10**3, 10**4, 10**5, 10**6)
+DIMENSIONS = (1, 5, 50)
+
+
+def domain_of(name: str, dimension: int) -> Ball | Box:
+    """The unit ball, or the largest cube in it."""
+    return Ball(dimension, 1.0) if name == "ball" else Box.cube(dimension, 1.0 / math.sqrt(dimension))
+
+
+def stream(name: str, rounds: int, dimension: int, *, batch: int) -> ConvexLosses:
+    """1-Lipschitz losses."""
+    rng = np.random.default_rng([20240608, rounds, dimension])
+    if name == "alternating":
+        rows = np.zeros((rounds, dimension))
+        rows[:, 0] = np.where(np.arange(rounds) // batch % 2 == 0, 1.0, -1.0)
+        return LinearLosses(rows)
+    rows = rng.normal(size=(rounds, dimension))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    if name == "drift":
+        rows[:, 0] += 0.3
+        return LinearLosses(rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True)))
+    label = np.where(rng.random(rounds) < 1.0 / (1.0 + np.exp(-4.0 * rows[:, 0])), 1.0, -1.0)
+    return RegressionLosses(rows, label)
+
+
+def lazy_loss(learner: LazyConvex, losses: ConvexLosses, seed: int, runs: int) -> npt.NDArray[np.float64]:
+    """Total loss of each of some runs of the lazy learner, shape (runs,)."""
+    points = learner.simulate(losses, np.random.default_rng(seed), runs).actions
+    total = np.zeros(runs)
+    for s in range(learner.batches):
+        total += losses.total(points[:, s], s * learner.batch, min(learner.rounds, (s + 1) * learner.batch))
+    return total
+
+
+def pair(domain: Ball | Box, rounds: int, epsilon: float, *, exact: bool = True) -> tuple[LazyConvex, PrivateFTRL]:
+    """Both learners, calibrated; ``exact`` for losses whose measures have closed forms."""
+    lazy = LazyConvex.calibrated(
+        rounds=rounds,
+        domain=domain,
+        lipschitz=1.0,
+        epsilon=epsilon,
+        delta=DELTA,
+        sampler=None if exact else TangentSampler(),
+    )
+    return lazy, PrivateFTRL.calibrated(rounds=rounds, domain=domain, lipschitz=1.0, epsilon=epsilon, delta=DELTA)
+
+
+def measured(case: Case, epsilon: float, runs: int) -> dict[str, Any]:
+    """Mean regret, its standard error, regret bound and certified epsilon of both learners."""
+    name, shape, dimension, rounds = case
+    domain = domain_of(shape, dimension)
+    lazy, leader = pair(domain, rounds, epsilon, exact=name != "logistic")
+    losses = stream(name, rounds, dimension, batch=lazy.batch)
+    best = minimiser(losses, domain, start=0, stop=rounds)
+    floor = float(losses.total(best[None], 0, rounds)[0])
+    rng = np.random.default_rng(2)
+    found: dict[str, Any] = {"batch": lazy.batch}
+    for key, learner, total in (
+        ("lazy", lazy, lazy_loss(lazy, losses, 1, runs)),
+        ("ftrl", leader, leader.losses_of(losses, leader.simulate(losses, rng, runs))),
+    ):
+        found[key] = {
+            "mean": float(total.mean() - floor),
+            "error": float(total.std(ddof=1) / math.sqrt(runs)),
+            "bound": learner.regret_bound(),
+            "certified": learner.graph().guarantee().epsilon(DELTA).upper,
+        }
+    return found
+
+
+def bounds(dimension: int, rounds: int, epsilon: float) -> dict[str, Any]:
+    """The regret bounds of both learners on the unit ball."""
+    lazy, leader = pair(Ball(dimension, 1.0), rounds, epsilon)
+    return {"lazy": lazy.regret_bound(), "ftrl": leader.regret_bound()}
+
+
+def experiment(
+    cells: Cells,
+    cases: tuple[Case, ...] = CASES,
+    epsilons: tuple[float, ...] = EPSILONS,
+    lengths: tuple[int, ...] = LENGTHS,
+    runs: int = 40,
+) -> Report:
+    """The lazy learner and DP-FTRL at the same certified epsilon."""
+    settings = [(case, eps) for case in cases for eps in epsilons]
+    found = {
+        (case, eps): cells(
+            {"case": list(case), "epsilon": eps, "runs": runs},
+            lambda case=case, eps=eps: measured(case, eps, runs),  # type: ignore[misc]
+        )
+        for case, eps in cells.progress(settings, "cases")
+    }
+    grown = {
+        (d, t): cells({"bounds": [d, t]}, lambda d=d, t=t: bounds(d, t, 1.0))  # type: ignore[misc]
+        for d, t in cells.progress([(d, t) for d in DIMENSIONS for t in lengths], "bounds")
+    }
+    rows: list[list[object]] = []
+    for ((name, shape, d, t), eps), row in found.items():
+        shown = [f"{row[key]['mean']:.4g} ± {row[key]['error']:.2g}" for key in ("lazy", "ftrl")]
+        limits = [row[key]["bound"] for key in ("lazy", "ftrl")]
+        rows.append([name, shape, d, t, eps, row["batch"], *shown, *limits])
+    both = [row[key] | {"target": eps} for (_, eps), row in found.items() for key in ("lazy", "ftrl")]
+    first, last = lengths[0], lengths[-1]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for color, d in enumerate(DIMENSIONS):
+            for key, style, title in (("lazy", "o-", "lazy"), ("ftrl", "s--", "DP-FTRL")):
+                values = [grown[d, t][key] for t in lengths]
+                axes.loglog(lengths, values, style, color=f"C{color}", label=f"{title}, d = {d}", markersize=4)
+        axes.set(xlabel="rounds T, at ε = 1", ylabel="regret bound")
+        axes.legend()
+
+    return Report(
+        markdown(
+            ["losses", "domain", "d", "T", "ε", "batch", "lazy", "DP-FTRL", "lazy, bound", "DP-FTRL, bound"],
+            rows,
+        ),
+        (
+            Check(
+                "both learners are certified at their ε (up to rounding, 1e-12 of it)",
+                all(row["certified"] <= row["target"] * (1.0 + 1e-12) for row in both),
+            ),
+            Check(
+                "every mean regret is within its bound, 6 standard errors given",
+                all(row["mean"] - 6.0 * row["error"] <= row["bound"] for row in both),
+            ),
+            Check(
+                f"at ε = 1, for every d, DP-FTRL has the smaller bound at T = {first}, the lazy learner at T = {last}",
+                all(
+                    grown[d, first]["lazy"] > grown[d, first]["ftrl"]
+                    and grown[d, last]["lazy"] < grown[d, last]["ftrl"]
+                    for d in DIMENSIONS
+                ),
+            ),
+        ),
+        draw,
+        "Regret bounds of both learners against the number of rounds, for 1, 5 and 50 dimensions.",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main("lazy_convex", experiment))
