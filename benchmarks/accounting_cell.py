@@ -41,6 +41,9 @@ _WARM_UP = Item("warm up", (("gauss", 3.3, 2), ("laplace", 4.4, 3), ("sampled", 
 _WARM_UP_PURE = Item("warm up", (("pure", 0.2, 3),), 1e-5)
 
 
+_ORDER = 8.5
+
+
 class NotApplicable(Exception):
     """The accountant has no such event or question."""
 
@@ -69,13 +72,15 @@ def ours(item: Item) -> float:
         target = hs.EpsilonDelta(1.0, item.delta)
         noisy = lambda s: hs.compose((hs.PoissonSampled(0.01, hs.Gaussian(s)), 1000))  # noqa: E731
         return float(hs.calibrate(noisy, target).value)
+    if item.kind == "divergence":
+        return float(_our_event(item).rdp(np.array([_ORDER]))[0])
     return float(hs.epsilon(_our_event(item), item.delta, method="rdp" if item.kind == "rdp" else None).upper)
 
 
 def reference(item: Item) -> tuple[float, float]:
     """Contour inversion, from below and above; for σ, its root."""
     contour, hs = import_module("hockeystick.accounting.contour"), import_module("hockeystick.accounting")
-    if item.kind in ("wor", "rdp"):
+    if item.kind in ("wor", "rdp", "divergence"):
         raise NotApplicable("no reference")
     if item.kind == "calibrate":
         optimize = import_module("scipy.optimize")
@@ -131,8 +136,10 @@ def _dp_accounting(item: Item, pld: bool) -> float:
         noisy = lambda s: d.SelfComposedDpEvent(d.PoissonSampledDpEvent(0.01, d.GaussianDpEvent(s)), 1000)  # noqa: E731
         accountant = d.pld.PLDAccountant if pld else d.rdp.RdpAccountant
         return float(d.calibrate_dp_mechanism(accountant, noisy, 1.0, item.delta, d.LowerEndpointAndGuess(0.3, 1.0)))
-    if item.kind == "rdp" and pld:
+    if item.kind in ("rdp", "divergence") and pld:
         raise NotApplicable(item.kind)
+    if item.kind == "divergence":
+        return float(d.rdp.RdpAccountant([_ORDER]).compose(_dp_event(item))._rdp[0])
     if item.kind == "wor":
         relation = d.NeighboringRelation.REPLACE_ONE
     if all(kind == "pure" for kind, *_ in item.events) and item.kind == "epsilon":
@@ -215,6 +222,10 @@ def _opacus(item: Item, name: str) -> float:
                 epsilon_tolerance=1e-4,
             )
         )
+    if item.kind == "divergence" and name == "rdp":
+        analysis = import_module("opacus.accountants.analysis.rdp")
+        ((_, q, sigma, count),) = item.events
+        return float(analysis.compute_rdp(q=q, noise_multiplier=sigma, steps=count, orders=_ORDER))
     if item.kind == "rdp" and name == "rdp":
         pass
     else:
@@ -256,7 +267,7 @@ def opacus_gdp(item: Item) -> float:
 
 def autodp_rdp(item: Item) -> float:
     """autodp: composition of Rényi curves, orders optimised continuously."""
-    if item.kind not in ("epsilon", "second", "rdp", "wor"):
+    if item.kind not in ("epsilon", "second", "rdp", "wor", "divergence"):
         raise NotApplicable(item.kind)
     zoo, transform = import_module("autodp.mechanism_zoo"), import_module("autodp.transformer_zoo")
     if item.kind == "wor":
@@ -274,6 +285,9 @@ def autodp_rdp(item: Item) -> float:
             return zoo.LaplaceMechanism(x[0])
         return zoo.PureDP_Mechanism(x[0])
 
+    if item.kind == "divergence":
+        ((kind, *x, _),) = item.events
+        return float(mechanism(str(kind), *map(float, x)).RenyiDP(_ORDER))
     mechanisms = [mechanism(str(kind), *map(float, x)) for kind, *x, _ in item.events]
     return float(transform.Composition()(mechanisms, [int(n) for *_, n in item.events]).get_approxDP(item.delta))
 

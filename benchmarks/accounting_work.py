@@ -10,7 +10,8 @@ An event is (kind, parameters..., count):
 An item asks for ε at δ, except where ``kind`` says otherwise:
 
     "second"      the time of asking once more, for an equal event built anew
-    "rdp"         ε by Rényi divergences alone
+    "rdp"         ε by Rényi divergences alone, the best order searched
+    "divergence"  the Rényi divergence at order 8.5, in the worse direction
     "group"       ε when two records change
     "wor"         ε of Gaussian noise (σ = 1 per replacement) on samples of 100 out of 10,000, 1000 times, replace-one
     "calibrate"   σ at which 1000 steps of sampled Gaussian noise, q = 0.01, are (1, δ)-DP
@@ -85,6 +86,7 @@ ITEMS = [
     Item("mix of 20", MIX20),
     Item("group of 2, DP-SGD q=.01 σ=1 ×1000", (("sampled", 0.01, 1.0, 1000),), kind="group"),
     Item("one sampled Gaussian by RDP", (("sampled", 0.01, 0.8, 1),), kind="rdp"),
+    Item("Rényi divergence of a sampled Gaussian", (("sampled", 0.01, 0.8, 1),), kind="divergence"),
     Item("a second, equal DP-SGD ×1000", (("sampled", 0.01, 0.8, 1000),), kind="second"),
     Item("WOR n=1e4 m=100 σ=1 ×1000", (), kind="wor"),
     Item("σ of DP-SGD q=.01 ×1000 at ε=1", (), kind="calibrate"),
