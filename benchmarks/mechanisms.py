@@ -78,7 +78,7 @@ def items(quick: bool) -> list[Item]:
             f"Laplace.release of {vector:g} numbers",
             lambda: laplace.release(values),
             "OpenDP, i64 vector",
-            _opendp("make_laplace", "l1_distance", vector),
+            _opendp("make_laplace", "l1_distance", vector, 2.0**31),
             0.9,
             vector,
             1,
@@ -87,7 +87,7 @@ def items(quick: bool) -> list[Item]:
             f"Gaussian.release of {vector:g} numbers",
             lambda: gaussian.release(values),
             "OpenDP, i64 vector",
-            _opendp("make_gaussian", "l2_distance", vector),
+            _opendp("make_gaussian", "l2_distance", vector, 2.0**31),
             0.9,
             vector,
             1,
@@ -104,11 +104,11 @@ def items(quick: bool) -> list[Item]:
     ]
 
 
-def _opendp(make: str, metric: str, size: int) -> Callable[[], Any]:
+def _opendp(make: str, metric: str, size: int, scale: float) -> Callable[[], Any]:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    measurement = getattr(dp.m, make)(dp.vector_domain(dp.atom_domain(T="i64")), getattr(dp, metric)(T="i64"), 1e3)
+    measurement = getattr(dp.m, make)(dp.vector_domain(dp.atom_domain(T="i64")), getattr(dp, metric)(T="i64"), scale)
     values = np.arange(size)
     return lambda: measurement(values)
 
@@ -154,7 +154,8 @@ PAGE = """# Mechanisms: side by side
 Written by `python -m benchmarks.mechanisms --write`; edit that instead.
 
 Best CPU time of several runs in turns, in one process. A secure release rounds to a grid and adds discrete noise from
-OpenDP's samplers; the peer adds discrete noise to whole numbers.
+OpenDP's samplers; the peer adds discrete noise of about as many steps to
+whole numbers.
 
 {table}
 """

@@ -92,7 +92,8 @@ def gaussian_scale(sigma: float, sensitivity: float, step: float, entries: int) 
     if entries > _MOST_ENTRIES_PER_MU * mu:
         raise NumericalError(f"{entries} entries at a noise multiplier of {1 / mu:g}: too many for discrete noise")
     distance = sensitivity / step + math.sqrt(entries)
-    return math.hypot(distance / mu, math.sqrt(1 / 12)) * _RAISE
+    # A whole number: samplers in exact arithmetic are faster with it.
+    return float(math.ceil(math.hypot(distance / mu, math.sqrt(1 / 12)) * _RAISE))
 
 
 def steps(value: NDArray[np.float64], step: float) -> NDArray[np.int64]:
