@@ -16,11 +16,15 @@ import pytest
 from hockeystick.learners import LazyExperts
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT))  # benchmarks/ is not installed; last, so that what is installed goes first
 
 
 def script(name: str) -> Any:
-    return import_module(f"benchmarks.experiments.{name}")
+    """A script of benchmarks/, which is not installed; the path is put back, as pytest's own plugins are found on it."""
+    sys.path.append(str(ROOT))
+    try:
+        return import_module(f"benchmarks.experiments.{name}")
+    finally:
+        sys.path.remove(str(ROOT))
 
 
 common = script("common")
