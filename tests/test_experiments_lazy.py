@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def script(name: str) -> Any:
-    """A script of benchmarks/, which is not installed; the path is put back, as pytest's own plugins are found on it."""
+    """A script of benchmarks/, which is not installed; the path is put back: pytest finds plugins on it."""
     sys.path.append(str(ROOT))
     try:
         return import_module(f"benchmarks.experiments.{name}")
