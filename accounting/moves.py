@@ -19,7 +19,7 @@ from .composite import parallel
 from .errors import UnsupportedEventError
 from .event import PrivacyEvent
 from .guarantee import Charge, Move
-from .nodes import Node, NodeKind, Release, Source, Transform
+from .nodes import Members, Node, NodeKind, Release, Source, Transform
 from .spread import compositions, maximal_rows, partitions
 
 Records = Mapping[str, int]
@@ -68,34 +68,53 @@ class Moves:
 
     def of_one_block(self, source: Source, *, records: int = 1) -> Iterator[Move]:
         """Yields the moves that change ``records`` records of one block, over the blocks that can be the worst."""
-        counts = self._member_counts(source)
-        rows = np.stack(list(counts.values()), axis=1) if counts else np.zeros((1, 0), np.int64)
+        members = self._corners(source)
+        rows = self._rows(source, members)
+        # Along a straight line on which not all releases get more frequent together, or rarer, no block is the worst.
+        turns = np.diff(rows, axis=0)
+        mixed = np.flatnonzero((turns > 0).any(axis=1) & (turns < 0).any(axis=1))
+        if mixed.size:
+            between = [np.arange(members[j], members[j + 1] + 1) for j in mixed]
+            members = np.unique(np.concatenate([members, *between]))
+            rows = self._rows(source, members)
         for index in maximal_rows(rows):
-            yield self._of_member(source, index, counts, records)
+            yield self._of_member(source, int(members[index]), records)
 
     def of_member(self, source: Source, index: int) -> Move:
         """Returns the move that changes one record of block ``index`` (from 0) of ``source``."""
-        return self._of_member(source, index, self._member_counts(source), 1)
+        return self._of_member(source, index + 1, 1)
 
-    def _of_member(self, source: Source, index: int, counts: Mapping[str, Any], records: int) -> Move:
+    def _of_member(self, source: Source, member: int, records: int) -> Move:
         distances = self._distances({source.name: records})
+        (counts,) = self._rows(source, np.array([member], np.int64))
         charges = [
-            Charge(release.name, self._event(release, distances), int(counts[release.name][index]), release.leading)
-            for release in self.releases
-            if release.name in counts and counts[release.name][index]
+            Charge(release.name, self._event(release, distances), int(count), release.leading)
+            for release, count in zip(self._reached(source), counts, strict=True)
+            if count
         ]
-        where = source.name if source.size == 1 else f"{source.name}[{index + 1}]"
+        where = source.name if source.size == 1 else f"{source.name}[{member}]"
         return Move(where, tuple(charges))
 
-    def _member_counts(self, source: Source) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-        """For each release that ``source`` reaches, how often each of its blocks pays."""
+    def _reached(self, source: Source) -> list[Release]:
         distances = self._distances({source.name: 1})
-        counts = {}
-        for release in self.releases:
-            if self._distance(release, distances) > 0:
-                times = np.ones(source.size, np.int64) if release.reach is None else release.reach.counts(source.size)
-                counts[release.name] = times * release.count
-        return counts
+        return [release for release in self.releases if self._distance(release, distances) > 0]
+
+    def _corners(self, source: Source) -> Members:
+        """Blocks of ``source``, from 1, between which each release's frequency runs along a straight line."""
+        found = {1, source.size}
+        for release in self._reached(source):
+            if release.reach is not None:
+                found |= release.reach.corners(source.size)
+        return np.array(sorted(found), np.int64)
+
+    def _rows(self, source: Source, members: Members) -> Members:
+        """How often each of ``members`` pays for each release that ``source`` reaches, of shape (members, releases)."""
+        columns = [
+            release.count
+            * (np.ones_like(members) if release.reach is None else release.reach.counts(source.size, members))
+            for release in self._reached(source)
+        ]
+        return np.stack(columns, axis=1) if columns else np.zeros((members.size, 0), np.int64)
 
     def _of_spread(self, records: Records, spread: Mapping[str, tuple[int, ...]]) -> Move:
         """A move of several records; ``spread`` says how many fall into how many different blocks of each family.
@@ -114,17 +133,17 @@ class Moves:
                 continue
             (family,) = (n for n in map(self._by_name.__getitem__, release.reads) if isinstance(n, Source))
             shares = spread.get(family.name, (records[family.name],))
-            counts = release.reach.counts(family.size)
-            if not counts.any():
+            most = release.reach.largest_count(family.size)
+            if most == 0:
                 continue
             if release.reach.is_single and not release.cumulative:
                 for share in shares:
                     event = self._event(release, distances, share / sum(shares))
                     charges.append(Charge(release.name, event, release.count, release.leading))
             else:
-                times = min(int(counts.max()) * len(shares), family.size)
+                times = min(most * len(shares), family.size)
                 if release.reach.last is None or release.reach.first is None:
-                    times = int(counts.max())  # half-open windows: the earliest (latest) block's contains the others'
+                    times = most  # half-open windows: the earliest (latest) block's contains the others'
                 charges.append(Charge(release.name, self._event(release, distances), times * release.count, False))
         label = ", ".join(f"{name}: {k}" + _spread_label(spread.get(name)) for name, k in records.items())
         return Move(label, tuple(charges))

@@ -11,6 +11,8 @@ from . import validate
 from .errors import InvalidArgumentError
 from .event import PrivacyEvent
 
+Members = np.ndarray[Any, np.dtype[np.int64]]
+
 
 @frozen
 class Reach:
@@ -26,12 +28,25 @@ class Reach:
         if self.first is not None and self.last is not None and self.first > self.last:
             raise InvalidArgumentError("last", self.last, f"is below first={self.first}", "give first ≤ last")
 
-    def counts(self, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Returns, for member i = 1…size, how many of the releases 1…size read it."""
-        i = np.arange(1, size + 1, dtype=np.int64)
+    def counts(self, size: int, members: Members | None = None) -> Members:
+        """Returns how many of the releases 1…size read each of ``members`` (from 1; all of them if None)."""
+        i = np.arange(1, size + 1, dtype=np.int64) if members is None else members
         low = np.ones_like(i) if self.first is None else np.maximum(1, i + self.first)
         high = np.full_like(i, size) if self.last is None else np.minimum(size, i + self.last)
         return np.maximum(0, high - low + 1)
+
+    def corners(self, size: int) -> set[int]:
+        """Returns members, first and last among them, between which ``counts`` runs along a straight line."""
+        bends = {1, size}
+        if self.first is not None:
+            bends |= {1 - self.first, size + 1 - self.first}
+        if self.last is not None:
+            bends |= {size - self.last, -self.last}
+        return {i for i in bends if 1 <= i <= size}
+
+    def largest_count(self, size: int) -> int:
+        """Returns the most releases that read one and the same member."""
+        return int(self.counts(size, np.array(sorted(self.corners(size)), np.int64)).max())
 
     @property
     def is_single(self) -> bool:

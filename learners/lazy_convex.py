@@ -25,8 +25,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import special
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, VisibleMixture
-from hockeystick.accounting.catalogue import ApproximateDP, Failure, GaussianDP, compose
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.catalogue import Failure, GaussianDP, compose
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners import arguments
 from hockeystick.learners.convex_calibration import ConvexParameters, calibrate
@@ -39,6 +39,7 @@ from hockeystick.learners.convex_losses import (
     LinearLosses,
     checked_losses,
 )
+from hockeystick.learners.lazy_plan import LazyPlan, largest_redraw
 from hockeystick.learners.log_concave_sampling import ClosedFormSampler, Sampler, sampling_failure
 from hockeystick.learners.regularized_measure import (
     Adversary,
@@ -50,8 +51,6 @@ from hockeystick.learners.regularized_measure import (
 )
 from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.arguments import generator
-
-_ROUNDING = 1e-12
 
 
 @frozen(eq=False)
@@ -331,65 +330,31 @@ class LazyConvex:
     @property
     def largest_redraw_probability(self) -> float:
         """Largest probability of redrawing the point at a boundary (rounded up), while |r| is within its bound."""
-        smallest_log_keep = -(self.log_normaliser + self.tails.largest)
-        return min(1.0, -math.expm1(math.log1p(-self.fake_switch_probability) + smallest_log_keep) * (1.0 + _ROUNDING))
+        return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.tails.largest))
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view: a few release families, whatever the number of rounds.
-
-        The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is
-        the boundary after which batch j is played:
-
-        * ``switch``: the decision, reads batch j-1 alone;
-        * ``redraw``: the draw on that decision's redraw branch, in full;
-        * ``later redraws``: from two boundaries on, with a probability that no longer depends on the replaced loss;
-        * ``shadow``: the shadow's draws, by a coin that never depends on data;
-        * ``tails``: the failure of the bounds that each boundary needs.
-
-        With a draw budget K the three families of draws are K draws instead.
+        """The data-independent plan, for the full view (see ``LazyPlan.graph``).
 
         Raises:
             UnsupportedEventError: the sampler has no certificate.
         """
-        tails, draw = self.tails, self.draw
         adaptive = self.adversary == "adaptive"
-        graph = AccountantGraph(
-            adjacency=Adjacency.REPLACE_ONE,
-            pinned=True,
+        return LazyPlan(
+            batches=self.batches,
+            switch=self.switch.event(),
+            draw=self.draw,
+            redraw=self.largest_redraw_probability,
+            refresh=self.refresh_probability,
+            draws=self.draw_budget,
+            boundary_failure=self.tails.per_boundary,
+            failure=self.tails.overall,
             assumptions=(
                 "every loss is convex and Lipschitz over the domain with the stated constant",
-                "each person is one round",
                 "losses may depend on all earlier draws" if adaptive else "all losses are fixed in advance",
             ),
-        ).source("batches", size=self.batches)
-        if self.batches == 1:
-            return graph  # its only point is drawn before any data is seen
-        reads, after, later = ("batches",), Reach(1, None), Reach(2, None)
-        graph = graph.release("switch", self.switch.event(), reads=reads, reach=Reach(1, 1), leading=True)
-        if self.draw_budget is not None:
-            count = min(self.draw_budget, 2 * (self.batches - 1))
-            graph = graph.release("draws", draw, reads=reads, count=count, reach=Reach(1, 1), cumulative=True)
-        else:
-            graph = graph.release("redraw", draw, reads=reads, reach=Reach(1, 1), cumulative=True)
-            mixture = VisibleMixture(self.largest_redraw_probability, draw)
-            graph = graph.release("later redraws", mixture, reads=reads, reach=later, cumulative=True)
-            if self.refresh_probability > 0.0:
-                shadow = VisibleMixture(self.refresh_probability, draw)
-                graph = graph.release("shadow", shadow, reads=reads, reach=after, cumulative=True)
-        # The bounds of a group are those of one person, times its number, with no larger failure: a delta per person
-        # more than covers them.
-        if tails.per_boundary > 0.0:
-            reach = Reach(1, 1) if self.draw_budget is not None else after
-            graph = graph.release(
-                "tails", ApproximateDP(0.0, min(1.0, tails.per_boundary)), reads=reads, reach=reach, cumulative=True
-            )
-        if tails.overall > 0.0:
-            graph = graph.release(
-                "tails", ApproximateDP(0.0, min(1.0, tails.overall)), reads=reads, reach=Reach(1, 1), cumulative=True
-            )
-        return graph
+        ).graph()
 
     def epsilon_for(self, round_: int, delta: float) -> float:
         """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""

@@ -16,30 +16,22 @@ Sources: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Theorem 3.2); Geulen, Voeck
 Dong, Durfee & Rogers 2020 (bounded range).
 """
 
-import math
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import (
-    AccountantGraph,
-    Adjacency,
-    InvalidArgumentError,
-    Reach,
-    VisibleMixture,
-)
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners import arguments, multiplicative_weights
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
 from hockeystick.learners.lazy_calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy_chain import LazyChain, Transcripts, decision_log_likelihood_ratio, log_likelihood_ratio
+from hockeystick.learners.lazy_plan import LazyPlan, largest_redraw
 from hockeystick.mechanisms import ExponentialMechanism, LazySwitch
 
 Variant = Literal["l2p", "dartboard"]
-
-_ROUNDING = 8.0 * float(np.finfo(float).eps)  # more than the rounding error of a probability from logarithms
 
 
 @frozen(eq=False)
@@ -206,48 +198,24 @@ class LazyExperts:
     @property
     def largest_redraw_probability(self) -> float:
         """Largest probability, over all states and losses, of redrawing the action at a boundary (rounded up)."""
-        smallest_log_keep = -(self.log_normaliser + self.batch * self.learning_rate)
-        return min(1.0, -math.expm1(math.log1p(-self.fake_switch_probability) + smallest_log_keep) * (1.0 + _ROUNDING))
+        return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.batch * self.learning_rate))
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
-    def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view: four release families, whatever the number of rounds.
-
-        The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is
-        the boundary after which batch j is played:
-
-        * ``switch``: the decision, reads batch j-1 alone;
-        * ``redraw``: the draw on that decision's redraw branch, a full draw for the batch just decided upon;
-        * ``later redraws``: from two boundaries on, with a probability that no longer depends on the changed batch;
-        * ``shadow``: the shadow's draws, by a coin that never depends on data (L2P only).
-        """
-        draw = self.draw.event()
-        graph = AccountantGraph(
-            adjacency=Adjacency.REPLACE_ONE,
-            pinned=True,
-            assumptions=("every loss lies in [0, 1]", "each person is one round"),
-        ).source("batches", size=self.batches)
-        if self.batches == 1:
-            return graph  # its only action is drawn before any data is seen
-        graph = graph.release("switch", self.switch.event(), reads=("batches",), reach=Reach(1, 1), leading=True)
-        graph = graph.release("redraw", draw, reads=("batches",), reach=Reach(1, 1), cumulative=True)
-        graph = graph.release(
-            "later redraws",
-            VisibleMixture(self.largest_redraw_probability, draw),
-            reads=("batches",),
-            reach=Reach(2, None),
-            cumulative=True,
+    def plan(self) -> LazyPlan:
+        """What decisions and draws cost."""
+        return LazyPlan(
+            batches=self.batches,
+            switch=self.switch.event(),
+            draw=self.draw.event(),
+            redraw=self.largest_redraw_probability,
+            refresh=self.refresh_probability,
+            assumptions=("every loss lies in [0, 1]",),
         )
-        if self.refresh_probability > 0.0:
-            graph = graph.release(
-                "shadow",
-                VisibleMixture(self.refresh_probability, draw),
-                reads=("batches",),
-                reach=Reach(1, None),
-                cumulative=True,
-            )
-        return graph
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
+        return self.plan().graph()
 
     def epsilon_for(self, round_: int, delta: float) -> float:
         """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""

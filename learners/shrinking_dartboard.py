@@ -18,7 +18,7 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy import stats
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Reach
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
@@ -90,27 +90,13 @@ class ShrinkingDartboard:
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view of decisions and draws.
+        """The data-independent plan, for the full view of decisions and draws; without a budget, of :attr:`unlimited`.
 
-        With a budget: the family ``switch`` of decisions, of which a person is read by one, and ``draws``, K - 1 of
-        them (the first of a run is uniform). That a draw comes at a random time changes nothing: after the decision
-        behind the changed batch, what is already seen fixes the law of the coins, in both worlds alike. A budget of one
-        draw reads no data at all. Without a budget: the plan of :attr:`unlimited`, which counts draws by their rate.
+        With one, K - 1 draws are charged in full: the first of a run is uniform. A budget of one draw reads no data.
         """
         if self.budget is None:
             return self.unlimited.graph()
-        batches = self.unlimited.batches
-        draws = min(self.budget, batches) - 1
-        graph = AccountantGraph(
-            adjacency=Adjacency.REPLACE_ONE,
-            pinned=True,
-            assumptions=("every loss lies in [0, 1]", "each person is one round"),
-        ).source("batches", size=batches)
-        if draws == 0:
-            return graph
-        return graph.release(
-            "switch", self.unlimited.switch.event(), reads=("batches",), reach=Reach(1, 1), leading=True
-        ).release("draws", self.unlimited.draw.event(), reads=("batches",), count=draws)
+        return evolve(self.unlimited.plan(), draws=self.budget - 1).graph()
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Two neighbouring streams of shape (rounds, experts) that are hard to keep apart.

@@ -467,3 +467,29 @@ def test_networkx_view_is_a_dag():
     assert nx.is_directed_acyclic_graph(view)
     assert set(view.predecessors("actions")) == {"redraw", "later", "split"}
     assert view.nodes["decision"]["kind"] == "release"
+
+
+@given(size=st.integers(1, 12), first=st.none() | st.integers(-15, 15), width=st.none() | st.integers(0, 20))
+@settings(deadline=None)
+def test_frequencies_run_straight_between_corners(size, first, width):
+    last = None if width is None else (-7 if first is None else first) + width
+    reach = Reach(first, last)
+    counts, corners = reach.counts(size), sorted(reach.corners(size))
+    assert corners[0] == 1 and corners[-1] == size
+    members = np.arange(1, size + 1)
+    np.testing.assert_allclose(np.interp(members, corners, counts[np.array(corners) - 1]), counts, atol=1e-9)
+    assert reach.largest_count(size) == counts.max()
+    np.testing.assert_array_equal(reach.counts(size, members[::2]), counts[::2])
+
+
+def test_size_of_a_family_is_no_work():
+    n = 10**15
+    graph = (
+        AccountantGraph()
+        .source("s", n)
+        .release("own", PureDP(0.3), reads=["s"], reach=SAME)
+        .release("past", PureDP(1e-15), reads=["s"], reach=Reach(2), cumulative=True)
+    )
+    assert eps(graph, 0.0) == pytest.approx(1.3)
+    assert graph.epsilon_for("s", 0.0, member=n - 1) == pytest.approx(0.3)
+    assert eps(graph, 0.0, group=2) == pytest.approx(2 * 0.3 + 2.0)
