@@ -26,6 +26,7 @@ from attrs import frozen
 
 from . import contour, gaussian_dp, optimal_composition, pld, rdp, renyi_profile, rounding, validate
 from .additive_noise import Gaussian
+from .chain import Chain
 from .composite import Composed, Parallel, compose
 from .curves import GaussianDP
 from .declared import ZCDP, Failure
@@ -67,7 +68,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, bracket: bool = False, method:
       InvalidArgumentError: delta outside [0, 1], or an unknown method.
     """
     _check(event, method)
-    return _epsilon(event, validate.probability("delta", delta), bracket, method)
+    return _epsilon(_one_step(event), validate.probability("delta", delta), bracket, method)
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method: str | None = None) -> Bracket:
@@ -80,13 +81,22 @@ def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method:
       InvalidArgumentError: epsilon negative or NaN, or an unknown method.
     """
     _check(event, method)
-    return _delta(event, validate.real("epsilon", epsilon, low=0.0, allow_inf=True), bracket, method)
+    return _delta(_one_step(event), validate.real("epsilon", epsilon, low=0.0, allow_inf=True), bracket, method)
 
 
 def _check(event: object, method: str | None) -> None:
     check_event(event)
     if method is not None and method not in METHODS:
         raise InvalidArgumentError("method", method, "is unknown", f"choose one of {', '.join(METHODS)}")
+
+
+def _one_step(event: PrivacyEvent) -> PrivacyEvent:
+    """The event with chains of one step replaced by that step: groups alone tell them apart."""
+    if isinstance(event, Chain) and event.length == 1:
+        return _one_step(event.event)
+    if isinstance(event, Composed):
+        return compose(*((_one_step(part), count) for part, count in event.parts))
+    return event
 
 
 def _worst(brackets: list[Bracket]) -> Bracket:

@@ -85,16 +85,19 @@ class LazySampler:
         with a budget is covered by both, so where the budget is generous the event of the same plan without one may be
         the smaller. Groups may be spread over several batches, and are charged step by step (``accounting.Chain``).
         """
-        decision, later = self.switch.event(), self.boundaries - 1
         if self.budget is not None:
             most = self.boundaries * (1 if self.shadow is None else 2)
-            parts = accounting.compose(decision, (self.draw, min(self.budget, most)))
+            draws = [(self.draw, min(self.budget, most))]
         else:
-            mixed = VisibleMixture(self.switch.largest_switch_probability(), self.draw)
-            parts = accounting.compose(decision, self.draw, *([(mixed, later)] if later else []))
+            draws = [(self.draw, 1)]
+            if self.boundaries > 1:
+                mixed = VisibleMixture(self.switch.largest_switch_probability(), self.draw)
+                draws.append((mixed, self.boundaries - 1))
             if self.shadow:
-                parts = accounting.compose(parts, (VisibleMixture(self.shadow, self.draw), self.boundaries))
-        return accounting.Chain(parts, 1)
+                draws.append((VisibleMixture(self.shadow, self.draw), self.boundaries))
+        # Before the record's decision both worlds are alike, so what is public by then fixes its direction.
+        ways = (accounting.compose(way, *draws) for way in self.switch.event().orientations())
+        return accounting.Chain(accounting.parallel(*ways), 1)
 
     def start(
         self,
@@ -117,6 +120,50 @@ class LazySampler:
         source = check_noise(noise)
         return charged(self.event(), lambda: LazyWalk(self, first, source), source, ledger, name, reads)
 
+    def resume(self, state: WalkState[Action], *, noise: Noise | None = None) -> LazyWalk[Action]:
+        """Returns the walk that ``LazyWalk.state`` described; its cost was recorded when it was started.
+
+        That cost is of one walk: of two that go on from the same state, only one may be published.
+
+        Raises:
+          SecureReleaseUnavailableError: there is no secure source of noise (the extra ``secure``).
+          InvalidArgumentError: the state is none of this plan's.
+        """
+        _check_state(self, state)
+        walk = LazyWalk(self, lambda _: state.action, check_noise(noise))
+        walk.shadow, walk.switched = state.shadow, state.switched
+        walk._steps_left, walk._draws_left = state.steps_left, state.draws_left
+        return walk
+
+
+@frozen
+class WalkState(Generic[Action]):
+    """Where a walk is. It holds no randomness to come, and nothing that the walk does not publish.
+
+    Attributes:
+      action, shadow, switched: as of the ``LazyWalk``.
+      steps_left: boundaries still to be passed.
+      draws_left: draws still allowed; None without a budget.
+    """
+
+    action: Action
+    shadow: Action | None
+    switched: bool
+    steps_left: int
+    draws_left: int | None
+
+
+def _check_state(plan: LazySampler, state: WalkState[Action]) -> None:
+    if not isinstance(state, WalkState):
+        raise InvalidArgumentError("state", state, "is no state of a walk", "give what LazyWalk.state() returned")
+    validate.integer("steps_left", state.steps_left, low=0, high=plan.boundaries)
+    if (state.shadow is None) != (plan.shadow is None):
+        raise InvalidArgumentError("shadow", state.shadow, "is not as in the plan", "resume by the plan that began it")
+    if (state.draws_left is None) != (plan.budget is None):
+        raise InvalidArgumentError("draws_left", state.draws_left, "is not as in the plan", "give the plan of the walk")
+    if state.draws_left is not None:
+        validate.integer("draws_left", state.draws_left, low=0, high=plan.budget)
+
 
 class LazyWalk(Generic[Action]):
     """One walk; ``LazySampler.start`` begins it. What it publishes is its actions, its shadows and when they change."""
@@ -129,6 +176,10 @@ class LazyWalk(Generic[Action]):
         self.action: Action = first(noise)
         self.shadow: Action | None = None if plan.shadow is None else first(noise)
         self.switched = False
+
+    def state(self) -> WalkState[Action]:
+        """Returns where the walk is, for ``LazySampler.resume``."""
+        return WalkState(self.action, self.shadow, self.switched, self._steps_left, self._draws_left)
 
     def step(self, log_ratio: Callable[[Action], float | Fraction], sample: Callable[[Noise], Action]) -> Action:
         """Returns the action for the batch to come; ``switched`` then says whether it was drawn anew.

@@ -66,6 +66,7 @@ LEAF = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(events=st.lists(st.tuples(LEAF, st.integers(1, 2)), min_size=1, max_size=3), share=st.floats(0, 0.99))
 @settings(deadline=None, max_examples=50)
 def test_composition_of_few_outcomes_is_enumerated(events, share):
@@ -243,6 +244,7 @@ def test_repetition_is_a_list_and_more_costs_more(event, n, d):
     assert epsilon(compose((event, n)), d).upper <= n * event.pure_epsilon() * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-12]))
 @settings(deadline=None, max_examples=40)
 def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, other, d):
@@ -258,6 +260,7 @@ def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, o
         assert lower <= best.upper * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.slow
 @given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-10]))
 @settings(deadline=None, max_examples=40)
 def test_delta_of_epsilon_returns_to_delta(event, other, d):

@@ -193,6 +193,7 @@ def test_one_parameter_is_calibration():
     assert found.values[0] == pytest.approx(dp_accounting.get_sigma_gaussian(1.0, 1e-6), rel=2e-6)
 
 
+@pytest.mark.slow
 def test_bad_splits_are_refused():
     target = EpsilonDelta(1.0, 1e-6)
     guesses: list[Any] = [[], [1.0, 0.0], [[1.0]], [math.nan]]

@@ -51,6 +51,7 @@ def iterated(g, alpha, length):
     return alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 3, 7, 32])
 @pytest.mark.parametrize("goal", [1e-3, 1e-12])
 def test_a_chain_of_gaussian_steps_is_one_gaussian_step(length, goal):
@@ -194,3 +195,13 @@ def test_refusals_and_edges():
     assert chain(chain(PureDP(1.0), 2), 3) == chain(PureDP(1.0), 6) == Chain(PureDP(1.0), 2).at(3)
     assert chain(Laplace(1.0), 2).norm == "l1"
     assert isinstance(chain(parallel(Laplace(1.0), PureDP(1.0)), 2).children()[0], Parallel)
+
+
+@pytest.mark.parametrize("chance", [0.0, 1e-6, 0.1])
+def test_a_chain_of_one_step_is_that_step(chance):
+    step = compose((PureDP(0.1), 20), (Laplace(9.0), 3))
+    more = Gaussian(4.0)
+    assert epsilon(Chain(step, 1), chance) == epsilon(step, chance)
+    one, other = (compose(event, more) for event in (Chain(step, 1), step))
+    assert epsilon(one, chance) == epsilon(other, chance)
+    assert delta(one, 0.7) == delta(other, 0.7)

@@ -167,7 +167,7 @@ def seen(p: Array, q: Array, eps: float) -> float:
     return float(np.maximum(p - math.exp(eps) * q, 0.0).sum())
 
 
-@few_and_many(25, 160)
+@few_and_many(8, 160)
 def test_no_bound_is_below_the_enumerated_outcomes(examples):
     def check(tables: Tables) -> None:
         event, p, q = tables

@@ -155,6 +155,7 @@ def test_replace_one_over_blocks_must_be_pinned():
 # Families ----------------------------------------
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 30),
     limits=st.lists(st.tuples(st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)), min_size=1, max_size=3),

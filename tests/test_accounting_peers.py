@@ -129,6 +129,7 @@ def assert_not_below_the_truth(event: PrivacyEvent, eps: float, upper: float) ->
     assert upper >= exact * (1 - 1e-9) - 1e-15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", rows("epsilon"))
 def test_epsilons_of_its_tests(row):
     event = ours(row)

@@ -81,6 +81,7 @@ def test_delta_and_epsilon_agree_and_failures_are_added_once():
     assert stand_in is not None and stand_in.failure_delta() == pytest.approx(1e-7)
 
 
+@pytest.mark.slow
 def test_attack_rates_see_the_stand_in():
     mixed, without = compose(SGD, (ZCDP(1e-4), 1)), compose(SGD)
     rates = np.array([1e-4, 1e-2, 0.3])

@@ -102,6 +102,7 @@ def fine_delta(event, eps, upper):
         return law.infinity + float(law.p @ -np.expm1(np.minimum(eps - law.losses(), 0.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q, sigma", [(0.01, 0.8), (0.3, 2.0), (1e-6, 0.5), (0.999, 1.0), (0.5, 0.1), (0.02, 30.0)])
 @pytest.mark.parametrize("direction", ["removal", "addition"])
 def test_profile_is_the_integral_of_the_hockey_stick(q, sigma, direction):
@@ -215,6 +216,7 @@ def test_rdp_of_addition_is_no_larger():
             assert event.towards("addition").rdp(at)[0] == pytest.approx(addition, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(
     q=st.floats(0.001, 0.999),
     tables=st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=8, max_size=8),
@@ -400,6 +402,7 @@ def test_group_of_a_sampled_gaussian_is_a_binomial_mixture(k, expected):
     assert epsilon(compose((event, 1000)), 1e-6).upper == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_groups_of_other_accesses_and_of_many_records():
     assert PoissonSampled(0.1, Laplace(2.0)).at(3) == PoissonSampled(
         PoissonSampled(0.1, Laplace(2.0)).at(3).probability, Laplace(2.0 / 3)
@@ -506,6 +509,7 @@ def test_rdp_is_monotone(q, more, sigma, order, k):
     assert (curve <= Gaussian(sigma).rdp(at)).all()
 
 
+@pytest.mark.slow
 def test_extreme_parameters_give_bounds_or_refusals():
     for q, sigma in itertools.product([1e-300, 1e-12, 0.5, 1 - 1e-15], [1e-100, 1e-3, 1e3, 1e100]):
         event = PoissonSampled(q, Gaussian(sigma))

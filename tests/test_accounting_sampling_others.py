@@ -74,6 +74,7 @@ def normal(at, sigma):
     return np.exp(-((LINE - at) ** 2) / (2 * sigma**2)) * (LINE[1] - LINE[0]) / (sigma * math.sqrt(2 * math.pi))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), eps=st.floats(0.05, 3.0), size=st.integers(1, 4), group=st.integers(1, 3))
 def test_without_replacement_dominates_every_table(seed, eps, size, group):
     """Four records; each sample has a law of its own, any two within ε: also of those that a group changes."""

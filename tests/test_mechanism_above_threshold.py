@@ -319,6 +319,7 @@ class TestRelease:
     mechanism = AboveThreshold(10.0, threshold_scale=1.0, query_scale=1.5, answers=2)
     value = (9.0, 10.5, 9.5, 11.0)
 
+    @pytest.mark.slow
     def test_releases_follow_the_law(self) -> None:
         """The grid is so fine that a sample can't tell its law from the real-valued one: they differ below 1e-4."""
         noise = SimulationNoise(406)

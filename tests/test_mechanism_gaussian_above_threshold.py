@@ -72,6 +72,7 @@ def chi_square(rows: NDArray[Any], expected: Law) -> float:
     return float(stats.chisquare([seen[key] for key in expected], want).pvalue)
 
 
+@pytest.mark.slow
 def test_outputs_follow_the_law() -> None:
     expected = law(MECHANISM, VALUE)
     drawn = MECHANISM.simulate(VALUE, np.random.default_rng(421), 100_000)

@@ -212,8 +212,10 @@ def test_cost_is_that_of_the_learner(variant: Any) -> None:
 
 def test_a_budget_costs_its_draws_in_full() -> None:
     plan = evolve(DARTBOARD, boundaries=1000, budget=7)
-    assert plan.event() == accounting.Chain(accounting.compose(plan.switch.event(), (DRAW, 7)), 1)
-    assert evolve(plan, boundaries=3).event().children()[0] == accounting.compose(plan.switch.event(), (DRAW, 3))
+    for boundaries, draws in ((1000, 7), (3, 3)):
+        ways = plan.switch.event().orientations()
+        expected = accounting.parallel(*(accounting.compose(way, (DRAW, draws)) for way in ways))
+        assert evolve(plan, boundaries=boundaries).event() == accounting.Chain(expected, 1)
 
 
 def test_a_walk_is_one_charge_and_ends() -> None:

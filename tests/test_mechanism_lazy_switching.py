@@ -211,6 +211,7 @@ def test_the_coin_of_a_huge_x_is_tossed_in_no_time() -> None:
     assert not any(exponential_coin(Fraction(10) ** 300, SimulationNoise(seed)) for seed in range(50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "r"),
     [

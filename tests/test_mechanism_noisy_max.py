@@ -225,6 +225,7 @@ def test_law_of_the_released_draw_by_enumeration(noise: str, depth: int, monkeyp
     assert (decided <= exact + 1e-12).all() and (exact <= decided + open_still + 1e-12).all()
 
 
+@pytest.mark.slow
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     source = ReleaseNoise()

@@ -87,6 +87,7 @@ def test_simulated_choices_follow_the_law() -> None:
         assert stats.chisquare(seen, 100_000 * by_procedure(SCORES, wrong)).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [0, 1, selection.DIGITS])
 def test_released_choices_follow_the_law(digits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few digits of the noise drawn at once, most comparisons need later ones."""

@@ -195,6 +195,7 @@ def test_accuracy_is_the_least_that_holds(variance: float, entries: int, beta: f
     assert reach == 0 or failure(reach - 1) > beta * (1 - 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 1e-5), (8.0, 0.01)])
 def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
     mechanism = Skellam.calibrated(epsilon=epsilon, delta=delta, entries=1)

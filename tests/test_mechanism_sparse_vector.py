@@ -63,6 +63,7 @@ def bits_of(numbers: NDArray[np.float64], answers: int) -> NDArray[np.int8]:
     return np.where(halted, -1, above).astype(np.int8)
 
 
+@pytest.mark.slow
 def test_simulated_bits_follow_the_law() -> None:
     drawn = BITS.simulate(VALUE, np.random.default_rng(411), RUNS)
     assert drawn.dtype == np.int8

@@ -428,6 +428,7 @@ class TestMutants:
         assert verdict.refuted
         assert not refuted(again, scored(again), rng=317)
 
+    @pytest.mark.slow
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = TreeAggregation(2, 3.0, law="laplace", grid=2.0**-3)
 
