@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .additive_noise import Gaussian, Laplace
+from .averaged_switch import AveragedSwitchDecision
 from .chain import Chain, chain
 from .composite import Composed, Parallel, VisibleMixture, compose, parallel
 from .correlated_noise import (
@@ -39,6 +40,7 @@ __all__ = [
     "AboveThreshold",
     "ApproximateDP",
     "Assignment",
+    "AveragedSwitchDecision",
     "BoundedRange",
     "Chain",
     "Composed",

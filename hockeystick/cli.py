@@ -21,6 +21,7 @@ from hockeystick.cli_account import account
 from hockeystick.cli_audit import audit
 from hockeystick.cli_demo import demo
 from hockeystick.cli_output import Interrupted, complain, one_line, silence_stdout
+from hockeystick.cli_run import run
 
 COULD_NOT_RUN = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -111,6 +112,7 @@ def cli(ctx: click.Context) -> int:
       hockeystick demo
       hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
       hockeystick account graph.json --delta 1e-6
+      hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
 
     Exit status: 0 not refuted, 1 refuted, 2 could not run.
     """
@@ -122,6 +124,7 @@ def cli(ctx: click.Context) -> int:
 cli.add_command(demo)
 cli.add_command(audit)
 cli.add_command(account)
+cli.add_command(run)
 
 
 def main() -> NoReturn:

@@ -23,7 +23,10 @@ from attrs import asdict, frozen
 from hockeystick.accounting import Bracket, Contribution, InvalidArgumentError
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.audits import Claim, Verdict, audit
-from hockeystick.audits.targets_lazy import LazyTarget, Mutation, View, lazy_target, samples_needed
+from hockeystick.audits.targets_lazy import LazyTarget, lazy_target
+from hockeystick.audits.targets_lazy_mutants import Mutation
+from hockeystick.audits.targets_lazy_samples import samples_needed
+from hockeystick.audits.targets_lazy_views import View
 from hockeystick.demo_data import ExpertStream, breast_cancer_stream
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, PrintedGuarantee, paper_epsilon
 from hockeystick.learners.lazy_experts import Variant

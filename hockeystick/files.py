@@ -1,7 +1,8 @@
 """Result files: a path is checked before the work starts, and a file is replaced as a whole or not at all.
 
-A result may be the end of hours of sampling. So the text goes to a temporary file beside the target, reaches the disk,
-and only then takes the target's name; a crash, a full disk or Ctrl-C in between leaves the earlier file as it was.
+A result may be the end of hours of sampling. So the content goes to a temporary file beside the target, reaches the
+disk, and only then takes the target's name; a crash, a full disk or Ctrl-C in between leaves the earlier file as it
+was.
 """
 
 from __future__ import annotations
@@ -48,28 +49,29 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Replaces the file at ``path`` by ``text`` (UTF-8), as a whole or not at all.
+def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Replaces the file at ``path`` by ``content`` (a text in UTF-8), as a whole or not at all.
 
     An existing file keeps its permissions; a symbolic link stays one. What is no regular file (``/dev/null``, a pipe)
     can't be replaced and is written to directly.
 
     Raises:
-      OSError: the text could not be written; the earlier file, if there was one, is unchanged.
+      OSError: the content could not be written; the earlier file, if there was one, is unchanged.
     """
+    # backslashreplace: half a surrogate pair (from a file name, say) must not cost the result
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     target = Path(path).resolve()
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
         mode = stat.S_IFREG | (0o666 & ~_umask())
     if not stat.S_ISREG(mode):
-        target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        target.write_bytes(data)
         return
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
-        # backslashreplace: half a surrogate pair (from a file name, say) must not cost the result
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, stat.S_IMODE(mode))  # mkstemp makes it private to its owner

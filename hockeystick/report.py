@@ -26,6 +26,7 @@ from hockeystick.report_account import account_report
 from hockeystick.report_audit import audit_report
 from hockeystick.report_content import Report
 from hockeystick.report_demo import demo_report
+from hockeystick.report_run import run_report
 from hockeystick.report_terminal import TerminalReport
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ def demo_result(result: DemoResult) -> dict[str, Any]:
     return _result("demo", {**plain, "audits": audits})
 
 
+def run_result(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of a learner's plan, simulated run or release from its ``content`` (see ``run_lazy``)."""
+    return _result("run", content)
+
+
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     """Returns a verdict's fields; in its own JSON an infinite ε is null, in results every infinity is "inf"."""
     plain = {**verdict.to_dict(), "detectable_epsilon": verdict.detectable_epsilon}
@@ -124,7 +130,7 @@ def to_report(result: Mapping[str, Any]) -> Report:
     return _REPORTS[result["command"]](result)
 
 
-_REPORTS = {"account": account_report, "audit": audit_report, "demo": demo_report}
+_REPORTS = {"account": account_report, "audit": audit_report, "demo": demo_report, "run": run_report}
 
 
 def to_json(result: Mapping[str, Any]) -> str:

@@ -15,17 +15,23 @@ from collections.abc import Callable
 import numpy as np
 from attrs import frozen
 
-from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import PrivacyEvent
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.convex_losses import Domain, FloatArray
-from hockeystick.learners.lazy_calibration import _largest, _mixture
-from hockeystick.learners.regularized_measure import Adversary, RegularizedWeights, ratio_tails
+from hockeystick.learners.convex_losses import Domain
+from hockeystick.learners.lazy_calibration import (
+    LARGEST_FAKE,
+    Target,
+    approximate_delta,
+    batch_grid,
+    largest_certified,
+    mixture_curve,
+)
+from hockeystick.learners.ratio_tails import Adversary, ratio_tails
+from hockeystick.learners.regularized_measure import RegularizedWeights
 
-_ORDERS = 1.0 + np.geomspace(0.02, 1e5, 96)
-_LARGEST_FAKE = 0.999
-_SMALLEST_MU, _LARGEST_MU = 1e-9, 30.0
+_LARGEST_MU = 30.0
 _FAILURE_SHARE = 0.05  # of delta, for the tails of log-ratios: they depend on its logarithm alone
+_CLIP_SHARE = 1e-3  # of the regret bound, for coins that are clipped: the normaliser depends on its logarithm alone
 
 
 @frozen
@@ -37,30 +43,7 @@ class ConvexParameters:
     regularisation: float
     fake_switch_probability: float
     failure: float
-
-
-@frozen
-class _Problem:
-    rounds: int
-    domain: Domain
-    lipschitz: float
-    epsilon: float
-    delta: float
-    adversary: Adversary
-
-    def squared_bound(self, batch: int, mu: float) -> float:
-        """T*B/4 + 2*d*ln(T)/mu^2."""
-        return 0.25 * self.rounds * batch + 2.0 * self.domain.dimension * math.log(self.rounds) / mu**2
-
-    def weights(self, batch: int, mu: float) -> RegularizedWeights:
-        regularisation = self.lipschitz / self.domain.largest_norm * math.sqrt(self.squared_bound(batch, mu))
-        return RegularizedWeights.of_replacement(mu, regularisation=regularisation, lipschitz=self.lipschitz)
-
-    def parameters(self, batch: int, mu: float, fake: float) -> ConvexParameters:
-        weights = self.weights(batch, mu)
-        return ConvexParameters(
-            batch, weights.inverse_temperature, weights.regularisation, fake, _FAILURE_SHARE * self.delta
-        )
+    clip_tail: float
 
 
 def calibrate(
@@ -72,6 +55,7 @@ def calibrate(
     delta: float,
     adversary: Adversary,
     event: Callable[[ConvexParameters], PrivacyEvent],
+    group: int = 1,
 ) -> ConvexParameters:
     """Parameters that (nearly) minimise the regret bound subject to a certified epsilon of at most ``epsilon``.
 
@@ -82,115 +66,134 @@ def calibrate(
         epsilon: Target, > 0.
         delta: The delta at which epsilon is meant, in (0, 1).
         adversary: See ``ratio_tails``.
-        event: What the learner with given parameters costs: its graph's guarantee, as an event.
+        event: What the learner with given parameters costs a group: its graph's guarantee, as an event.
+        group: How many people the target protects together, >= 1.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
     """
-    problem = _Problem(
+    search = _Search(
         integer("rounds", rounds, low=2),
         domain,
         real("lipschitz", lipschitz, low=0.0, low_open=True),
-        real("epsilon", epsilon, low=0.0, low_open=True),
-        real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True),
+        Target(epsilon=epsilon, delta=delta, group=group),
         adversary,
     )
-    batch, mu, fake = _search(problem)
+    batch, mu, fake = search.best()
     ratio = fake / mu
 
     def at(log_mu: float) -> ConvexParameters:
-        return problem.parameters(batch, math.exp(log_mu), min(_LARGEST_FAKE, ratio * math.exp(log_mu)))
-
-    def meets(log_mu: float, method: str | None) -> bool:
-        if log_mu < math.log(_SMALLEST_MU):
-            return False
-        return accounting.epsilon(event(at(log_mu)), delta, method=method).upper <= epsilon
-
-    # The Renyi bound alone costs milliseconds and is sound; all methods together can only add to it.
-    cap = math.log(_LARGEST_MU)
-    best = _largest(lambda log_mu: meets(log_mu, "rdp"), math.log(mu), cap, step=0.02, accuracy=1e-4)
-    best = _largest(lambda log_mu: meets(log_mu, None), math.log(mu) if best is None else best, cap, 2e-3, 1e-3)
-    if best is None:
-        raise InvalidArgumentError(
-            "epsilon", epsilon, f"no parameters meet it at delta={delta:g}", "ask for a larger epsilon or delta"
+        mu = math.exp(log_mu)
+        weights = search.weights(batch, mu)
+        return ConvexParameters(
+            batch,
+            weights.inverse_temperature,
+            weights.regularisation,
+            min(LARGEST_FAKE, ratio * mu),
+            search.failure,
+            search.clip_tail(batch, mu),
         )
+
+    best = largest_certified(search.target, lambda log_mu: event(at(log_mu)), math.log(mu), math.log(_LARGEST_MU))
+    if best is None:
+        raise search.target.unmet()
     return at(best)
 
 
-def _search(problem: _Problem) -> tuple[int, float, float]:
-    """The best (B, mu, p) by the fast curves: a coarse grid, then a finer one around its optimum."""
-    largest = max(1, int(min(problem.rounds / 10.0, 400.0 / problem.epsilon)))
-    batches = np.unique(np.round(np.geomspace(1.0, largest, 10)).astype(int))
-    multiples = np.geomspace(0.3, 100.0, 20)
-    best: tuple[float, int, float, float, float] | None = None
-    for _ in range(2):
-        for batch in batches:
-            for multiple in multiples:
-                mu = _largest_mu(problem, int(batch), float(multiple))
-                if mu is None:
-                    continue
-                bound = problem.squared_bound(int(batch), mu)
-                if best is None or bound < best[0]:
-                    fake = min(_LARGEST_FAKE, float(multiple) * mu / problem.epsilon)
-                    best = (bound, int(batch), mu, fake, float(multiple))
-        if best is None:
-            raise InvalidArgumentError(
-                "epsilon",
-                problem.epsilon,
-                f"no parameters meet it at delta={problem.delta:g}",
-                "ask for a larger epsilon or delta",
-            )
-        batches = np.unique(np.round(np.linspace(max(1.0, best[1] / 1.5), min(largest, best[1] * 1.5), 7)).astype(int))
-        multiples = best[4] * np.geomspace(0.75, 1.33, 9)
-    assert best is not None
-    return best[1], best[2], best[3]
+@frozen
+class _Search:
+    """The fast search: a coarse grid, then a finer one around its optimum."""
 
+    rounds: int
+    domain: Domain
+    lipschitz: float
+    target: Target
+    adversary: Adversary
 
-def _largest_mu(problem: _Problem, batch: int, multiple: float) -> float | None:
-    """The largest mu, with p = multiple*mu/epsilon, at which the fast curves meet the target; None if none does."""
-    low, high = math.log(_SMALLEST_MU), math.log(_LARGEST_MU)
-    if _delta(problem, batch, math.exp(low), multiple) > problem.delta:
-        return None
-    for _ in range(22):
-        middle = 0.5 * (low + high)
-        meets = _delta(problem, batch, math.exp(middle), multiple) <= problem.delta
-        low, high = (middle, high) if meets else (low, middle)
-    return math.exp(low)
+    @property
+    def failure(self) -> float:
+        return _FAILURE_SHARE * self.target.delta / self.target.group
 
+    def squared_bound(self, batch: int, mu: float) -> float:
+        """T*B/4 + 2*d*ln(T)/mu^2."""
+        return 0.25 * self.rounds * batch + 2.0 * self.domain.dimension * math.log(self.rounds) / mu**2
 
-def _delta(problem: _Problem, batch: int, mu: float, multiple: float) -> float:
-    """Delta at the target epsilon of the first person's events.
+    def clip_tail(self, batch: int, mu: float) -> float:
+        regret = 2.0 * self.lipschitz * self.domain.largest_norm * math.sqrt(self.squared_bound(batch, mu))
+        return min(_CLIP_SHARE, _CLIP_SHARE * regret / (self.lipschitz * self.domain.diameter * self.rounds))
 
-    The decision has two outcomes, so its loss is averaged over exactly; the draws behind it are charged by their
-    Renyi curve.
-    """
-    n, target, a = -(-problem.rounds // batch), problem.epsilon, _ORDERS
-    p = min(_LARGEST_FAKE, multiple * mu / target)
-    tails = ratio_tails(
-        problem.weights(batch, mu),
-        domain=problem.domain,
-        batch=batch,
-        batches=n,
-        fake=p,
-        shadow=p,
-        failure=_FAILURE_SHARE * problem.delta,
-        adversary=problem.adversary,
-    )
-    kappa = tails.change
-    # The log-normaliser for a clip tail of 1e-3 lies a little below that for the privacy tails.
-    normaliser = min(tails.largest, batch * mu * math.sqrt(math.log(1e3 * n)))
-    draw = 0.5 * a * mu**2
-    redraw = min(1.0 - 1e-12, -math.expm1(math.log1p(-p) - normaliser - tails.largest))
-    draws = max(0, n - 2) * _mixture(a, np.array([redraw]), draw) + (n - 1) * _mixture(a, np.array([p]), draw)
-    keep, other = 1.0 - p, (1.0 - p) * math.exp(-kappa)
-    loss = math.log((1.0 - other) / p)
+    def weights(self, batch: int, mu: float) -> RegularizedWeights:
+        regularisation = self.lipschitz / self.domain.largest_norm * math.sqrt(self.squared_bound(batch, mu))
+        return RegularizedWeights.of_replacement(mu, regularisation=regularisation, lipschitz=self.lipschitz)
 
-    def tail(left: float, curve: FloatArray) -> float:
-        # Canonne, Kamath & Steinke 2020, Prop. 12, at epsilon = left.
-        log_delta = (a - 1.0) * (curve - left) - np.log(a - 1.0) + a * np.log1p(-1.0 / a)
-        return math.exp(min(0.0, float(log_delta.min())))
+    def best(self) -> tuple[int, float, float]:
+        """Batch, mu and fake-switch probability."""
+        largest = max(1, int(min(self.rounds / 10.0, 400.0 / self.target.epsilon)))
+        batches, multiples = batch_grid(largest), np.geomspace(0.1, 100.0, 16)
+        least, found = math.inf, (0, 0.0, 0.0)
+        for _ in range(2):
+            for batch in batches:
+                for multiple in multiples:
+                    larger = self._largest_mu(batch, float(multiple), least)
+                    if larger is not None:
+                        least, found = self.squared_bound(batch, larger), (batch, larger, float(multiple))
+            if not found[0]:
+                raise self.target.unmet()
+            batch, mu, multiple = found
+            batches = sorted({round(b) for b in np.linspace(max(1.0, batch / 1.5), min(largest, batch * 1.5), 7)})
+            multiples = multiple * np.geomspace(0.7, 1.4, 9)
+        return batch, mu, self._fake(mu, multiple)
 
-    # A draw follows for sure where the learner moved.
-    keeps_more = keep * tail(target - kappa, draws) + p * tail(target + loss, draws + draw)
-    keeps_less = other * tail(target + kappa, draws) + (1.0 - other) * tail(target - loss, draws + draw)
-    return max(keeps_more, keeps_less) + _FAILURE_SHARE * problem.delta
+    def _fake(self, mu: float, multiple: float) -> float:
+        return min(LARGEST_FAKE, multiple * mu / self.target.epsilon)
+
+    def _largest_mu(self, batch: int, multiple: float, least: float) -> float | None:
+        """The largest mu, with p = multiple*mu/epsilon, that meets the target; None if it does not beat ``least``."""
+        high = math.log(_LARGEST_MU)
+        spare = least - 0.25 * self.rounds * batch
+        if spare <= 0.0:
+            return None
+        needed = 2.0 * self.domain.dimension * math.log(self.rounds) / spare
+        low = 0.5 * math.log(needed) if needed else high - 60.0
+        if low >= high or not self._meets(batch, math.exp(low), multiple):
+            return None
+        while high - low > 2e-3:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._meets(batch, math.exp(middle), multiple) else (low, middle)
+        return math.exp(low)
+
+    def _meets(self, batch: int, mu: float, multiple: float) -> bool:
+        n, k, p, orders = -(-self.rounds // batch), self.target.group, self._fake(mu, multiple), self.target.orders()
+        normaliser = batch * mu * math.sqrt(math.log(n / self.clip_tail(batch, mu)))  # about what keeps that tail
+        tails = ratio_tails(
+            self.weights(batch, mu),
+            domain=self.domain,
+            batch=batch,
+            batches=n,
+            fake=p,
+            shadow=p,
+            normaliser=normaliser,
+            failure=self.failure,
+            adversary=self.adversary,
+        )
+        # People of one batch are charged the average; a group spread over batches, the largest change for each.
+        averaged = bool(tails.grid) and k == 1
+        log_ratios = k * np.array(tails.grid if averaged else (tails.change,))
+        weights = -np.diff(tails.chances, append=0.0) if averaged else np.ones(1)
+        draw = (0.5 * orders * (k * mu) ** 2)[None]
+        redraw = np.array(
+            [min(1.0 - 1e-12, -math.expm1(math.log1p(-p) - min(normaliser, tails.largest) - tails.largest))]
+        )
+        draws = max(0, n - 2) * mixture_curve(orders, redraw, draw) + (n - 1) * mixture_curve(
+            orders, np.array([p]), draw
+        )
+        found = approximate_delta(
+            self.target,
+            orders,
+            fake=np.array([p]),
+            log_ratios=log_ratios[None],
+            weights=weights[None],
+            draws=draws,
+            draw=draw,
+        )
+        return bool(found[0] <= (1.0 - _FAILURE_SHARE) * self.target.delta)

@@ -5,6 +5,8 @@ each entry in [0, 1]. The privacy of every learner of experts rests on that rang
 never repaired silently.
 """
 
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,9 +14,12 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import array
 
 FloatArray = npt.NDArray[np.float64]
+Precision = TypeVar("Precision", bound=np.floating[Any])
 
 
-def checked_losses(name: str, losses: npt.ArrayLike, *, rounds: int, experts: int, clip: bool = False) -> FloatArray:
+def checked_losses(
+    name: str, losses: npt.ArrayLike, *, rounds: int, experts: int, clip: bool = False, first: int = 0
+) -> FloatArray:
     """``losses`` as a float array of shape ``(rounds, experts)`` with entries in [0, 1].
 
     Args:
@@ -24,6 +29,7 @@ def checked_losses(name: str, losses: npt.ArrayLike, *, rounds: int, experts: in
         experts: Number of columns that it must have.
         clip: Move entries outside [0, 1] to its nearest end (infinities too) instead of refusing them. NaN has no
             nearest end and is always refused.
+        first: The number of the first row, for the error message.
 
     Raises:
         InvalidArgumentError: wrong shape, NaN, or an entry outside [0, 1] without ``clip``.
@@ -37,7 +43,7 @@ def checked_losses(name: str, losses: npt.ArrayLike, *, rounds: int, experts: in
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise InvalidArgumentError(
-            f"{name}[{row}, {column}]",
+            f"{name}[{first + row}, {column}]",
             float(stream[row, column]),
             "a loss must lie in [0, 1]: the privacy guarantee rests on that range",
             "rescale the losses, or ask for clipping at ingestion with clip=True",
@@ -45,11 +51,17 @@ def checked_losses(name: str, losses: npt.ArrayLike, *, rounds: int, experts: in
     return stream
 
 
-def batch_sums(losses: FloatArray, batch: int) -> FloatArray:
-    """Sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``; the last batch may be short."""
-    starts = np.arange(0, losses.shape[0], batch)
-    sums: FloatArray = np.add.reduceat(losses, starts, axis=0)
-    return sums
+def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precision]:
+    """Sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``; the last batch may be short.
+
+    In the precision of ``losses``. (Reshaping is several times as fast as ``np.add.reduceat``.)
+    """
+    rounds, experts = losses.shape
+    whole = rounds // batch
+    sums: npt.NDArray[Precision] = losses[: whole * batch].reshape(whole, batch, experts).sum(axis=1)
+    if rounds == whole * batch:
+        return sums
+    return np.concatenate([sums, losses[whole * batch :].sum(axis=0, keepdims=True)])
 
 
 def regret_floor(losses: FloatArray) -> tuple[int, float]:

@@ -47,6 +47,32 @@ class Transcripts:
         """Number of runs R."""
         return int(self.actions.shape[0])
 
+    @property
+    def draws(self) -> npt.NDArray[np.intp]:
+        """How many draws each run has made up to each batch, the first ones not counted; shape ``(R, n)``."""
+        made = self.switched if self.refreshed is None else self.switched + self.refreshed.astype(np.int8)
+        return np.cumsum(made, axis=1, dtype=np.intp)
+
+    def stopped(self, draws: int) -> "Transcripts":
+        """The same runs, had each stayed where it was from its ``draws``-th draw on.
+
+        At a boundary the action is drawn before the shadow. Coins come from what a run has seen so far, so that this is
+        the law of runs that stop tossing them.
+        """
+        before = np.concatenate([np.zeros((self.runs, 1), np.intp), self.draws[:, :-1]], axis=1)
+        switched = self.switched & (before < draws)
+        actions = _held(self.actions, switched)
+        if self.shadows is None or self.refreshed is None:
+            return Transcripts(actions, switched)
+        refreshed = self.refreshed & (before + switched < draws)
+        return Transcripts(actions, switched, _held(self.shadows, refreshed), refreshed)
+
+
+def _held(values: npt.NDArray[np.integer], drawn: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
+    """Each row's value at its latest draw, or at the start."""
+    latest = np.maximum.accumulate(np.where(drawn, np.arange(drawn.shape[1]), 0), axis=1)
+    return np.take_along_axis(values, latest, axis=1)
+
 
 def _batch_losses(value: object) -> FloatArray:
     losses = array("batch_losses", value, ndim=2)
@@ -116,7 +142,7 @@ class LazyChain:
         substreams seeded by ``rng``.
         """
         runs = integer("runs", runs, low=1)
-        real_coin, fake_coin, shadow_coin, x_draw, y_draw = _substreams(rng, 5)
+        real_coin, fake_coin, shadow_coin, x_draw, y_draw = substreams(rng, 5)
         n, d = self.batch_losses.shape
         label = np.min_scalar_type(d - 1)
         actions = np.empty((n, runs), dtype=label)
@@ -149,12 +175,15 @@ class LazyChain:
         )
 
 
-def log_likelihood_ratio(transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain) -> FloatArray:
+def log_likelihood_ratio(
+    transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain, *, most_draws: int | None = None
+) -> FloatArray:
     """ln P0(transcript) / P1(transcript) for every run, shape ``(R,)``; +-inf where one law excludes the transcript.
 
-    The full view is used: the switching decisions and every draw, shadows included.
+    The full view is used: the switching decisions and every draw, shadows included. Runs that stop after ``most_draws``
+    draws decide nothing from then on, so that keeping says nothing.
     """
-    total = decision_log_likelihood_ratio(transcripts, chain0, chain1)
+    total = decision_log_likelihood_ratio(transcripts, chain0, chain1, most_draws=most_draws)
     drawn = chain0.log_weights - chain1.log_weights
     for s in np.flatnonzero(np.any(drawn != 0.0, axis=1)):
         total += np.where(transcripts.switched[:, s], drawn[s][transcripts.actions[:, s]], 0.0)
@@ -163,7 +192,9 @@ def log_likelihood_ratio(transcripts: Transcripts, chain0: LazyChain, chain1: La
     return total
 
 
-def decision_log_likelihood_ratio(transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain) -> FloatArray:
+def decision_log_likelihood_ratio(
+    transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain, *, most_draws: int | None = None
+) -> FloatArray:
     """The switching decisions' share of :func:`log_likelihood_ratio`, shape ``(R,)``.
 
     Only boundaries right after a batch on which the two streams differ contribute.
@@ -181,7 +212,8 @@ def decision_log_likelihood_ratio(transcripts: Transcripts, chain0: LazyChain, c
         x = transcripts.actions[:, s - 1]
         y = None if transcripts.shadows is None else transcripts.shadows[:, s - 1]
         kept, moved = bit_log_ratios(chain0, chain1, int(s), x, y)
-        total += np.where(transcripts.switched[:, s], moved, kept)
+        told = np.where(transcripts.switched[:, s], moved, kept)
+        total += told if most_draws is None else np.where(transcripts.draws[:, s - 1] < most_draws, told, 0.0)
     return total
 
 
@@ -208,7 +240,7 @@ def _require_alike(chain0: LazyChain, chain1: LazyChain) -> None:
         )
 
 
-def _substreams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
+def substreams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
     """Independent generators seeded by the state of ``rng``, which advances."""
     seed = np.random.SeedSequence(rng.integers(0, 2**32, size=8, dtype=np.uint32).tolist())
     return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(count)]

@@ -8,17 +8,21 @@ that the coin needs the last batch's losses at x and y alone, and no normaliser.
 Privacy rests on the accountant graph alone, in the *full view* of every decision, draw and shadow, of which the played
 points are post-processing:
 
-* the replaced loss is read by one decision, whose log-ratio it moves by kappa at most (decisions compose in parallel);
+* the replaced loss is read by one decision (decisions compose in parallel), whose log-ratio it moves by kappa at most,
+  and seldom by so much: where all losses are fixed in advance, point and shadow have one law in both worlds until then,
+  and the decision costs an average over it;
 * the draw on that decision's own redraw branch is Gaussian-DP and paid in full;
 * every later draw happens with a probability that is equal in both worlds: a visible mixture of Gaussian-DP draws;
-* kappa, and the bound on the redraw probability, hold up to a failure probability (`regularized_measure.ratio_tails`);
+* kappa, and the bound on the redraw probability, hold up to a failure probability (`ratio_tails.py`);
 * draws of an inexact sampler add theirs (`log_concave_sampling.sampling_failure`).
 
 Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Section 3.2). Of its proof only the algorithm is used here.
 """
 
 import math
+from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +30,9 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
-from hockeystick.accounting.catalogue import Failure, GaussianDP, compose
+from hockeystick.accounting.catalogue import AveragedSwitchDecision, Failure, GaussianDP, LazySwitchDecision, compose
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners import arguments
+from hockeystick.learners import arguments, convex_stream
 from hockeystick.learners.convex_calibration import ConvexParameters, calibrate
 from hockeystick.learners.convex_losses import (
     Ball,
@@ -39,18 +43,15 @@ from hockeystick.learners.convex_losses import (
     LinearLosses,
     checked_losses,
 )
+from hockeystick.learners.convex_stream import ConvexRelease, ConvexStream
 from hockeystick.learners.lazy_plan import LazyPlan, largest_redraw
 from hockeystick.learners.log_concave_sampling import ClosedFormSampler, Sampler, sampling_failure
-from hockeystick.learners.regularized_measure import (
-    Adversary,
-    RatioTails,
-    RegularizedMeasure,
-    RegularizedWeights,
-    minimiser,
-    ratio_tails,
-)
+from hockeystick.learners.ratio_tails import Adversary, RatioTails, ratio_tails
+from hockeystick.learners.regularized_measure import RegularizedMeasure, RegularizedWeights, minimiser
 from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.arguments import generator
+from hockeystick.mechanisms.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 
 
 @frozen(eq=False)
@@ -192,12 +193,14 @@ class LazyConvex:
         lipschitz: float,
         epsilon: float,
         delta: float,
+        group: int = 1,
         adversary: Adversary = "oblivious",
         sampler: Sampler | None = None,
     ) -> "LazyConvex":
         """The learner of least worst-case regret bound whose certified epsilon at ``delta`` is <= ``epsilon``.
 
-        See :mod:`hockeystick.learners.convex_calibration`.
+        The target holds for any ``group`` of people together: for a user who contributes so many rounds. See
+        :mod:`hockeystick.learners.convex_calibration`.
 
         Raises:
             InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
@@ -215,6 +218,7 @@ class LazyConvex:
                 regularisation=parameters.regularisation,
                 fake_switch_probability=parameters.fake_switch_probability,
                 failure=parameters.failure,
+                clip_tail=parameters.clip_tail,
                 adversary=adversary,
                 sampler=drawn_by,
             )
@@ -227,7 +231,8 @@ class LazyConvex:
                 epsilon=epsilon,
                 delta=delta,
                 adversary=_adversary(adversary),
-                event=lambda parameters: learner(parameters).graph().guarantee().event,
+                group=group,
+                event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
             )
         )
 
@@ -260,6 +265,7 @@ class LazyConvex:
             batches=self.batches,
             fake=self.fake_switch_probability,
             shadow=self.refresh_probability,
+            normaliser=self.log_normaliser,
             failure=self.failure,
             adversary=self.adversary,
             total_variation=self.sampler.certificate().required(),
@@ -285,8 +291,8 @@ class LazyConvex:
         """Bound on the total variation distance of any point's law from its measure, at a log-normaliser c.
 
         (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with x from the current measure and y from one that is i
-        batches older: r then has a standard deviation of at most B*mu/sqrt(2) and a mean of at most i*B^2*mu^2/4. With
-        exact samplers and losses fixed in advance.
+        batches older: r then exceeds i*B^2*mu^2/4 as seldom as a normal law of deviation B*mu/sqrt(2) exceeds 0 (see
+        ``ratio_tails.py``), and the excess is that law's. With exact samplers and losses fixed in advance.
         """
         c, n, again = log_normaliser, self.batches, self.refresh_probability
         if n < 2 or c >= self.largest_log_ratio:
@@ -296,16 +302,16 @@ class LazyConvex:
         mass = alive - np.append(alive[1:], 0.0)
         oldest = np.append(edges[1:] - 1.0, n - 2.0)
         deviation = self.batch * self.weights.replacement_mu / math.sqrt(2.0)
-        margin = c - 0.5 * oldest * deviation**2
-        # E[(e^(r-c) - 1)_+] is the integral of e^t * P[r > c + t] over t > 0.
-        with np.errstate(over="ignore"):
-            tail = 0.5 * deviation**2 - margin + special.log_ndtr(deviation - margin / deviation)
-            excess = np.where(
-                margin > 0.0,
-                math.sqrt(2.0 * math.pi) * deviation * np.exp(tail),
-                np.exp(0.5 * deviation**2 - margin),
-            ).clip(max=1e300)  # where no mass is left, nothing counts
-            total = (1.0 - self.fake_switch_probability) * (n - 1) * float(mass @ excess)
+        margin = (c - 0.5 * oldest * deviation**2) / deviation
+        # E[(e^(sZ - m) - 1)_+] = density(m/s) * (Mills(m/s - s) - Mills(m/s)), Mills(z) = (1 - Phi(z))/density(z). For
+        # m < 0 nothing is known of the first -m, and what is known at m = 0 counts e^(-m) times.
+        with np.errstate(over="ignore", invalid="ignore"):
+            start = np.maximum(0.0, margin)
+            least, most = (special.erfcx(z / math.sqrt(2.0)) for z in (start, start - deviation))
+            excess = 0.5 * np.exp(-0.5 * start**2) * (most - least * (1.0 - 1e-14))
+            below = np.maximum(0.0, -margin) * deviation
+            excess = (excess * np.exp(below) + np.expm1(below)).clip(max=1e300)  # where no mass is left, nothing counts
+            total = (1.0 - self.fake_switch_probability) * (n - 1) * float(mass @ excess) * (1.0 + 1e-9)
         return min(1.0, total)
 
     @property
@@ -318,6 +324,16 @@ class LazyConvex:
             sensitivity=self.tails.change,
             lowest=-certain,
             highest=certain,
+        )
+
+    @property
+    def decision(self) -> PrivacyEvent:
+        """What one decision costs: on average over point and shadow, if the losses are fixed in advance."""
+        worst = self.switch.event()
+        if not self.tails.grid or not isinstance(worst, LazySwitchDecision) or worst.log_ratio < self.tails.change:
+            return worst
+        return AveragedSwitchDecision(
+            worst.keep_probability, self.tails.grid, self.tails.chances, log_ratio_cap=worst.log_ratio_cap
         )
 
     @property
@@ -334,8 +350,8 @@ class LazyConvex:
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
-    def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view (see ``LazyPlan.graph``).
+    def plan(self) -> LazyPlan:
+        """What decisions and draws cost.
 
         Raises:
             UnsupportedEventError: the sampler has no certificate.
@@ -343,7 +359,7 @@ class LazyConvex:
         adaptive = self.adversary == "adaptive"
         return LazyPlan(
             batches=self.batches,
-            switch=self.switch.event(),
+            switch=self.decision,
             draw=self.draw,
             redraw=self.largest_redraw_probability,
             refresh=self.refresh_probability,
@@ -354,7 +370,11 @@ class LazyConvex:
                 "every loss is convex and Lipschitz over the domain with the stated constant",
                 "losses may depend on all earlier draws" if adaptive else "all losses are fixed in advance",
             ),
-        ).graph()
+        )
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view (see ``LazyPlan.graph``); raises as :meth:`plan`."""
+        return self.plan().graph()
 
     def epsilon_for(self, round_: int, delta: float) -> float:
         """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
@@ -373,6 +393,35 @@ class LazyConvex:
         first, second = gradients.copy(), gradients
         first[0, axis], second[0, axis] = self.lipschitz, -self.lipschitz
         return LinearLosses(first), LinearLosses(second)
+
+    # --- releases ----------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> ConvexStream:
+        """Begins a run that is fed one round at a time, and records its whole cost: see ``convex_stream.start``."""
+        return convex_stream.start(self, ledger=ledger, name=name, reads=reads, noise=noise)
+
+    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
+        """Takes up the run that ``ConvexStream.checkpoint`` saved: see ``convex_stream.resume``."""
+        return convex_stream.resume(self, checkpoint, noise=noise)
+
+    def release(
+        self,
+        losses: ConvexLosses,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> ConvexRelease:
+        """One run for publication over all of ``losses``: see ``convex_stream.release``."""
+        return convex_stream.release(self, losses, ledger=ledger, name=name, reads=reads, noise=noise)
 
     # --- runs --------------------------------------------------------------------------------------------------------
 

@@ -16,41 +16,30 @@ Sources: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Theorem 3.2); Geulen, Voeck
 Dong, Durfee & Rogers 2020 (bounded range).
 """
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
+from scipy import stats
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent, compose
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners import arguments, multiplicative_weights
+from hockeystick.learners import arguments, lazy_stream, multiplicative_weights
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
 from hockeystick.learners.lazy_calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy_chain import LazyChain, Transcripts, decision_log_likelihood_ratio, log_likelihood_ratio
 from hockeystick.learners.lazy_plan import LazyPlan, largest_redraw
-from hockeystick.mechanisms import ExponentialMechanism, LazySwitch
+from hockeystick.learners.lazy_run import LazyRun, play
+from hockeystick.learners.lazy_stream import LazyRelease, LazyStream
+from hockeystick.learners.loss_batches import loss_batches
+from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch
+from hockeystick.mechanisms.arguments import generator
+from hockeystick.mechanisms.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 
 Variant = Literal["l2p", "dartboard"]
-
-
-@frozen(eq=False)
-class LazyRun:
-    """One simulated run. Simulation noise is seeded and reproducible, so this is not a private release.
-
-    Attributes:
-        actions: Shape ``(rounds,)``: the expert played in each round.
-        transcript: The full view, one run.
-        loss: Total loss of the played experts.
-        best_expert: Index of the best single expert in hindsight.
-        regret: ``loss`` minus the best single expert's loss.
-    """
-
-    actions: npt.NDArray[np.integer]
-    transcript: Transcripts
-    loss: float
-    best_expert: int
-    regret: float
 
 
 def _normaliser(value: object) -> str | float:
@@ -59,6 +48,10 @@ def _normaliser(value: object) -> str | float:
             raise InvalidArgumentError("normaliser", value, "is unknown", 'use "tight", "paper" or a number >= 0')
         return value
     return real("normaliser", value, low=0.0)
+
+
+def _draw_budget(value: object) -> int | None:
+    return None if value is None else integer("draw_budget", value, low=0)
 
 
 def _variant(value: object) -> Variant:
@@ -87,6 +80,8 @@ class LazyExperts:
         normaliser: the log-normaliser c of the keep probability: "tight" for B*eta, the smallest at which nothing is
             ever clipped, "paper" for 2*B*eta, or a number >= 0. Below B*eta the law of the actions is no longer that
             of multiplicative weights; privacy holds for each. L2P only.
+        draw_budget: After so many draws of experts and shadows, the first ones not counted, the learner keeps its
+            expert for good; None for no limit.
         clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
 
     Raises:
@@ -101,6 +96,7 @@ class LazyExperts:
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     variant: Variant = field(default="l2p", converter=_variant)
     normaliser: str | float = field(default="tight", converter=_normaliser)
+    draw_budget: int | None = field(default=None, converter=_draw_budget)
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:
@@ -121,10 +117,13 @@ class LazyExperts:
         experts: int,
         epsilon: float,
         delta: float,
+        group: int = 1,
         variant: Variant = "l2p",
         clip: bool = False,
     ) -> "LazyExperts":
         """The learner with the smallest worst-case regret bound whose certified epsilon at ``delta`` is <= ``epsilon``.
+
+        The target holds for any ``group`` of people together: for a user who contributes so many rounds.
 
         Batch, fake-switch probability and learning rate are searched with the Renyi curves of the graph's events; the
         final learner is certified by its graph (see :mod:`hockeystick.learners.lazy_calibration`).
@@ -151,8 +150,9 @@ class LazyExperts:
                 experts=experts,
                 epsilon=epsilon,
                 delta=delta,
+                group=group,
                 shadow=variant == "l2p",
-                event=lambda parameters: learner(parameters).graph().guarantee().event,
+                event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
             )
         )
 
@@ -210,6 +210,7 @@ class LazyExperts:
             draw=self.draw.event(),
             redraw=self.largest_redraw_probability,
             refresh=self.refresh_probability,
+            draws=self.draw_budget,
             assumptions=("every loss lies in [0, 1]",),
         )
 
@@ -244,6 +245,74 @@ class LazyExperts:
             raise InvalidArgumentError("focus", focus, "is unknown", 'use "run" or "decision"')
         return first, second
 
+    def sampler(self) -> LazySampler | None:
+        """The walk over experts as a mechanism; None where no data are read: one batch, or no draw allowed."""
+        if self.batches == 1 or self.draw_budget == 0:
+            return None
+        shadow = self.refresh_probability if self.variant == "l2p" else None
+        return LazySampler(
+            self.switch, self.draw.event(), boundaries=self.batches - 1, shadow=shadow, budget=self.draw_budget
+        )
+
+    def event(self) -> PrivacyEvent:
+        """What a whole run costs, as one event for a larger graph or a ledger; the same as :meth:`graph`."""
+        sampler = self.sampler()
+        return compose() if sampler is None else sampler.event()
+
+    # --- releases ----------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> LazyStream:
+        """Begins a run that is fed one round at a time; its whole cost is recorded here, before anything is drawn.
+
+        Args:
+            ledger: Where :meth:`event` is recorded, under ``name``; see ``Laplace.release``.
+            name: The run's name in the ledger.
+            reads: What it reads, for a ``FilteredLedger``.
+            noise: None for secure noise (the extra ``secure``); ``SimulationNoise`` for runs that can be repeated, and
+                are no release.
+
+        Raises:
+            SecureReleaseUnavailableError: there is no secure source of noise.
+            HockeystickError: the ledger refuses.
+        """
+        return lazy_stream.start(self, ledger=ledger, name=name, reads=reads, noise=noise)
+
+    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> LazyStream:
+        """Takes up the run that ``LazyStream.checkpoint`` saved; its cost was recorded when it was started.
+
+        Raises:
+            SecureReleaseUnavailableError: there is no secure source of noise.
+            InvalidArgumentError: it is no checkpoint, was changed, or is of a learner with other parameters or of noise
+                of the other kind.
+        """
+        return lazy_stream.resume(self, checkpoint, noise=noise)
+
+    def release(
+        self,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> LazyRelease:
+        """One run for publication, over ``losses`` as :meth:`run` takes them; see :meth:`start` for the rest.
+
+        An array is checked before anything is recorded. Losses that come in blocks are checked as they come: a bad one
+        ends the run, and the charge remains.
+        """
+        if hasattr(losses, "shape"):
+            for _ in loss_batches(losses, rounds=self.rounds, experts=self.experts, batch=self.batch, clip=self.clip):
+                pass
+        return lazy_stream.play(self.start(ledger=ledger, name=name, reads=reads, noise=noise), losses)
+
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def chain(self, losses: npt.ArrayLike) -> LazyChain:
@@ -259,28 +328,32 @@ class LazyExperts:
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
         """``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
-        return self.chain(losses).simulate(rng, runs)
+        found = self.chain(losses).simulate(rng, runs)
+        return found if self.draw_budget is None else found.stopped(self.draw_budget)
 
-    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> LazyRun:
-        """One simulated run over ``losses`` of shape (rounds, experts)."""
-        stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
-        transcript = self.simulate(stream, rng, 1)
-        actions = np.repeat(transcript.actions[0], self.batch)[: self.rounds]
-        loss = float(stream[np.arange(self.rounds), actions].sum())
-        best, floor = regret_floor(stream)
-        return LazyRun(actions, transcript, loss, best, loss - floor)
+    def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
+        """One simulated run.
+
+        Args:
+            losses: Shape (rounds, experts): an array, a memory-mapped one, or an iterable of blocks of rows of any
+                length. They are read once, in blocks; memory depends on the number of rounds through the result alone.
+            rng: Seeds the five substreams of coins and draws.
+        """
+        return play(self, losses, generator(rng))
 
     def log_likelihood_ratio(
         self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> FloatArray:
         """ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run."""
-        return log_likelihood_ratio(transcripts, self.chain(losses0), self.chain(losses1))
+        chains = self.chain(losses0), self.chain(losses1)
+        return log_likelihood_ratio(transcripts, *chains, most_draws=self.draw_budget)
 
     def decision_log_likelihood_ratio(
         self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> FloatArray:
         """The switching decisions' share of :meth:`log_likelihood_ratio`, one number per run."""
-        return decision_log_likelihood_ratio(transcripts, self.chain(losses0), self.chain(losses1))
+        chains = self.chain(losses0), self.chain(losses1)
+        return decision_log_likelihood_ratio(transcripts, *chains, most_draws=self.draw_budget)
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
@@ -291,8 +364,12 @@ class LazyExperts:
         as the keep probability is never clipped.
 
         Raises:
-            InvalidArgumentError: bad losses, or a normaliser below B*eta, where that law no longer holds.
+            InvalidArgumentError: bad losses, a normaliser below B*eta or a draw budget, where that law does not hold.
         """
+        if self.draw_budget is not None:
+            raise InvalidArgumentError(
+                "draw_budget", self.draw_budget, "leaves no closed form of the actions' law", "simulate"
+            )
         if self.variant == "l2p" and self.log_normaliser < self.batch * self.learning_rate:
             raise InvalidArgumentError(
                 "normaliser",
@@ -305,7 +382,18 @@ class LazyExperts:
         return expected - regret_floor(stream)[1]
 
     def regret_bound(self) -> float:
-        """Worst-case expected regret ln(d)/eta + eta*T*B/8, for every p and p_y (not clipped)."""
-        return multiplicative_weights.regret_bound(
+        """Worst-case expected regret ln(d)/eta + eta*T*B/8, for every p and p_y (not clipped).
+
+        With a draw budget K, and T times the chance that there would be more than K draws.
+        """
+        bound = multiplicative_weights.regret_bound(
             rounds=self.rounds, experts=self.experts, batch=self.batch, learning_rate=self.learning_rate
         )
+        return bound if self.draw_budget is None else bound + self.rounds * self._chance_of_more(self.draw_budget)
+
+    def _chance_of_more(self, draws: int) -> float:
+        """Bound on the probability of more than ``draws`` wishes to draw, expert and shadow together."""
+        trials, up_to = self.batches - 1, np.arange(draws + 1)
+        shadow = stats.binom.pmf(up_to, trials, self.refresh_probability)
+        more = stats.binom.sf(draws - up_to, trials, self.largest_redraw_probability)
+        return min(1.0, float(shadow @ more + stats.binom.sf(draws, trials, self.refresh_probability)))

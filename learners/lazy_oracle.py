@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, probability, real
@@ -205,13 +205,7 @@ def _lump(chain0: LazyChain, chain1: LazyChain) -> _Pair:
     gather[np.arange(experts), inverse.ravel()] = 1.0
 
     def reduced(chain: LazyChain) -> LazyChain:
-        return LazyChain(
-            batch_losses=chain.batch_losses[:, first],
-            learning_rate=chain.learning_rate,
-            fake_switch_probability=chain.fake_switch_probability,
-            shadow_probability=chain.shadow_probability,
-            log_normaliser=chain.log_normaliser,
-        )
+        return evolve(chain, batch_losses=chain.batch_losses[:, first])
 
     weights0, weights1 = (np.exp(chain.log_weights) @ gather for chain in (chain0, chain1))
     return _Pair(reduced(chain0), reduced(chain1), sizes, weights0, weights1)

@@ -42,7 +42,6 @@ class LazyPlan:
         redraw: The largest chance that a decision falls on "redraw", over all states and losses.
         refresh: The chance of a shadow's draw at a boundary, which depends on no data; 0 without a shadow.
         draws: The most draws that a run makes at boundaries, shadows included; None for no limit.
-        every_decision: Whether a person is read by all later decisions instead of one.
         boundary_failure: Chance, per boundary, that ``switch`` or ``redraw`` is exceeded.
         failure: Chance, once per run, that any of them is.
         assumptions: What the guarantee takes for granted, beside one person per round.
@@ -54,7 +53,6 @@ class LazyPlan:
     redraw: float
     refresh: float = 0.0
     draws: int | None = None
-    every_decision: bool = False
     boundary_failure: float = 0.0
     failure: float = 0.0
     assumptions: tuple[str, ...] = field(default=())
@@ -83,10 +81,7 @@ class LazyPlan:
         if self.batches == 1 or most == 0:
             return graph  # every action is drawn before any data is seen
         reads, once, after = ("batches",), Reach(1, 1), Reach(1, None)
-        if self.every_decision:
-            graph = graph.release("switch", self.switch, reads=reads, reach=after, cumulative=True)
-        else:
-            graph = graph.release("switch", self.switch, reads=reads, reach=once, leading=True)
+        graph = graph.release("switch", self.switch, reads=reads, reach=once, leading=True)
         if most is not None:
             graph = graph.release("draws", self.draw, reads=reads, count=most, reach=once, cumulative=True)
         else:

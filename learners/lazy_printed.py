@@ -1,19 +1,24 @@
 """The printed guarantee of the lazy learner, as a named baseline: never a certificate.
 
-Asi, Koren, Liu & Talwar 2024, Theorem 3.2, for multiplicative weights (delta_0 = 0): for every delta_1,
+Asi, Koren, Liu & Talwar 2024, Theorem 3.2: if consecutive measures are (eta, delta_0)-indistinguishable, then for every
+delta_1,
 
     epsilon = 2 eta/p + eta + (3 T eta^2 p / (2B)) ln(1/delta_1) + sqrt(6 T eta^2 p / B) ln(1/delta_1),
-    delta   = 2 T delta_1,
+    delta   = 2 T (2/eta + ln(1/delta_1)/p) e B delta_0 + 2 T delta_1,
 
-stated for T p / B >= 1, eta B ln(1/delta_1)/p <= 1 and eta <= 1/10. It is set beside the certified epsilon to show
-what exact accounting gains; the graph of the learner is what holds.
+stated for T p / B >= 1, eta B ln(1/delta_1)/p <= 1 and eta <= 1/10. Multiplicative weights have delta_0 = 0; for the
+regularised ones of convex losses, Lemma 3.11 trades eta for delta_0. The formula is set beside the certified epsilon to
+show what exact accounting gains; the graph of the learner is what holds.
 """
 
 import math
 
 from attrs import frozen
 
+from hockeystick.accounting import NumericalError
 from hockeystick.accounting.validate import integer, real
+
+_SMALLEST_LOG = -700.0  # of delta_0: what is below does not fit in a float
 
 
 @frozen
@@ -35,12 +40,14 @@ class PrintedGuarantee:
         delta: The delta it is meant for.
         conditions: Every condition with its value here.
         source: Where it is printed.
+        constants: The constants of the formula that are no arguments of its function, by name.
     """
 
     epsilon: float
     delta: float
     conditions: tuple[Condition, ...]
     source: str = "Asi, Koren, Liu & Talwar 2024, Theorem 3.2"
+    constants: tuple[tuple[str, float], ...] = ()
 
     @property
     def applies(self) -> bool:
@@ -68,12 +75,95 @@ def paper_epsilon(
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    rounds = integer("rounds", rounds, low=1)
-    batch = integer("batch", batch, low=1, high=rounds)
+    rounds, batch, p, delta = _shared(rounds, batch, fake_switch_probability, delta)
     eta = real("learning_rate", learning_rate, low=0.0, low_open=True)
-    p = real("fake_switch_probability", fake_switch_probability, low=0.0, high=1.0, low_open=True, high_open=True)
-    delta = real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True)
-    log = math.log(2.0 * rounds / delta)
+    return _theorem_3_2(rounds, batch, eta, p, delta, delta_1=delta / (2.0 * rounds), delta_0=0.0)
+
+
+def paper_epsilon_convex(
+    *,
+    rounds: int,
+    batch: int,
+    inverse_temperature: float,
+    regularisation: float,
+    lipschitz: float,
+    fake_switch_probability: float,
+    delta: float,
+) -> PrintedGuarantee:
+    """The printed epsilon of Theorem 3.2 for L2P over the regularised weights of convex losses.
+
+    Half of delta goes to the switches, delta_1 = delta / (4T), and half to the measures: delta_0 is the number at which
+    the theorem's first term is delta / 2, with eta = :func:`paper_rate` of that delta_0.
+
+    Args:
+        rounds: T >= 1.
+        batch: B in 1 .. T.
+        inverse_temperature: beta > 0, per unit of loss.
+        regularisation: lambda > 0, in units of loss per squared length.
+        lipschitz: L > 0.
+        fake_switch_probability: p in (0, 1); the formula divides by it.
+        delta: The delta at which epsilon is meant, in (0, 1).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+        NumericalError: the delta_0 that is needed does not fit in a float.
+    """
+    rounds, batch, p, delta = _shared(rounds, batch, fake_switch_probability, delta)
+    mu = _mu(inverse_temperature, regularisation, lipschitz)
+    delta_1 = delta / (4.0 * rounds)
+    log = -math.log(delta_1)
+
+    def spent(log_delta_0: float) -> float:
+        """ln of 2 T (2/eta + ln(1/delta_1)/p) e B delta_0, which grows with delta_0."""
+        return math.log(2.0 * rounds * math.e * batch * (2.0 / _rate(mu, log_delta_0) + log / p)) + log_delta_0
+
+    low, high = _SMALLEST_LOG, 0.0
+    if not spent(low) <= math.log(delta / 2.0):
+        raise NumericalError(f"delta={delta:g}: the delta_0 that the printed formula needs does not fit in a float")
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if spent(middle) <= math.log(delta / 2.0) else (low, middle)
+    return _theorem_3_2(rounds, batch, _rate(mu, low), p, delta, delta_1=delta_1, delta_0=math.exp(low))
+
+
+def paper_rate(delta_0: float, *, inverse_temperature: float, regularisation: float, lipschitz: float) -> float:
+    """The printed eta of consecutive regularised measures at ``delta_0`` in (0, 1) (Lemma 3.11).
+
+    eta = mu^2 + 2 mu sqrt(ln(2/delta_0)) with mu = L sqrt(2 beta/lambda), a draw's Gaussian-DP parameter when a loss is
+    *replaced*. Consecutive measures differ by one loss more, so that mu^2/8 + mu sqrt(ln(1/delta_0)/2) would do: the
+    print is at least 2 sqrt(2) times too large, on the safe side.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    delta_0 = real("delta_0", delta_0, low=0.0, high=1.0, low_open=True, high_open=True)
+    return _rate(_mu(inverse_temperature, regularisation, lipschitz), math.log(delta_0))
+
+
+def _mu(inverse_temperature: float, regularisation: float, lipschitz: float) -> float:
+    beta = real("inverse_temperature", inverse_temperature, low=0.0, low_open=True)
+    lam = real("regularisation", regularisation, low=0.0, low_open=True)
+    return real("lipschitz", lipschitz, low=0.0, low_open=True) * math.sqrt(2.0 * beta / lam)
+
+
+def _rate(mu: float, log_delta_0: float) -> float:
+    return mu**2 + 2.0 * mu * math.sqrt(math.log(2.0) - log_delta_0)
+
+
+def _shared(rounds: int, batch: int, fake: float, delta: float) -> tuple[int, int, float, float]:
+    rounds = integer("rounds", rounds, low=1)
+    return (
+        rounds,
+        integer("batch", batch, low=1, high=rounds),
+        real("fake_switch_probability", fake, low=0.0, high=1.0, low_open=True, high_open=True),
+        real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True),
+    )
+
+
+def _theorem_3_2(
+    rounds: int, batch: int, eta: float, p: float, delta: float, *, delta_1: float, delta_0: float
+) -> PrintedGuarantee:
+    log = -math.log(delta_1)
     variance = rounds * eta**2 * p / batch
     epsilon = 2.0 * eta / p + eta + 1.5 * variance * log + math.sqrt(6.0 * variance) * log
     conditions = (
@@ -81,7 +171,10 @@ def paper_epsilon(
         _at_most("eta B ln(1/delta_1) / p <= 1", eta * batch * log / p, 1.0),
         _at_most("eta <= 1/10", eta, 0.1),
     )
-    return PrintedGuarantee(epsilon, delta, conditions)
+    constants = (("delta_1", delta_1), ("delta_0", delta_0))
+    return PrintedGuarantee(
+        epsilon, delta, conditions, constants=constants if delta_0 == 0.0 else (("eta", eta), *constants)
+    )
 
 
 def _at_least(statement: str, value: float, limit: float) -> Condition:

@@ -13,69 +13,23 @@ It follows that mu_t does not depend on the order of the past losses, and that t
 many points, at given losses after random histories, and returns what fails, with the losses that show it.
 
 What it returns is no proof beyond the streams it looked at, with one exception: ``ratio_width`` bounds eta at
-delta_0 = 0 for these losses after *any* history.
+delta_0 = 0 for these losses after *any* history. A claimed ratio width is checked, too.
 """
 
 import math
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray
+from hockeystick.learners.lazy_measure import FiniteMeasure as FiniteMeasure
+from hockeystick.learners.lazy_measure import MultiplicativeMeasure as MultiplicativeMeasure
 
 _LARGEST_ETA = 0.1  # of the assumption
 _ROUNDING = 1e-9  # of log-weights, relative to their size, that passes for equal
-
-
-@runtime_checkable
-class FiniteMeasure(Protocol):
-    """A sequence of measures over the points 0 .. m-1. Structural: any class with these members is one.
-
-    Attributes:
-        eta: Claimed log-ratio of consecutive measures.
-        delta0: Claimed mass outside of that.
-    """
-
-    @property
-    def eta(self) -> float: ...
-
-    @property
-    def delta0(self) -> float: ...
-
-    def log_measure(self, losses: FloatArray) -> FloatArray:
-        """Log-weights, shape ``(m,)``, up to a constant, after the losses of shape ``(t, m)``, t >= 0."""
-
-    def log_func(self, loss: FloatArray) -> FloatArray:
-        """What one loss of shape ``(m,)`` adds to the log-weights, up to a constant, shape ``(m,)``."""
-
-
-@frozen(kw_only=True)
-class MultiplicativeMeasure:
-    """The measure of multiplicative weights, exp(-learning_rate * sum of losses): eta is the rate, delta_0 is 0."""
-
-    learning_rate: float = field(converter=arguments.learning_rate)
-
-    @property
-    def eta(self) -> float:
-        """The learning rate: for losses in [0, 1] weights change by factors in [e^-eta, 1], and so does their sum."""
-        return self.learning_rate
-
-    @property
-    def delta0(self) -> float:
-        """0."""
-        return 0.0
-
-    def log_measure(self, losses: FloatArray) -> FloatArray:
-        found: FloatArray = -self.learning_rate * losses.sum(axis=0)
-        return found
-
-    def log_func(self, loss: FloatArray) -> FloatArray:
-        return -self.learning_rate * loss
 
 
 @frozen(eq=False)
@@ -163,12 +117,17 @@ def check_measure(
     histories, length = integer("histories", histories, low=0), integer("length", length, low=1)
     eta = real("measure.eta", measure.eta, low=0.0)
     delta0 = real("measure.delta0", measure.delta0, low=0.0)
+    claimed = measure.ratio_width
+    if claimed is not None:
+        claimed = real("measure.ratio_width", claimed, low=0.0)
     worst, largest, width = _Worst(), 0.0, 0.0
     worst.note(Violation("eta <= 1/10", eta, _LARGEST_ETA))
     worst.note(Violation("delta0 <= eta", delta0, eta))
 
     added = [_weights("log_func", measure.log_func(loss), given.shape[1]) for loss in given]
     width = max(float(np.ptp(ratio)) if np.isfinite(ratio).all() else math.inf for ratio in added)
+    if claimed is not None:
+        worst.note(Violation("one loss adds no more than ratio_width", width, claimed))
     pasts = [given[:0]] + [given[rng.integers(0, len(given), length)] for _ in range(histories)]
     for past in pasts:
         before = _weights("log_measure", measure.log_measure(past), given.shape[1])

@@ -7,7 +7,7 @@ one curve more: their Proposition 3.3 lets batches of B rounds cost T B^2 eta^2,
 per batch can be made to lose eta T B / 8 (alternating losses). Its best batch is then shorter than 1/eps where
 d < (T eps)^(1/3), and its rate is larger than printed.
 
-:func:`free_instances` measures another rate, of how many problems can share one budget.
+:func:`small_epsilon_bound` is that learner's bound for sizes at which no accountant is asked any more.
 """
 
 import math
@@ -17,13 +17,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
-from scipy import stats
+from scipy import optimize, special, stats
 
-from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, VisibleMixture
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.expert_losses import FloatArray
-from hockeystick.learners.lazy_experts import LazyExperts, Variant
 
 # --- exponents -------------------------------------------------------------------------------------------------------
 
@@ -176,84 +174,39 @@ def log_log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> Slope:
     return Slope(float(fit.slope), float(fit.intercept), float(fit.stderr))
 
 
-# --- many problems under one budget ----------------------------------------------------------------------------------
+# --- the bound for small epsilon --------------------------------------------------------------------------------------
 
 
-@frozen
-class FreeInstances:
-    """How many problems share one budget, and the learner of each; certified by the learners' graphs."""
+def small_epsilon_bound(*, rounds: float, experts: int, epsilon: float, delta: float) -> float:
+    """Least regret bound of the shrinking dartboard at (epsilon, delta), by its leading terms: certified by nothing.
 
-    instances: int
-    learner: LazyExperts
+    For delta << epsilon << 1 the decision after a person's batch loses eta/p at most, and the (T/B)(p + B eta) draws
+    behind it are close to one Gaussian release of mu^2 = (T/B)(p + B eta) eta^2, which is (x mu, delta)-DP for the root
+    x of phi(x)/x - Phi(-x) = delta/(x mu). With p = m eta/eps and x for x mu = epsilon, the two make epsilon if
 
+        eta = eps ((1 - 1/m)^2 / (x^2 T eps (1 + m/(B eps))))^(1/3),
 
-def free_instances(
-    *,
-    rounds: int,
-    experts: int,
-    epsilon: float,
-    delta: float,
-    excess: float = 2.0,
-    variant: Variant = "dartboard",
-) -> FreeInstances:
-    """The most problems of experts that can all take the same people's losses at (epsilon, delta) in total.
+    and ln(d)/eta + eta T B/8 is minimised over m > 1 and real B >= 1, up to 1e-3 of it. In the limit of large T*eps it
+    is of order T^(2/5) eps^(-3/5) (ln d)^(4/5), while B > 1.
 
-    Each has a worst-case regret of at most ``excess`` * sqrt(T ln d); without privacy it is sqrt(T ln d / 2). Batches
-    and fake-switch probabilities are searched on a grid, and every learner has the smallest learning rate that its
-    regret allows. The count is certified by the Renyi curve of the composed graphs.
-
-    With rate ~ T^(-1/2), a decision costs rate^2/p in Renyi terms and all redraws T p rate^2, so that p ~ T^(-1/2) and
-    the count grows like T^(1/2), as printed (Asi et al. 2024, section 1.1). A single decision's worst loss is then of
-    order 1: counted by the epsilon of each problem alone, which forces rate/p down, it would grow like T^(1/3).
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain (``excess`` at least 0.75), or not one problem fits.
+    Args:
+        rounds: T >= 2, possibly larger than any computer could play.
+        experts: d >= 2.
+        epsilon: In (0, 1].
+        delta: In (0, epsilon).
     """
-    rounds = integer("rounds", rounds, low=2)
+    rounds = real("rounds", rounds, low=2.0)
     experts = integer("experts", experts, low=2)
-    epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
-    allowed = real("excess", excess, low=0.75) * math.sqrt(rounds * math.log(experts))
-    orders = 1.0 + np.geomspace(0.02, 1e5, 96)
-    spare = epsilon - (np.log1p(-1.0 / orders) - math.log(delta) / (orders - 1.0) - np.log(orders) / (orders - 1.0))
-    best: tuple[int, LazyExperts] | None = None
-    for batch in range(1, rounds + 1):
-        root = allowed**2 - rounds * batch * math.log(experts) / 2.0
-        if root < 0.0:
-            break
-        # The smaller root of ln(d)/rate + rate*T*B/8 = allowed, by the stable one of its two forms.
-        rate = 2.0 * math.log(experts) / (allowed + math.sqrt(root))
-        for p in np.minimum(0.9, rate * np.geomspace(0.5, 200.0, 24)):
-            learner = LazyExperts(
-                rounds=rounds,
-                experts=experts,
-                batch=batch,
-                learning_rate=rate,
-                fake_switch_probability=float(p),
-                variant=variant,
-            )
-            fits = math.floor(float(np.max(spare / _paid(learner, orders))))
-            if fits >= 1 and (best is None or fits > best[0]):
-                best = fits, learner
-    if best is None:
-        raise InvalidArgumentError("epsilon", epsilon, "is not enough for one problem", "allow more epsilon or regret")
-    return _certified(*best, epsilon, delta)
-
-
-def _paid(learner: LazyExperts, orders: FloatArray) -> FloatArray:
-    """The Renyi curve of the first person's events, as in the learner's graph; a search may err, it certifies none."""
-    draw = learner.draw.event()
-    later = VisibleMixture(learner.largest_redraw_probability, draw).rdp(orders)
-    shadow = VisibleMixture(learner.refresh_probability, draw).rdp(orders)
-    first = learner.switch.event().rdp(orders) + draw.rdp(orders)
-    found: FloatArray = first + max(0, learner.batches - 2) * later + max(0, learner.batches - 1) * shadow
-    return found
-
-
-def _certified(instances: int, learner: LazyExperts, epsilon: float, delta: float) -> FreeInstances:
-    """The count, lowered until the composed event's own bound meets the target."""
-    event = learner.graph().guarantee().event
-    while accounting.epsilon(accounting.compose((event, instances)), delta, method="rdp").upper > epsilon:
-        if instances == 1:
-            raise InvalidArgumentError("epsilon", epsilon, "is not enough for one problem", "allow more of it")
-        instances -= 1
-    return FreeInstances(instances, learner)
+    epsilon = real("epsilon", epsilon, low=0.0, high=1.0, low_open=True)
+    delta = real("delta", delta, low=0.0, high=epsilon, low_open=True, high_open=True)
+    level = math.log(delta / epsilon) + 0.5 * math.log(2.0 * math.pi)
+    x = optimize.brentq(
+        lambda x: math.log(1.0 / x - math.sqrt(math.pi / 2.0) * special.erfcx(x / math.sqrt(2.0))) - x**2 / 2.0 - level,
+        1e-9,
+        60.0,
+    )
+    m = 1.0 + np.geomspace(0.1, 100.0, 100)[:, None]
+    batch = np.geomspace(1.0, max(2.0, min(rounds, 1e3 / epsilon)), 800)
+    shared = (1.0 - 1.0 / m) ** 2 / (x**2 * rounds * epsilon * (1.0 + m / (batch * epsilon)))
+    rate = np.minimum(epsilon * np.cbrt(shared), np.sqrt(8.0 * math.log(experts) / (rounds * batch)))
+    return float(np.min(math.log(experts) / rate + rate * rounds * batch / 8.0))

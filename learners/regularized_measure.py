@@ -10,16 +10,13 @@ needs follows from m and from how steep one person's loss is:
 * replacing one L-Lipschitz loss changes the potential by a 2*beta*L-Lipschitz function, so a draw is Gaussian-DP with
   mu = 2*beta*L/sqrt(m) = L*sqrt(2*beta/lambda) (Gopi, Lee & Liu 2022, Theorem 4.1), with equality for linear losses on
   the line;
-* a G-Lipschitz function of a draw is sub-Gaussian with standard deviation G/sqrt(m) (Bakry & Emery 1985; Herbst);
-* two such measures whose potentials differ by a G-Lipschitz function give a K-Lipschitz function means that differ by
-  at most K*G/m (log-Sobolev and transport inequalities: Otto & Villani 2000).
+* how far the learner's log-ratios stray, see `ratio_tails.py`.
 
 The measure is the one of Asi, Koren, Liu & Talwar 2024, Eq. (5). For one added loss their Lemma 3.11 takes twice the
 perturbation and half the modulus, which makes its bound 2*sqrt(2) times as large as need be.
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 from attrs import field, frozen
@@ -36,8 +33,6 @@ from hockeystick.learners.convex_losses import (
     FloatArray,
     isotropic_form,
 )
-
-Adversary = Literal["oblivious", "adaptive"]
 
 
 def _inverse_temperature(value: object) -> float:
@@ -251,83 +246,3 @@ class RegularizedWeights:
         normalisers cancel, and no other round's losses enter.
         """
         return -self.inverse_temperature * (losses.total(x, start, stop) - losses.total(y, start, stop))
-
-
-@frozen
-class RatioTails:
-    """How far the log-ratio r of the last batch may stray, and how it may change when one of its losses is replaced.
-
-    Attributes:
-        change: kappa, the bound on |r - r'| at the boundary after the batch with the replaced loss.
-        largest: R, the bound on |r| at any boundary; (B/2)*kappa.
-        age: Boundaries for which no action and no shadow lives on (up to the failure).
-        per_boundary: Chance that the bound needed at one given boundary fails; 0 where they hold for sure.
-        overall: Chance, paid once, that any of them fails (adaptive adversary only).
-    """
-
-    change: float
-    largest: float
-    age: int
-    per_boundary: float
-    overall: float
-
-
-def ratio_tails(
-    weights: RegularizedWeights,
-    *,
-    domain: Domain,
-    batch: int,
-    batches: int,
-    fake: float,
-    shadow: float,
-    failure: float,
-    adversary: Adversary = "oblivious",
-    total_variation: float = 0.0,
-) -> RatioTails:
-    """The bounds that hold at all boundaries, in either of two neighbouring worlds, up to a ``failure`` in total.
-
-    Certainly |r - r'| <= 2*beta*L*D with D the diameter. Where that is large, tails are used. Let a be an age that x
-    and y exceed with small probability ((1-p)^(a+1), (1-p_y)^(a+1)), and let them be drawn at boundaries j and i, both
-    at most a boundaries ago.
-
-    * Losses fixed in advance ("oblivious"). A draw of x outlives k boundaries with probability at most (1-p)^k whatever
-      x and y are, so P[(x, y) in A_ij and drawn there] <= (1-p)^k * P[y drawn at i] * (nu_i x nu_j)(A_ij), and the sum
-      over j costs a factor W = sum of (1-p)^k <= 1/p. That (x, y) follow the current measure is not used: it fails as
-      soon as a coin is clipped. Under the product measure beta*(g(x) - g(y)) for g = l - l', 2L-Lipschitz, has
-      standard deviation at most sqrt(2)*mu, and its mean is at most 2*beta*L * a*B*beta*L/m = a*B*mu^2/2. Hence
-
-          kappa = sqrt(2)*mu*u + a*B*mu^2/2     but for a probability 2*W*exp(-u^2/2) + both ages.
-
-    * Losses chosen after seeing x and y ("adaptive"). Then |r - r'| <= 2*beta*L*||x - y||. A draw lies within
-      (sqrt(d) + u)/sqrt(m) of its measure's mode but for exp(-u^2/2), modes move by beta*L*B/m per batch, and since the
-      adversary may wait for a bad draw, all 2n draws must be good: kappa = 2*mu*(sqrt(d) + u) + a*B*mu^2/2.
-
-    In both cases r itself, of a batch of B losses, is bounded by (B/2)*kappa in the same way. Draws from samplers
-    within ``total_variation`` of their measure add 2*W*total_variation per boundary (adaptive: 2n in total).
-    """
-    n, mu = batches, weights.replacement_mu
-    certain = 2.0 * weights.inverse_temperature * weights.lipschitz * domain.diameter * (1.0 + 2.0 * LIPSCHITZ_SLACK)
-    safe = RatioTails(certain, 0.5 * batch * certain, max(0, n - 2), 0.0, 0.0)
-    if n < 2:
-        return safe
-    share = failure / (n - 1)
-    per_age = 0.25 * share if adversary == "oblivious" else 0.25 * failure / n
-    age = max(_age(fake, per_age, n - 2), _age(shadow, per_age, n - 2))
-    drift = 0.5 * age * batch * mu**2
-    if adversary == "oblivious":
-        weight = age + 1.0 if fake == 0.0 else -math.expm1((age + 1) * math.log1p(-fake)) / fake
-        change = math.sqrt(2.0) * mu * math.sqrt(2.0 * math.log(4.0 * weight / share)) + drift
-        found = (share + 2.0 * weight * total_variation, 0.0)
-    else:
-        deviations = math.sqrt(domain.dimension) + math.sqrt(2.0 * math.log(4.0 * n / failure))
-        change = 2.0 * mu * deviations + drift
-        found = (0.0, failure + 2.0 * n * total_variation)
-    change *= 1.0 + 1e-12
-    return safe if change >= certain else RatioTails(change, 0.5 * batch * change, age, *found)
-
-
-def _age(chance: float, tail: float, longest: int) -> int:
-    """The least age a with (1 - chance)^(a + 1) <= tail, or the ``longest`` that there can be."""
-    if chance == 0.0:
-        return longest
-    return min(longest, max(0, math.ceil(math.log(tail) / math.log1p(-chance) * (1.0 + 1e-12)) - 1))

@@ -13,6 +13,8 @@ regret in the runs that would have drawn more often.
 Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Dong, Durfee & Rogers 2020.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
@@ -22,8 +24,10 @@ from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.lazy_calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy_chain import LazyChain, Transcripts, bit_log_ratios
-from hockeystick.learners.lazy_experts import LazyExperts, LazyRun
+from hockeystick.learners.lazy_experts import LazyExperts
+from hockeystick.learners.lazy_run import LazyRun
 
 
 def _budget(value: object) -> int | None:
@@ -60,6 +64,60 @@ class ShrinkingDartboard:
 
     def __attrs_post_init__(self) -> None:
         _ = self.unlimited  # refuses a batch longer than the run
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        rounds: int,
+        experts: int,
+        epsilon: float,
+        delta: float,
+        group: int = 1,
+        beta: float | None = None,
+        clip: bool = False,
+    ) -> "ShrinkingDartboard":
+        """The learner of least worst-case regret bound, budget included, whose certified epsilon is <= ``epsilon``.
+
+        Args:
+            rounds: T >= 2.
+            experts: d >= 2.
+            epsilon: Target, > 0.
+            delta: The delta at which epsilon is meant, in (0, 1).
+            group: The target holds for any so many people together.
+            beta: The budget is the least that a run wishes to exceed with so small a probability, in (0, 1); by
+                default one that costs 1 % of the regret bound without privacy, sqrt(T*ln(d)/2).
+            clip: As for the learner.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
+        """
+        rounds, experts = arguments.rounds(rounds), arguments.experts(experts)
+        beyond = 0.01 * math.sqrt(0.5 * math.log(experts) / rounds) if beta is None else beta
+        beyond = probability("beta", beyond, open=True)
+
+        def learner(parameters: LazyParameters) -> "ShrinkingDartboard":
+            return cls(
+                rounds=rounds,
+                experts=experts,
+                batch=parameters.batch,
+                learning_rate=parameters.learning_rate,
+                fake_switch_probability=parameters.fake_switch_probability,
+                clip=clip,
+            ).within(beyond)
+
+        return learner(
+            calibrate(
+                rounds=rounds,
+                experts=experts,
+                epsilon=epsilon,
+                delta=delta,
+                group=group,
+                shadow=False,
+                beyond=beyond,
+                event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
+            )
+        )
 
     @property
     def unlimited(self) -> LazyExperts:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy.special import log_ndtr
 
+from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners import arguments, convex_losses
@@ -98,9 +99,15 @@ def _prefix_sums(sums: Sums, rounds: int, scale: float, sensitivity: float) -> P
 def _calibrated(sums: Sums, rounds: int, sensitivity: float, epsilon: float, delta: float) -> float:
     """The least scale that meets the target."""
     if _sums(sums) == "tree":
-        return TreeAggregation.calibrated(rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
-    root = square_root(rounds - 1)
-    return MatrixMechanism.calibrated(root, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+        scale = TreeAggregation.calibrated(rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+    else:
+        root = square_root(rounds - 1)
+        scale = MatrixMechanism.calibrated(root, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+    # A mechanism built anew from its scale may cost an ulp more than the one that was calibrated.
+    step = 2.0**-52
+    while accounting.epsilon(_prefix_sums(sums, rounds, scale, sensitivity).event(), delta).upper > epsilon:
+        scale, step = scale * (1.0 + step), 2.0 * step
+    return scale
 
 
 def _of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:

@@ -102,6 +102,8 @@ PLAIN: list[PrivacyEvent] = [
     c.LazySwitchDecision(0.3, 0.2, 0.5),
     c.LazySwitchDecision(1.0, 0.1),
     c.LazySwitchDecision(0.0, 1.0),
+    c.AveragedSwitchDecision(0.9, (0.1, 0.3, 1.0), (0.5, 0.1, 1e-3)),
+    c.AveragedSwitchDecision(0.3, (0.2,), (1.0,), 0.5),
     c.Oriented(c.LazySwitchDecision(0.7, 0.2), True),
     c.Oriented(c.LazySwitchDecision(0.7, 0.2), False),
     c.AboveThreshold(2.0, 4.0),
@@ -169,7 +171,13 @@ HEAVY = (
 # Sound bounds that are not the smallest they could be: above ε or ρα, or larger at a smaller order.
 LOOSE_CURVES = (c.InputMix, c.SampledWithoutReplacement, c.PoissonSampledReplace, c.GaussianAboveThreshold)
 # The pair's profile is above what the event's other curves say, as these use more than the pair knows.
-PAIR_IS_NOT_ALL = (c.BoundedRange, c.ReportNoisyMax, c.GaussianAboveThreshold, c.RepeatAndSelect)
+PAIR_IS_NOT_ALL = (
+    c.AveragedSwitchDecision,
+    c.BoundedRange,
+    c.ReportNoisyMax,
+    c.GaussianAboveThreshold,
+    c.RepeatAndSelect,
+)
 
 
 def name_of(event: object) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hockeystick.learners import LazyExperts
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, ShrinkingDartboard, TreeExperts
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,6 +55,25 @@ def test_a_line_after_an_interrupted_one_is_read(tmp_path: Path) -> None:
     file.write_text('{"key": "interrup')
     common.Cells(file, "a")({"x": 1}, lambda: {"value": 1})
     assert common.Cells(file, "a")({"x": 1}, lambda: {"value": 2}) == {"value": 1}
+
+
+def test_results_of_many_keys(tmp_path: Path) -> None:
+    keys = [{"x": x} for x in (3, 1, 2)]
+    cells = common.Cells(tmp_path / "kept.jsonl", "a")
+    cells({"x": 1}, lambda: {"x": "known"})
+    expected = [{"x": 3}, {"x": "known"}, {"x": 2}]
+    assert cells.all(keys, dict, "numbers") == expected
+    assert common.Cells(tmp_path / "kept.jsonl", "a").all(keys, dict, "numbers") == expected
+
+
+@pytest.mark.slow
+def test_results_by_several_processes(tmp_path: Path) -> None:
+    keys = [{"x": x} for x in range(5)]
+    cells = common.Cells(tmp_path / "kept.jsonl", "a", workers=2)
+    cells({"x": 1}, lambda: {"x": "known"})
+    expected = [{"x": 0}, {"x": "known"}, {"x": 2}, {"x": 3}, {"x": 4}]
+    assert cells.all(keys, dict, "numbers") == cells.all(keys, dict, "numbers") == expected
+    assert common.Cells(tmp_path / "kept.jsonl", "a").all(keys, dict, "numbers") == expected
 
 
 def test_only_what_stands_between_the_markers_is_replaced() -> None:
@@ -212,41 +231,68 @@ def test_certified() -> None:
     assert common.svg(report.draw).count("<svg") == 1
 
 
-def test_audits() -> None:
+CHEAP_DEFECTS = ("ratio inverted", "draws one batch late", "p taken for the chance of keeping", "shadow is the action")
+
+
+def test_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("lazy_audits")
     cells = common.Cells()
-    report = module.experiment(cells, names=("dartboard",), samples=5_000)
+    few = ((None, "run"), (None, "actions"), ("no fake switches", "run"), ("unclipped losses", "run"))
+    monkeypatch.setattr(module, "CASES", {"L2P": few})
+    report = module.experiment(cells, names=("L2P",), samples=5_000, defects=CHEAP_DEFECTS)
     assert report.holds
-    assert report.table.count("| refuted |") == 3
-    case = {"learner": "dartboard", "mutation": "unclipped losses", "view": "run", "samples": 5_000}
+    assert report.table.count("| refuted |") == 2 and report.table.count("| ratio inverted |") == 1
+    case = {"learner": "L2P", "mutation": "unclipped losses", "view": "run", "samples": 5_000}
     row = cells(case, lambda: {})
     assert row["exact"] > 1.2 * row["claimed"] and 100 < row["needed"] < row["samples"]
     correct = cells({**case, "mutation": None}, lambda: {})
     assert correct["needed"] == math.inf and correct["samples"] == 5_000
+    assert cells({"defect": "ratio inverted"}, lambda: {})["mutant"] == pytest.approx(0.3207, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_audits_of_every_defect_and_of_the_dartboard() -> None:
+    module = script("lazy_audits")
+    report = module.experiment(common.Cells(), names=("dartboard", "L2P, p = 0.05"), samples=5_000)
+    assert report.holds
+    assert report.table.count("| refuted |") == 11
+
+
+def test_a_defect_that_does_not_show_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("lazy_audits")
+    shown = {"none": ("a number", lambda: (1.0, 0.5, 1.0))}
+    monkeypatch.setattr(module, "DEFECTS", shown)
+    report = module.experiment(common.Cells(), names=(), defects=("none",))
+    assert [check.holds for check in report.checks] == [True, True, False]
 
 
 # --- regret at a certified epsilon -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("experts", [2, 5])
+@pytest.mark.parametrize("experts", [2, 5, 100])
 def test_streams_are_losses(experts: int) -> None:
     module = script("lazy_regret")
     for name in module.ADVERSARIES:
-        losses = module.stream(name, 500, experts, batch=7, epsilon=0.1)
-        assert losses.shape == (500, experts) and losses.min() >= 0.0 and losses.max() <= 1.0
-        np.testing.assert_array_equal(losses, module.stream(name, 500, experts, batch=7, epsilon=0.1))
-    alternating = module.stream("alternating", 28, 2, batch=7, epsilon=0.1)
-    np.testing.assert_array_equal(alternating.sum(axis=0), [14, 14])
+        found, again = (module.stream(name, 500, experts, batch=7, epsilon=0.1) for _ in range(2))
+        assert found.columns.shape == (500, len(found.copies)) and found.copies.sum() == experts
+        assert len(found.copies) == (2 if name == "alternating" else min(10, experts))
+        assert found.columns.min() >= 0.0 and found.columns.max() <= 1.0
+        np.testing.assert_array_equal(found.columns, again.columns)
+        assert found.floor == pytest.approx(found.expanded().sum(axis=0).min())
+    alternating = module.stream("alternating", 28, experts, batch=7, epsilon=0.1).expanded()
+    np.testing.assert_array_equal(alternating.sum(axis=0), [14] * experts)
     np.testing.assert_array_equal(alternating[:7, 0], np.ones(7))
-    walk = module.stream("walk", 10**5, 2, batch=7, epsilon=0.1)
+    walk = module.stream("walk", 10**5, experts, batch=7, epsilon=0.1).columns
     assert np.abs(np.diff(walk, axis=0)).max() < 0.03  # steps of standard deviation 0.003
 
 
+@pytest.mark.slow
 def test_regret() -> None:
     module = script("lazy_regret")
-    report = module.experiment(common.Cells(), rounds=300, sizes=(2,), epsilons=(0.5, 2.0), sweeps=())
+    cells = common.Cells()
+    report = module.experiment(cells, lengths=(300,), sizes=(2,), epsilons=(0.5, 2.0))
     assert report.holds
-    row = module.measured(300, 2, 2.0)
+    row = cells({"rounds": 300, "experts": 2, "epsilon": 2.0}, lambda: {})
     assert set(row["regret"]) == set(module.LEARNERS) and set(row["certified"]) == set(module.LEARNERS[:-1])
     # Learners that are scaled to the target use it up.
     assert all(row["certified"][name] > 1.9 for name in ("L2P, frozen shadow", "dartboard, budget"))
@@ -255,11 +301,24 @@ def test_regret() -> None:
     assert common.svg(report.draw).count("<svg") == 1
 
 
-def test_bounds_grow_as_they_should() -> None:
+def test_regret_is_the_learners() -> None:
     module = script("lazy_regret")
-    sweep = module.SWEEPS["ε, at T = 10^6, d = 10"]
-    bounds = [module.bound(*setting)["bound"] for setting in sweep.settings]
-    assert bounds == pytest.approx([7614, 5074, 3373], rel=1e-2)
+    losses = module.stream("walk", 200, 12, batch=7, epsilon=0.1)
+    shared: dict[str, Any] = {
+        "rounds": 200,
+        "experts": 12,
+        "batch": 3,
+        "learning_rate": 0.1,
+        "fake_switch_probability": 0.1,
+    }
+    for learner in (
+        LazyExperts(**shared),
+        ShrinkingDartboard(**shared, budget=20),
+        TreeExperts(rounds=200, experts=12, scale=3.0, perturbation=5.0),
+        MultiplicativeWeights(rounds=200, experts=12),
+    ):
+        expected = learner.expected_regret(losses.expanded())
+        assert module.regret_on(losses, learner) == pytest.approx(expected, abs=1e-4)
 
 
 # --- convex losses ---------------------------------------------------------------------------------------------------
@@ -286,14 +345,14 @@ def test_lazy_losses_are_those_of_single_runs() -> None:
 @pytest.mark.slow
 def test_convex_of_examples() -> None:
     """Logistic losses, whose measures have no closed form: points are drawn by rejection, with a certificate."""
-    row = script("lazy_convex").measured(("logistic", "ball", 2, 60), 2.0, 20)
+    row = script("lazy_convex").measured(("logistic", "ball", 2, 60, "tangent"), 2.0, 20)
     assert 0.0 < row["lazy"]["mean"] < row["lazy"]["bound"]
     assert row["lazy"]["certified"] <= 2.0
 
 
 def test_convex() -> None:
     module = script("lazy_convex")
-    case, cells = ("drift", "ball", 1, 200), common.Cells()
+    case, cells = ("drift", "ball", 1, 200, "closed form"), common.Cells()
     report = module.experiment(cells, cases=(case,), epsilons=(2.0,), lengths=(500,), runs=20)
     assert [check.holds for check in report.checks] == [True, True, False]  # so few rounds favour DP-FTRL
     row = cells({"case": list(case), "epsilon": 2.0, "runs": 20}, lambda: {})

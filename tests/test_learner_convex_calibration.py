@@ -88,6 +88,32 @@ def test_more_privacy_costs_more_regret_and_so_do_adaptive_adversaries() -> None
     assert adaptive.regret_bound() >= bounds[1] * 0.999
 
 
+@pytest.mark.slow
+def test_groups_are_certified_as_such() -> None:
+    one, three = (_calibrated(2000, Ball(2, 1.0), 1.0, group=group) for group in (1, 3))
+    assert 0.95 <= three.graph().guarantee(group=3).epsilon(1e-6).upper <= 1.0
+    assert one.graph().guarantee(group=3).epsilon(1e-6).upper > 1.0
+    assert one.regret_bound() < three.regret_bound()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 10.0])
+@pytest.mark.parametrize("rounds", [1000, 10**9])
+def test_targets_from_tiny_to_large_are_met(rounds: int, epsilon: float) -> None:
+    learner = _calibrated(rounds, Ball(3, 1.0), epsilon)
+    assert 0.95 * epsilon <= _certified(learner) <= epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "known"), [(0.05, 498_200.0), (0.2, 260_900.0), (1.0, 123_600.0)])
+def test_averaged_decisions_lower_the_bound(epsilon: float, known: float) -> None:
+    """Against the best bounds when each decision is charged its worst state, at T = 1e6, d = 10, D = 6, L = 2."""
+    found = _calibrated(10**6, Ball(10, 3.0), epsilon)
+    assert found.regret_bound() <= 0.92 * known
+    clipped = 2.0 * 6.0 * 10**6 * found.clip_bound(found.log_normaliser)
+    assert clipped <= 2e-3 * found.regret_bound()
+
+
 def test_inexact_sampler_is_paid_for_within_the_target() -> None:
     learner = _calibrated(300, Ball(2, 1.0), 2.0, 1e-4, sampler=ProximalSampler(1e-12))
     assert _certified(learner, 1e-4) <= 2.0
@@ -108,6 +134,7 @@ def test_inexact_sampler_is_paid_for_within_the_target() -> None:
         ("domain", 3),
         ("lipschitz", 0.0),
         ("adversary", "lazy"),
+        ("group", 0),
     ],
 )
 def test_refused_arguments(argument: str, value: object) -> None:

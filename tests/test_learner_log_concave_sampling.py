@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from attrs import frozen
 from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
@@ -103,6 +104,53 @@ def test_exact_samplers_follow_the_measure(name: str, sampler: Sampler, kind: st
     assert min(p_values) >= FALSE_ALARM / len(p_values)
 
 
+def _cell_p_value(draws: FloatArray, measure: RegularizedMeasure, cells: int = 6) -> float:
+    """Chi-square test of the joint law on a grid of cells over a square, against quadrature; for two dimensions."""
+    reach, fine = measure.domain.largest_norm, 60 * cells
+    axis = (np.arange(fine) + 0.5) * (2.0 * reach / fine) - reach
+    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    density = np.where(measure.domain.contains(points), np.exp(-measure.potential(points) + _floor(measure)), 0.0)
+    law = density.reshape(cells, 60, cells, 60).sum(axis=(1, 3))
+    edges = np.linspace(-reach, reach, cells + 1)
+    counts = np.histogram2d(draws[:, 0], draws[:, 1], bins=[edges, edges])[0]
+    expected = len(draws) * law / law.sum()
+    many = expected >= 5.0
+    pooled = [np.append(table[many], table[~many].sum()) for table in (counts, expected)]
+    keep = pooled[1] > 0.0
+    return float(stats.chisquare(pooled[0][keep], pooled[1][keep]).pvalue)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "kind"),
+    [
+        (ClosedFormSampler(), "linear"),
+        (ClosedFormSampler(), "quadratic"),
+        (TangentSampler(), "logistic"),
+        (GridSampler(12), "hinge"),
+        pytest.param(ProximalSampler(1e-4, step=0.05), "logistic", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("domain", [Ball(2, 1.0), Box((-1.0, -0.2), (0.5, 1.0))])
+def test_joint_law_in_the_plane(sampler: Sampler, kind: str, domain: Domain) -> None:
+    """Linear functions alone would not see, say, coordinates drawn with one and the same noise."""
+    measure = _measure(_losses(kind, 2), domain, beta=0.3, lam=1.5)
+    assert _cell_p_value(sampler.sample(measure, np.random.default_rng(6), 4000), measure) >= FALSE_ALARM
+
+
+@pytest.mark.parametrize("kind", ["logistic", "absolute", "hinge"])
+def test_tangents_may_be_taken_at_the_worst_point(kind: str) -> None:
+    """At the least likely corner, and at a point outside, which is moved in: a bad tangent costs time alone."""
+    measure = _measure(_losses(kind, 2), Box.cube(2, 1.0), beta=0.4)
+    corners = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)])
+    worst = corners[int(np.argmax(measure.potential(corners)))]
+    best = TangentSampler().sample(measure, np.random.default_rng(0), 1200)
+    for start in (worst, 50.0 * worst):
+        draws = TangentSampler(start=tuple(start)).sample(measure, np.random.default_rng(1), 1200)
+        assert min(_p_values(draws, measure)) >= FALSE_ALARM / 3
+        assert _cell_p_value(draws, measure) >= FALSE_ALARM
+        assert min(float(stats.ks_2samp(draws[:, i], best[:, i]).pvalue) for i in range(2)) >= FALSE_ALARM
+
+
 @pytest.mark.parametrize("dimension", [2, 5, 40])
 @pytest.mark.parametrize("scale", [0.1, 3.0, 300.0])
 @pytest.mark.parametrize("precision", [0.5, 50.0])
@@ -194,6 +242,17 @@ def test_proximal_default_step_and_the_first_measure() -> None:
     assert sampler.plan(first)[1] == 0  # the start is the measure itself
 
 
+def test_proximal_rounds_are_needed_and_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its rounds the sampler is seen to be off."""
+    measure = _measure(_losses("absolute", 1), Box.cube(1, 1.0), beta=1.0, lam=0.5)
+    sampler = ProximalSampler(1e-3, step=0.05)
+    step, rounds = sampler.plan(measure)
+    assert min(_p_values(sampler.sample(measure, np.random.default_rng(1), 1500), measure)) >= FALSE_ALARM
+    assert rounds >= 40
+    monkeypatch.setattr(ProximalSampler, "plan", lambda self, measure: (step, 0))
+    assert min(_p_values(sampler.sample(measure, np.random.default_rng(1), 1500), measure)) < FALSE_ALARM
+
+
 # --- without a certificate -------------------------------------------------------------------------------------------
 
 
@@ -211,6 +270,37 @@ def test_unconverged_steps_are_told_from_the_measure() -> None:
     measure = _measure(_losses("logistic", 1), Box.cube(1, 1.0), beta=0.3)
     draws = LangevinSampler(steps=3, step=1e-3).sample(measure, np.random.default_rng(0), 4000)
     assert min(_p_values(draws, measure)) < FALSE_ALARM
+
+
+@frozen
+class _WarmStart:
+    """A broken sampler: a few Langevin steps that go on from earlier points, as if these were draws already."""
+
+    earlier: FloatArray
+
+    def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
+        x, step = self.earlier[:runs], 2e-3
+        for _ in range(5):
+            drift = measure.slope_at(x) + measure.strong_convexity * x
+            noise = math.sqrt(2.0 * step) * rng.standard_normal(x.shape)
+            x = measure.domain.project(x - step * drift + noise)
+        return x
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_warm_starts_are_caught(moved: bool) -> None:
+    """A draw must be fresh: by its law where the measure has moved on, by its independence of the point before."""
+    losses = RegressionLosses(np.ones((9, 1)), np.ones(9))
+    now = _measure(losses, Box.cube(1, 1.0), beta=0.5, lam=0.3)
+    before = now if not moved else _measure(_losses("linear", 1), Box.cube(1, 1.0), beta=0.2, lam=0.3)
+    rng = np.random.default_rng(2)
+    earlier = GridSampler(20).sample(before, rng, 3000)
+    warm, fresh = (sampler.sample(now, rng, 3000) for sampler in (_WarmStart(earlier), TangentSampler()))
+    assert min(_p_values(fresh, now)) >= FALSE_ALARM
+    assert stats.spearmanr(fresh[:, 0], earlier[:, 0]).pvalue >= FALSE_ALARM
+    assert stats.spearmanr(warm[:, 0], earlier[:, 0]).pvalue < FALSE_ALARM
+    if moved:
+        assert min(_p_values(warm, now)) < FALSE_ALARM
 
 
 # --- what total variation costs --------------------------------------------------------------------------------------

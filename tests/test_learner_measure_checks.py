@@ -34,6 +34,7 @@ class _Measure:
     forget: float = 1.0  # older losses count less by this factor per round
     normalise: bool = False
     floor: float = 0.0  # mixes this much of the uniform law in
+    ratio_width: float | None = None
 
     def log_measure(self, losses: Floats) -> Floats:
         t = np.arange(1, len(losses) + 1)
@@ -81,6 +82,8 @@ def test_no_smaller_eta_passes() -> None:
         (_Measure(forget=0.5), {ORDER, RATIO, CLOSE}),  # what is forgotten comes back, beside the new loss
         (_Measure(floor=0.2), {RATIO}),  # symmetric, but the ratio at x depends on the weight of x
         (_Measure(rate=0.3), {CLOSE, NEIGHBOURS}),
+        (_Measure(ratio_width=0.1), set()),
+        (_Measure(ratio_width=0.09), {"one loss adds no more than ratio_width"}),
     ],
     ids=[
         "normalised",
@@ -90,6 +93,8 @@ def test_no_smaller_eta_passes() -> None:
         "forgetful",
         "mixed",
         "claims too small",
+        "width as claimed",
+        "width too small",
     ],
 )
 def test_what_fails_is_named(measure: _Measure, broken: set[str]) -> None:
@@ -117,6 +122,7 @@ class _Regularised:
     lam: float
     delta0: float
     factor: float = 1.0
+    ratio_width: float | None = None
 
     @property
     def eta(self) -> float:
@@ -149,6 +155,7 @@ class _Returns:
     value: object
     eta: float = 0.1
     delta0: float = 0.0
+    ratio_width: float | None = None
 
     def log_measure(self, losses: Floats) -> Floats:
         return self.value  # type: ignore[return-value]
@@ -180,6 +187,7 @@ def test_points_without_mass() -> None:
         (_Measure(), np.full((2, 4), np.nan), "losses"),
         (_Measure(eta=math.nan), CUBE, "eta"),
         (_Measure(delta0=-0.1), CUBE, "delta0"),
+        (_Measure(ratio_width=math.inf), CUBE, "ratio_width"),
     ],
 )
 def test_refusals(measure: FiniteMeasure, losses: Floats, name: str) -> None:

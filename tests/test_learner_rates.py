@@ -1,4 +1,4 @@
-"""Rates: the figure's exponents, fits of power laws, measured slopes, and problems under one budget."""
+"""Rates: the figure's exponents, fits of power laws, measured slopes, and the bound for small epsilon."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import LazyExperts, batch_sums
 from hockeystick.learners import multiplicative_weights as weights
@@ -23,10 +22,9 @@ from hockeystick.learners.rates import (
     EXPERTS_PRINTED,
     Rate,
     Term,
-    _certified,
     figure,
-    free_instances,
     log_log_slope,
+    small_epsilon_bound,
 )
 
 ALPHAS = [0, 0.1, 1 / 6, 0.25, 1 / 3, 0.5, 0.75, 1]
@@ -133,26 +131,38 @@ def test_calibrated_bounds_follow_the_corrected_rates() -> None:
     assert log_log_slope(epsilons, [bound(10**6, e) for e in epsilons]).slope == pytest.approx(-0.6, abs=0.05)
 
 
-# --- many problems under one budget ----------------------------------------------------------------------------------
+# --- the bound for small epsilon --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_instances_grow_with_the_square_root() -> None:
-    rounds = [10**4, 10**5, 10**6, 10**7]
-    found = [free_instances(rounds=t, experts=10, epsilon=1.0, delta=1e-6) for t in rounds]
-    slope = np.polyfit(np.log(rounds), np.log([f.instances for f in found]), 1)[0]
-    assert slope == pytest.approx(1 / 2, abs=0.05)
-    assert [f.instances for f in found] == pytest.approx([2, 7, 21, 67], abs=1)
-    for t, f in zip(rounds[:2], found[:2], strict=True):
-        assert f.learner.regret_bound() <= 2 * math.sqrt(t * math.log(10)) * (1 + 1e-9)
-        event = f.learner.graph().guarantee().event
-        assert accounting.epsilon(accounting.compose((event, f.instances)), 1e-6, method="rdp").upper <= 1.0
-        assert _certified(5 * f.instances, f.learner, 1.0, 1e-6) == f  # whatever the search says
+@pytest.mark.parametrize(("rounds", "epsilon"), [(10**6, 1e-3), (10**7, 1e-2)])
+def test_small_epsilon_bound_is_close_to_what_is_certified(rounds: int, epsilon: float) -> None:
+    delta = 1e-6 * epsilon
+    learner = LazyExperts.calibrated(rounds=rounds, experts=10, epsilon=epsilon, delta=delta, variant="dartboard")
+    formula = small_epsilon_bound(rounds=rounds, experts=10, epsilon=epsilon, delta=delta)
+    assert 1.0 <= formula / learner.regret_bound() <= 1.15
 
 
-def test_instances_are_refused_where_none_fits() -> None:
-    with pytest.raises(InvalidArgumentError, match="epsilon"):
-        free_instances(rounds=100, experts=2, epsilon=0.01, delta=1e-6)
+@given(st.floats(3.0, 12.0), st.floats(-5.0, -2.0), st.floats(-12.0, -2.0))
+def test_small_epsilon_bound_depends_on_products(power: float, level: float, share: float) -> None:
+    """epsilon times the bound is a function of T*epsilon and delta/epsilon, unless batches come down to one round."""
+
+    def scaled(epsilon: float) -> float:
+        return epsilon * small_epsilon_bound(
+            rounds=10.0**power / epsilon, experts=10, epsilon=epsilon, delta=10.0**share * epsilon
+        )
+
+    assert scaled(10.0**level) == pytest.approx(scaled(10.0 ** (level - 1.0)), rel=5e-3)
+
+
+def test_small_epsilon_bound_has_the_corrected_exponents() -> None:
+    rounds = [1e36, 1e38, 1e40]
+    found = [small_epsilon_bound(rounds=t, experts=10, epsilon=t**-0.5, delta=1e-6 * t**-0.5) for t in rounds]
+    assert log_log_slope(rounds, found).slope == pytest.approx(0.7, abs=1e-3)
+    epsilons, experts = [1e-9, 1e-8, 1e-7], [10, 10**3, 10**9]
+    found = [small_epsilon_bound(rounds=1e40, experts=10, epsilon=e, delta=1e-6 * e) for e in epsilons]
+    assert log_log_slope(epsilons, found).slope == pytest.approx(-0.6, abs=1e-3)
+    found = [small_epsilon_bound(rounds=1e40, experts=d, epsilon=1e-15, delta=1e-21) for d in experts]
+    assert log_log_slope(np.log(experts), found).slope == pytest.approx(0.8, abs=5e-3)
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
@@ -170,9 +180,11 @@ def test_instances_are_refused_where_none_fits() -> None:
         (lambda: log_log_slope([1, 2, 0], [1, 2, 3]), "x"),
         (lambda: log_log_slope([2, 2, 2], [1, 2, 3]), "x"),
         (lambda: log_log_slope([1, 2, 3], [1, -2, 3]), "y"),
-        (lambda: free_instances(rounds=100, experts=2, epsilon=1.0, delta=0.0), "delta"),
-        (lambda: free_instances(rounds=100, experts=2, epsilon=-1.0, delta=1e-6), "epsilon"),
-        (lambda: free_instances(rounds=100, experts=2, epsilon=1.0, delta=1e-6, excess=0.5), "excess"),
+        (lambda: small_epsilon_bound(rounds=1.0, experts=2, epsilon=0.1, delta=1e-6), "rounds"),
+        (lambda: small_epsilon_bound(rounds=1e6, experts=1, epsilon=0.1, delta=1e-6), "experts"),
+        (lambda: small_epsilon_bound(rounds=1e6, experts=2, epsilon=2.0, delta=1e-6), "epsilon"),
+        (lambda: small_epsilon_bound(rounds=1e6, experts=2, epsilon=0.1, delta=0.1), "delta"),
+        (lambda: small_epsilon_bound(rounds=math.inf, experts=2, epsilon=0.1, delta=1e-6), "rounds"),
     ],
 )
 def test_refusals(call, name: str) -> None:

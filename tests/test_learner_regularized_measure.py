@@ -28,7 +28,6 @@ from hockeystick.learners.regularized_measure import (
     RegularizedWeights,
     log_interval,
     minimiser,
-    ratio_tails,
 )
 
 KINDS = ("linear", "quadratic", "absolute", "hinge", "logistic")
@@ -274,26 +273,6 @@ def test_own_families_are_put_to_the_test() -> None:
 
 
 # --- how far log-ratios stray ----------------------------------------------------------------------------------------
-
-
-def test_tails_by_their_own_arithmetic() -> None:
-    weights = RegularizedWeights.of_replacement(1e-4, regularisation=1e4, lipschitz=1.0)
-    given = {"domain": Ball(5, 1e3), "batch": 2, "batches": 1000, "fake": 0.01, "shadow": 0.02, "failure": 1e-8}
-    found = ratio_tails(weights, **given)  # type: ignore[arg-type]
-    share = 1e-8 / 999
-    assert found.per_boundary == pytest.approx(share) and found.overall == 0.0
-    assert 0.99 ** (found.age + 1) <= share / 4 or found.age == 998
-    u = math.sqrt(2 * math.log(4 * (1 - 0.99 ** (found.age + 1)) / 0.01 / share))
-    assert found.change == pytest.approx(math.sqrt(2) * 1e-4 * u + found.age * 2 * 1e-8 / 2, rel=1e-6)
-    assert found.largest == pytest.approx(found.change)
-    adaptive = ratio_tails(weights, **given, adversary="adaptive")  # type: ignore[arg-type]
-    assert adaptive.change > found.change and (adaptive.per_boundary, adaptive.overall) == (0.0, 1e-8)
-    rough = ratio_tails(weights, **given, total_variation=1e-15)  # type: ignore[arg-type]
-    assert rough.per_boundary == pytest.approx(share + 2e-15 * (1 - 0.99 ** (found.age + 1)) / 0.01)
-    small = ratio_tails(weights, **(given | {"domain": Ball(5, 1e-3)}))  # type: ignore[arg-type]
-    certain = 2 * weights.inverse_temperature * 2e-3
-    assert (small.per_boundary, small.overall) == (0.0, 0.0)
-    assert small.change == pytest.approx(certain) and small.change >= certain
 
 
 @pytest.mark.parametrize("kind", ["linear", "logistic"])

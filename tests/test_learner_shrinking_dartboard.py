@@ -274,3 +274,86 @@ def test_refusals(given, name: str) -> None:
         _learner(2).simulate(np.full((6, 2), 1.5), np.random.default_rng(0), 3)
     with pytest.raises(InvalidArgumentError, match="beta"):
         _learner(2).within(0.0)
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "beta"), [(1.0, 1e-6, None), (0.3, 1e-3, 1e-4), (8.0, 1e-9, 0.5)])
+def test_calibration_never_exceeds_its_target(epsilon: float, delta: float, beta: float | None) -> None:
+    learner = ShrinkingDartboard.calibrated(rounds=300, experts=5, epsilon=epsilon, delta=delta, beta=beta)
+    assert learner.budget is not None
+    assert 0.9 * epsilon <= learner.graph().guarantee().epsilon(delta).upper <= epsilon
+    free = learner.unlimited
+    beyond = (learner.regret_bound() - free.regret_bound()) / 300
+    assert 0.0 <= beyond <= (0.01 * math.sqrt(0.5 * math.log(5) / 300) if beta is None else beta)
+    tighter = ShrinkingDartboard(
+        rounds=300,
+        experts=5,
+        batch=learner.batch,
+        learning_rate=learner.learning_rate,
+        fake_switch_probability=learner.fake_switch_probability,
+        budget=learner.budget - 1,
+    )
+    assert (tighter.regret_bound() - free.regret_bound()) / 300 > beyond
+
+
+@pytest.mark.slow
+def test_nothing_near_the_calibrated_budget_is_better() -> None:
+    """Other batches, fake switches and chances of a spent budget, each at the largest rate that is certified."""
+    target, delta, beta = 0.5, 1e-6, 1e-5
+    best = ShrinkingDartboard.calibrated(rounds=20_000, experts=10, epsilon=target, delta=delta)
+    for batch, fake, chance in (
+        (1.0, 0.6, beta),
+        (1.0, 1.6, beta),
+        (0.5, 1.0, beta),
+        (2.0, 1.0, beta),
+        (1.0, 1.0, 1e-3),
+    ):
+        low, high = 0.3, 3.0
+        for _ in range(12):
+            middle = math.sqrt(low * high)
+            rate = best.learning_rate * middle
+            other = ShrinkingDartboard(
+                rounds=20_000,
+                experts=10,
+                batch=max(1, round(best.batch * batch)),
+                learning_rate=rate,
+                fake_switch_probability=min(0.99, best.fake_switch_probability * fake * middle),
+            ).within(chance)
+            met = accounting.epsilon(other.graph().guarantee().event, delta).upper <= target
+            low, high = (middle, high) if met else (low, middle)
+        assert other.regret_bound() >= 0.98 * best.regret_bound()
+
+
+@pytest.mark.slow
+def test_calibrated_groups_and_known_bounds() -> None:
+    """Little above the learner without a budget, whose best bounds at these targets are known."""
+    for epsilon, known in ((0.05, 7614.0), (1.0, 1305.0)):
+        learner = ShrinkingDartboard.calibrated(rounds=10**6, experts=10, epsilon=epsilon, delta=1e-6)
+        assert known < learner.regret_bound() < 1.04 * known
+    group = ShrinkingDartboard.calibrated(rounds=2000, experts=10, epsilon=1.0, delta=1e-6, group=3)
+    assert 0.95 <= group.graph().guarantee(group=3).epsilon(1e-6).upper <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("rounds", 1),
+        ("rounds", 0),
+        ("experts", 1),
+        ("epsilon", 0.0),
+        ("epsilon", math.inf),
+        ("delta", 0.0),
+        ("delta", 1.0),
+        ("group", 0),
+        ("beta", 0.0),
+        ("beta", 1.0),
+        ("beta", math.nan),
+        ("clip", 1),
+    ],
+)
+def test_calibration_refuses(argument: str, value: object) -> None:
+    good: dict[str, object] = {"rounds": 100, "experts": 3, "epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(InvalidArgumentError, match=argument):
+        ShrinkingDartboard.calibrated(**(good | {argument: value}))  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -51,10 +53,17 @@ def test_zcdp_and_calibration_are_met(sums: Literal["tree", "square root"], rho:
         PrivateFTRL.calibrated(rounds=65, domain=BALL, lipschitz=2.0, epsilon=0.7, delta=1e-6, sums=sums),
     )
     for learner in calibrated:
-        assert 0.69999 <= learner.graph().guarantee().epsilon(1e-6).upper <= 0.7 * (1 + 1e-12)
+        assert 0.69999 <= learner.graph().guarantee().epsilon(1e-6).upper <= 0.7
         graph = learner.graph()
         assert [node.name for node in graph.nodes] == ["rounds", "prefix sums", "actions"]
         assert AccountantGraph.from_json(graph.to_json()) == graph
+
+
+@given(st.floats(0.05, 8.0), st.sampled_from([1e-9, 1e-5]), st.sampled_from(SUMS), st.integers(2, 40))
+@settings(max_examples=25)
+def test_calibration_never_exceeds_its_target(epsilon: float, delta: float, sums: str, rounds: int) -> None:
+    learner = TreeExperts.calibrated(rounds=rounds, experts=3, epsilon=epsilon, delta=delta, sums=sums)  # type: ignore[arg-type]
+    assert 0.9999 * epsilon <= learner.graph().guarantee().epsilon(delta).upper <= epsilon
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:

@@ -18,10 +18,14 @@ import hashlib
 import io
 import json
 import math
+import multiprocessing
+import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,11 +79,13 @@ class Cells:
         file: Where they are kept; None to keep nothing.
         sources: A digest of what they depend on besides their keys.
         quiet: Without a progress bar.
+        workers: Processes that :meth:`all` computes in; 1 for this one.
     """
 
     file: Path | None = None
     sources: str = ""
     quiet: bool = True
+    workers: int = 1
     _known: dict[str, Result] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -97,13 +103,29 @@ class Cells:
         """The result for ``key``, computed if it is not known; both of plain JSON values."""
         name = json.dumps(key, sort_keys=True)
         if name not in self._known:
-            # What comes back is what a second run would read.
-            record = json.dumps({"sources": self.sources, "key": name, "result": compute()})
-            if self.file is not None:
-                with self.file.open("a", encoding="utf-8") as out:
-                    out.write(f"\n{record}\n")  # an interrupted line stays one of its own
-            self._known[name] = json.loads(record)["result"]
+            self._keep(name, compute())
         return self._known[name]
+
+    def all(self, keys: Sequence[Mapping[str, Any]], compute: Callable[..., Result], title: str) -> list[Result]:
+        """``compute(**key)`` for each key, unknown ones by the workers; ``compute`` is a function of a module."""
+        names = [json.dumps(key, sort_keys=True) for key in keys]
+        if self.workers == 1:
+            return [self(key, partial(compute, **key)) for key in self.progress(keys, title)]
+        with ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn")) as pool:
+            missing = {name: key for name, key in zip(names, keys, strict=True) if name not in self._known}
+            futures = {pool.submit(compute, **key): name for name, key in missing.items()}
+            for _ in self.progress(range(len(futures)), title):
+                done = next(iter(wait(futures, return_when=FIRST_COMPLETED).done))
+                self._keep(futures.pop(done), done.result())
+        return [self._known[name] for name in names]
+
+    def _keep(self, name: str, result: Result) -> None:
+        # What is known is what a second run would read.
+        record = json.dumps({"sources": self.sources, "key": name, "result": result})
+        if self.file is not None:
+            with self.file.open("a", encoding="utf-8") as out:
+                out.write(f"\n{record}\n")  # an interrupted line stays one of its own
+        self._known[name] = json.loads(record)["result"]
 
     def progress(self, items: Sequence[Item], title: str) -> Iterable[Item]:
         """The items, with a progress bar on standard error."""
@@ -191,9 +213,11 @@ def main(name: str, experiment: Callable[[Cells], Report], arguments: Sequence[s
         default=Path(tempfile.gettempdir()) / "hockeystick-experiments",
         help="folder in which results are kept (default: %(default)s)",
     )
+    parser.add_argument("--workers", type=int, default=2, help="processes to compute in (default: %(default)s)")
     options = parser.parse_args(arguments)
     options.work.mkdir(parents=True, exist_ok=True)
-    report = experiment(Cells(options.work / f"{name}.jsonl", sources(), quiet=False))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the workers, which are to have a core each
+    report = experiment(Cells(options.work / f"{name}.jsonl", sources(), quiet=False, workers=options.workers))
     print(report.table + "\n")
     for check in report.checks:
         print(f"{'holds' if check.holds else 'DOES NOT HOLD'}: {check.statement}")

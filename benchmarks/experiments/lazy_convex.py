@@ -1,8 +1,11 @@
 """The lazy learner of convex losses beside DP-FTRL, both certified at the same epsilon.
 
-Losses are 1-Lipschitz, on the unit ball or the cube in it. Linear losses come as *drift*, independent directions with a
-small mean, or *alternating*, opposite directions in turns, in batches of the lazy learner; logistic losses are those of
-random examples. Regret is a mean over independent runs, with its standard error; the bounds hold for every stream.
+Losses are 1-Lipschitz, on the unit ball or the cube in it (in one dimension the same). Linear losses come as *drift*,
+independent directions with a small mean, or *alternating*, opposite directions in turns, in batches of the lazy
+learner; their measures are truncated normal laws and are drawn from in closed form. Logistic losses are those of random
+examples; points are drawn by rejection from a tangent, exactly, or by the proximal sampler, up to a total variation
+distance that delta pays for.
+Regret is a mean over independent runs, with its standard error; the bounds hold for every stream.
 """
 
 from __future__ import annotations
@@ -23,22 +26,29 @@ from hockeystick.learners import (
     LinearLosses,
     PrivateFTRL,
     RegressionLosses,
-    TangentSampler,
 )
+from hockeystick.learners.log_concave_sampling import ClosedFormSampler, ProximalSampler, Sampler, TangentSampler
 from hockeystick.learners.regularized_measure import minimiser
 
 DELTA = 1e-6
-Case = tuple[str, str, int, int]  # losses, domain, d, T
+Case = tuple[str, str, int, int, str]  # losses, domain, d, T, sampler
 
+SAMPLERS: dict[str, Sampler] = {
+    "closed form": ClosedFormSampler(),
+    "tangent": TangentSampler(),
+    "proximal": ProximalSampler(1e-9, step=0.05),
+}
 CASES: tuple[Case, ...] = (
-    ("drift", "ball", 1, 4096),
-    ("drift", "ball", 5, 4096),
-    ("drift", "ball", 50, 4096),
-    ("drift", "box", 5, 4096),
-    ("alternating", "ball", 1, 4096),
-    ("alternating", "ball", 5, 4096),
-    ("alternating", "ball", 50, 4096),
-    ("logistic", "ball", 2, 512),
+    *(
+        (losses, shape, d, 4096, "closed form")
+        for losses in ("drift", "alternating")
+        for shape in ("ball", "box")
+        for d in (1, 5, 50)
+        if (shape, d) != ("box", 1)
+    ),
+    *(("logistic", "ball", d, 512, sampler) for d in (1, 2, 5) for sampler in ("tangent", "proximal")),
+    ("logistic", "box", 5, 512, "tangent"),
+    ("logistic", "box", 5, 512, "proximal"),
 )
 EPSILONS = (0.5, 1.0, 4.0)
 LENGTHS = (10**3, 10**4, 10**5, 10**6)
@@ -75,24 +85,21 @@ def lazy_loss(learner: LazyConvex, losses: ConvexLosses, seed: int, runs: int) -
     return total
 
 
-def pair(domain: Ball | Box, rounds: int, epsilon: float, *, exact: bool = True) -> tuple[LazyConvex, PrivateFTRL]:
-    """Both learners, calibrated; ``exact`` for losses whose measures have closed forms."""
+def pair(
+    domain: Ball | Box, rounds: int, epsilon: float, sampler: str = "closed form"
+) -> tuple[LazyConvex, PrivateFTRL]:
+    """Both learners, calibrated."""
     lazy = LazyConvex.calibrated(
-        rounds=rounds,
-        domain=domain,
-        lipschitz=1.0,
-        epsilon=epsilon,
-        delta=DELTA,
-        sampler=None if exact else TangentSampler(),
+        rounds=rounds, domain=domain, lipschitz=1.0, epsilon=epsilon, delta=DELTA, sampler=SAMPLERS[sampler]
     )
     return lazy, PrivateFTRL.calibrated(rounds=rounds, domain=domain, lipschitz=1.0, epsilon=epsilon, delta=DELTA)
 
 
 def measured(case: Case, epsilon: float, runs: int) -> dict[str, Any]:
     """Mean regret, its standard error, regret bound and certified epsilon of both learners."""
-    name, shape, dimension, rounds = case
+    name, shape, dimension, rounds, sampler = case
     domain = domain_of(shape, dimension)
-    lazy, leader = pair(domain, rounds, epsilon, exact=name != "logistic")
+    lazy, leader = pair(domain, rounds, epsilon, sampler)
     losses = stream(name, rounds, dimension, batch=lazy.batch)
     best = minimiser(losses, domain, start=0, stop=rounds)
     floor = float(losses.total(best[None], 0, rounds)[0])
@@ -126,22 +133,16 @@ def experiment(
 ) -> Report:
     """The lazy learner and DP-FTRL at the same certified epsilon."""
     settings = [(case, eps) for case in cases for eps in epsilons]
-    found = {
-        (case, eps): cells(
-            {"case": list(case), "epsilon": eps, "runs": runs},
-            lambda case=case, eps=eps: measured(case, eps, runs),  # type: ignore[misc]
-        )
-        for case, eps in cells.progress(settings, "cases")
-    }
-    grown = {
-        (d, t): cells({"bounds": [d, t]}, lambda d=d, t=t: bounds(d, t, 1.0))  # type: ignore[misc]
-        for d, t in cells.progress([(d, t) for d in DIMENSIONS for t in lengths], "bounds")
-    }
+    keys = [{"case": list(case), "epsilon": eps, "runs": runs} for case, eps in settings]
+    found = dict(zip(settings, cells.all(keys, measured, "cases"), strict=True))
+    lines = [(d, t) for d in DIMENSIONS for t in lengths]
+    keys = [{"dimension": d, "rounds": t, "epsilon": 1.0} for d, t in lines]
+    grown = dict(zip(lines, cells.all(keys, bounds, "bounds"), strict=True))
     rows: list[list[object]] = []
-    for ((name, shape, d, t), eps), row in found.items():
+    for ((name, shape, d, t, sampler), eps), row in found.items():
         shown = [f"{row[key]['mean']:.4g} ± {row[key]['error']:.2g}" for key in ("lazy", "ftrl")]
         limits = [row[key]["bound"] for key in ("lazy", "ftrl")]
-        rows.append([name, shape, d, t, eps, row["batch"], *shown, *limits])
+        rows.append([name, sampler, shape, d, t, eps, row["batch"], *shown, *limits])
     both = [row[key] | {"target": eps} for (_, eps), row in found.items() for key in ("lazy", "ftrl")]
     first, last = lengths[0], lengths[-1]
 
@@ -156,7 +157,7 @@ def experiment(
 
     return Report(
         markdown(
-            ["losses", "domain", "d", "T", "ε", "batch", "lazy", "DP-FTRL", "lazy, bound", "DP-FTRL, bound"],
+            ["losses", "sampler", "domain", "d", "T", "ε", "batch", "lazy", "DP-FTRL", "lazy, bound", "DP-FTRL, bound"],
             rows,
         ),
         (

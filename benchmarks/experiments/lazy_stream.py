@@ -10,62 +10,19 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import evolve
 
 from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from hockeystick.bundled_data import CLASSIFIERS, DATA
+from hockeystick.bundled_data import classifier_errors as errors
 from hockeystick.learners import LazyExperts, MultiplicativeWeights
 
 DELTA = 1e-5
 EPSILON = 2.0
-DATA = ("breast_cancer", "wine", "digits")
 EPOCHS = (1, 2, 4)
-CLASSIFIERS = (
-    "most frequent class",
-    "tree of depth 1",
-    "tree of depth 3",
-    "nearest centroid",
-    "nearest neighbour",
-    "five nearest neighbours",
-    "naive Bayes",
-    "logistic regression",
-)
-
-
-def errors(name: str, public: float = 0.2) -> npt.NDArray[np.float64]:
-    """Losses of the classifiers on the protected people of a data set, shape (people, 8)."""
-    from sklearn import datasets
-    from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
-    from sklearn.tree import DecisionTreeClassifier
-
-    values, labels = getattr(datasets, f"load_{name}")(return_X_y=True)
-    order = np.random.default_rng(20240609).permutation(len(labels))
-    first = round(public * len(labels))
-    known, people = order[:first], order[first:]
-    # Scaled by the public rows alone.
-    spread = np.maximum(values[known].std(axis=0), 1e-9)
-    values = np.clip((values - values[known].mean(axis=0)) / spread, -10.0, 10.0)
-    models = (
-        DummyClassifier(),
-        DecisionTreeClassifier(max_depth=1, random_state=1),
-        DecisionTreeClassifier(max_depth=3, random_state=1),
-        NearestCentroid(),
-        KNeighborsClassifier(1),
-        KNeighborsClassifier(5),
-        GaussianNB(),
-        LogisticRegression(max_iter=1000),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a pixel that is the same in all images of a digit
-        wrong = [m.fit(values[known], labels[known]).predict(values[people]) != labels[people] for m in models]
-    return np.stack(wrong, axis=1).astype(float)
 
 
 def learner_for_groups(rounds: int, experts: int, group: int, epsilon: float) -> LazyExperts:

@@ -1,0 +1,159 @@
+"""Learners beside what bounds them: one pass over their losses, and a given number of seconds.
+
+    python -m benchmarks.learners [--quick] [--write]
+
+times a lazy learner of experts on 10^6 rounds of 10^3 single-precision losses against one numpy pass that adds the same
+losses up in batches, in turns in this one process, and 10^5 runs at once against the limit of an audit. ``--write``
+puts the table into docs/benchmarks-learners.md. Wall time; the machine should have nothing else to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick.learners import LazyExperts
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPERTS = 1000
+
+
+@frozen
+class Row:
+    """One line of the table: seconds of ours, and of what it is measured against."""
+
+    name: str
+    ours: float
+    beside: str
+    other: float
+    most: float  # ratio of seconds
+
+    @property
+    def met(self) -> bool:
+        """Whether the ratio is within its limit."""
+        return self.ours <= self.most * self.other
+
+    def markdown(self) -> str:
+        """The line."""
+        return (
+            f"| {'PASS' if self.met else 'FAIL'} | {self.name} | {self.ours:.3g} s | {self.beside} "
+            f"| {self.other:.3g} s | {self.ours / self.other:.2f} | {self.most:.2f} |"
+        )
+
+
+def in_turns(repeats: int, *calls: Callable[[], Any]) -> list[float]:
+    """The least seconds of each call."""
+    best = [float("inf")] * len(calls)
+    for _ in range(repeats):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def reading(rounds: int) -> Iterator[Row]:
+    """The learner's whole time on a stream, against one pass of numpy over it."""
+    losses = np.empty((rounds, EXPERTS), np.float32)
+    rng = np.random.default_rng(1)
+    for start in range(0, rounds, 10_000):
+        rng.random(out=losses[start : start + 10_000], dtype=np.float32)
+
+    def blocks() -> Iterator[npt.NDArray[np.float32]]:
+        for start in range(0, rounds, 8192):
+            yield losses[start : start + 8192]
+
+    # Batch, rate and fake switches of learners calibrated to (1, 1e-6), (0.2, 1e-6) and (0.05, 1e-6) at 10^6 rounds.
+    for batch, rate, fake in ((1, 1.2e-3, 0.0035), (10, 7e-4, 0.009), (46, 2.85e-4, 0.0153)):
+        learner = LazyExperts(
+            rounds=rounds, experts=EXPERTS, batch=batch, learning_rate=rate, fake_switch_probability=fake
+        )
+        whole = rounds // batch * batch
+
+        def one_pass(whole: int = whole, batch: int = batch) -> object:
+            return losses[:whole].reshape(-1, batch, EXPERTS).sum(axis=1)
+
+        seconds = in_turns(
+            5,
+            lambda learner=learner: learner.run(losses, np.random.default_rng(2)),  # type: ignore[misc]
+            lambda learner=learner: learner.run(blocks(), np.random.default_rng(2)),  # type: ignore[misc]
+            one_pass,
+        )
+        size = f"{rounds:g} rounds, {EXPERTS} experts, batches of {batch}"
+        yield Row(f"LazyExperts.run, {size}", seconds[0], "one pass that adds up", seconds[2], 1.5)
+        yield Row(f"the same, fed in blocks of 8192 rounds, {size}", seconds[1], "one pass", seconds[2], 1.5)
+
+
+def auditing(runs: int) -> Iterator[Row]:
+    """Many runs at once, against the seconds that an audit may take."""
+    for variant in ("l2p", "dartboard"):
+        learner = LazyExperts(
+            rounds=1000,
+            experts=10,
+            learning_rate=0.02,
+            fake_switch_probability=0.05,
+            variant=variant,
+        )
+        pair = learner.worst_case_neighbours()
+
+        def once(learner: LazyExperts = learner, pair: Any = pair) -> None:
+            found = learner.simulate(pair[0], np.random.default_rng(3), runs)
+            learner.log_likelihood_ratio(found, *pair)
+
+        yield Row(
+            f"{runs:g} runs of 1000 batches with their likelihood ratios, {variant}",
+            in_turns(1, once)[0],
+            "the limit",
+            20.0,
+            1.0,
+        )
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks-learners.md")
+    options = parser.parse_args()
+    lines = ["| | ours | seconds | beside | seconds | ratio | at most |", "|---|---|---|---|---|---|---|"]
+    failed = False
+    shrink = 10 if options.quick else 1
+    for rows in (reading(10**6 // shrink), auditing(10**5 // shrink)):
+        for row in rows:
+            failed |= not row.met
+            lines.append(row.markdown())
+            print(lines[-1], file=sys.stderr, flush=True)
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}."
+    )
+    text = "\n".join([machine, "", *lines])
+    print(text)
+    if options.write:
+        (ROOT / "docs" / "benchmarks-learners.md").write_text(PAGE.format(table=text), encoding="utf-8")
+    sys.exit(failed)
+
+
+PAGE = """# Learners: side by side
+
+Written by `python -m benchmarks.learners --write`; edit that instead.
+
+Least wall time of several runs in turns, in one process. A learner has to read its losses, so one numpy pass that adds
+the same single-precision losses up in batches is the limit; the learner also checks that every loss is in range, tosses
+the coins of all batches, draws, and adds up what it played.
+
+{table}
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The streams that ``hockeystick run`` plays on: tables of numbers in files, or bundled data sets."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.bundled_data import classifier_errors, logistic_losses
+from hockeystick.learners import LinearLosses
+from hockeystick.learners.convex_losses import Ball, Box, Domain
+
+_REMEDY = "write a table of floats, one row a round, with numpy.save"
+_MEMBER = "gradients"
+
+
+@frozen(eq=False)
+class Stream:
+    """What is played on: losses of experts of shape (rounds, experts), or convex losses; and where they come from."""
+
+    name: str
+    losses: Any
+
+
+def experts_file(path: str) -> Stream:
+    """The losses of experts in an .npy file, which is mapped into memory and not read here.
+
+    Raises:
+        InvalidArgumentError: no such file, or no table of numbers in it.
+    """
+    return Stream(path, _table(path, _loaded(path)))
+
+
+def experts_dataset(name: str) -> Stream:
+    """The errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
+    return Stream(name, classifier_errors(name))
+
+
+def convex_file(path: str, *, lipschitz: float, clip: bool) -> Stream:
+    """Linear losses, by their gradients: an .npy file, or the array ``gradients`` of an .npz file.
+
+    Args:
+        path: The file; shape (rounds, dimension).
+        lipschitz: The length to which longer gradients are scaled down, with ``clip``.
+        clip: Whether they are.
+
+    Raises:
+        InvalidArgumentError: no such file, or no table of numbers in it.
+    """
+    losses = LinearLosses(_table(path, _loaded(path, archives=True)))
+    return Stream(path, losses.clipped(lipschitz) if clip else losses)
+
+
+def convex_dataset(name: str) -> Stream:
+    """Online logistic regression on a bundled data set's people, 1-Lipschitz (see ``bundled_data``)."""
+    return Stream(name, logistic_losses(name))
+
+
+def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
+    """The array of an .npy file, mapped into memory, or, where ``archives`` are welcome, of an .npz file."""
+    try:
+        with open(path, "rb") as file:
+            kind = file.read(4)
+            if kind != b"PK\x03\x04":
+                return np.lib.format.open_memmap(path, mode="r")
+            if archives:
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as found:
+                    return np.asarray(found[_MEMBER])
+    except FileNotFoundError:
+        raise InvalidArgumentError("--losses", path, "there is no such file", _REMEDY) from None
+    except KeyError:
+        raise InvalidArgumentError("--losses", path, f"holds no array {_MEMBER!r}", "give one that name") from None
+    except OSError as error:
+        raise InvalidArgumentError("--losses", path, f"can't be read ({error.strerror or error})", _REMEDY) from None
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise InvalidArgumentError("--losses", path, "holds no array of numbers", _REMEDY) from None
+    raise InvalidArgumentError("--losses", path, "is an archive of arrays", _REMEDY)
+
+
+def _table(path: str, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if found.ndim != 2 or found.dtype.kind not in "fiu" or found.size == 0:
+        reason = f"holds {found.dtype} of shape {found.shape} and no table of numbers"
+        raise InvalidArgumentError("--losses", path, reason, _REMEDY)
+    return found
+
+
+def domain_of(kind: str, dimension: int, radius: float) -> Domain:
+    """The ball of a radius, or the cube of that half width."""
+    return Ball(dimension, radius) if kind == "ball" else Box.cube(dimension, radius)

@@ -1,0 +1,106 @@
+"""Losses in blocks: their sums are those of the whole array, and what is wrong with them is found where it is."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners import loss_batches as module
+from hockeystick.learners.expert_losses import batch_sums
+from hockeystick.learners.loss_batches import column_sums, loss_batches
+
+
+def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool = False) -> np.ndarray:
+    parts = list(loss_batches(losses, rounds=rounds, experts=experts, batch=batch, clip=clip))
+    return np.concatenate(parts)
+
+
+@given(
+    rounds=st.integers(1, 400),
+    experts=st.integers(2, 5),
+    batch=st.integers(1, 150),
+    dtype=st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.bool_]),
+    cuts=st.lists(st.integers(0, 400), max_size=6),
+    bytes_=st.sampled_from([(1, 1), (600, 200), (1 << 24, 1 << 20)]),
+)
+@settings(deadline=None, max_examples=150)
+def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, bytes_):
+    rng = np.random.default_rng(rounds * 1000 + experts)
+    losses = rng.random((rounds, experts)).round(0 if np.dtype(dtype).kind in "ib" else 6).astype(dtype)
+    if dtype is np.bool_:
+        losses = losses.astype(np.int8)
+    expected = batch_sums(losses.astype(np.float64), batch)
+    blocks = [block for block in np.split(losses, sorted(min(cut, rounds) for cut in cuts))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CHUNK_BYTES", bytes_[0])
+        patch.setattr(module, "_BLOCK_BYTES", bytes_[1])
+        for given_ in (losses, iter(blocks), blocks, losses.tolist(), np.asfortranarray(losses)):
+            found = collected(given_, rounds, experts, batch)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+            if losses.dtype != np.float32:
+                np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_a_block_may_be_used_again_by_who_gave_it():
+    def blocks():
+        memory = np.empty((3, 2))
+        for i in range(10):
+            memory[:] = i / 10
+            yield memory
+
+    expected = batch_sums(np.repeat(np.arange(10) / 10, 3)[:, None] * np.ones(2), 4)
+    np.testing.assert_allclose(collected(blocks(), 30, 2, 4), expected)
+
+
+def test_single_precision_over_many_rounds_keeps_its_digits():
+    losses = np.full((200_000, 2), 0.1, np.float32)
+    exact = 200_000 * float(np.float32(0.1))
+    assert abs(float(collected(losses, 200_000, 2, 200_000)[0, 0]) - exact) < 0.02
+    assert abs(float(column_sums(losses)[1]) - exact) < 0.02
+    assert abs(float(losses.sum(axis=0)[0]) - exact) > 1.0  # plainly summed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [1.5, -0.25, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_loss_out_of_range_is_found(dtype, bad, blocks):
+    losses = np.full((1000, 3), 0.5, dtype)
+    losses[777, 1] = bad
+    stream = np.split(losses, 10) if blocks else losses
+    with pytest.raises(InvalidArgumentError) as error:
+        collected(stream, 1000, 3, 7)
+    assert "loss" in error.value.argument
+    if np.isfinite(bad):
+        assert error.value.argument == "losses[777, 1]"
+    if not np.isnan(bad):
+        clipped = collected(np.split(losses, 10) if blocks else losses, 1000, 3, 1, clip=True)
+        assert clipped[777, 1] == np.clip(bad, 0.0, 1.0)
+
+
+def test_negative_zero_is_a_loss_of_nothing():
+    losses = np.full((10, 2), -0.0, np.float32)
+    np.testing.assert_array_equal(collected(losses, 10, 2, 1), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        (np.zeros((9, 2)), "shape"),
+        (np.zeros((10, 3)), "shape"),
+        (np.zeros(10), "shape"),
+        ([np.zeros((5, 2)), np.zeros((4, 2))], "end before round 10"),
+        ([np.zeros((5, 2)), np.zeros((6, 2))], "more than 10 rows"),
+        ([np.zeros((5, 2)), np.zeros((5, 3))], "another shape"),
+        ([["a"] * 2] * 10, "not an array of real numbers"),
+        ([[0.0, 0.0], [0.0]], "ragged"),
+        (3.0, "no array and no iterable"),
+        (None, "no array and no iterable"),
+    ],
+)
+def test_refusals(losses, words):
+    with pytest.raises(InvalidArgumentError, match=re.escape(words)):
+        collected(losses, 10, 2, 3)
