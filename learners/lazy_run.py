@@ -1,8 +1,11 @@
 """One simulated run of a lazy learner of experts over a stream of any length, as fast as the losses can be read.
 
 Between two draws the action x and the shadow y stand still, so the coins of a whole block of boundaries are compared at
-once with the keep probabilities that two columns of the losses give. The weights of all d experts are looked at when a
-coin falls on "draw", and at no other boundary. What is held is the sum of all losses so far, and one block.
+once with the keep probabilities that two columns of the losses give. Where nothing is drawn, nothing else is looked at.
+
+Nor does every draw look at all d experts: weights that are a little old dominate the present ones, so that an expert
+from the old ones is taken with probability e^(-rate*(its losses since then)), or another one is tried. They are renewed
+when that probability may be below 1/e. What is held is the sum of all losses so far, and a few chunks.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from hockeystick.learners.loss_batches import Sums, column_sums, loss_batches
 if TYPE_CHECKING:
     from hockeystick.learners.lazy_experts import LazyExperts
 
+_STALE = 1.0  # of learning rate times rounds, after which weights are renewed
 _FEW = 16  # boundaries that are looked at together after a draw; twice as many each time that there is none
 
 
@@ -78,9 +82,13 @@ class _Walk:
     again: np.random.Generator
     x_draw: np.random.Generator
     y_draw: np.random.Generator
-    total: FloatArray = field(init=False)
+    total: FloatArray = field(init=False)  # of the batches that are settled
     loss: float = field(init=False, default=0.0)
     _batch: int = field(init=False, default=0)
+    _pending: Sums = field(init=False)  # batches that are over, and not settled
+    _old: FloatArray = field(init=False)  # the total at which the weights were taken
+    _weights: FloatArray = field(init=False)  # their running sums
+    _taken: int = field(init=False)  # the batch before which they were taken
     _left: float = field(init=False)
     _x: int = field(init=False)
     _y: int | None = field(init=False)
@@ -92,7 +100,8 @@ class _Walk:
     def __attrs_post_init__(self) -> None:
         learner, n = self.learner, self.learner.batches
         label = np.min_scalar_type(learner.experts - 1)
-        self.total = np.zeros(learner.experts)
+        self.total, self._pending = np.zeros(learner.experts), np.zeros((0, learner.experts))
+        self._take_weights()
         self._left = math.inf if learner.draw_budget is None else learner.draw_budget
         self._x = self._drawn(self.x_draw)
         self._y = None
@@ -103,44 +112,56 @@ class _Walk:
 
     def through(self, sums: Sums) -> None:
         """Plays the batches whose losses are the rows of ``sums``."""
-        count = len(sums)
-        real, fake = self.real.random(count), self.fake.random(count) < self.learner.fake_switch_probability
-        again = np.zeros(count, np.bool_)
+        count, rate = len(sums), self.learner.learning_rate
+        # A coin u keeps if u < e^(r - c), r = -rate*gap: it moves where the gap reaches (-ln u - c)/rate.
+        with np.errstate(divide="ignore"):
+            limit = (-np.log(self.real.random(count)) - self.learner.log_normaliser) / rate
+        limit[self.fake.random(count) < self.learner.fake_switch_probability] = -np.inf
+        again, any_draw = np.zeros(count, np.bool_), limit
         if self._y is not None:
             again = np.asarray(self.again.random(count) < self.learner.refresh_probability)
-        start = at = 0
-        ahead = _FEW
-        while at < count:
-            stop = min(count, at + ahead) if self._left else count
-            switch = fake[at:stop] | (real[at:stop] >= np.exp(self._log_keep(sums[at:stop])))
-            events = np.flatnonzero(switch | again[at:stop])
-            if not events.size or not self._left:
+            any_draw = np.where(again, -np.inf, limit)
+        first_batch, settled, at, ahead = self._batch, 0, 0, _FEW
+        moves = [(0, self._x, self._y)]  # from which row on which expert and shadow
+        while at < count and self._left:
+            stop = min(count, at + ahead)
+            gap = sums[at:stop, self._x]
+            if self._y is not None:
+                gap = gap - sums[at:stop, self._y]
+            draws = gap >= any_draw[at:stop]
+            first = int(draws.argmax())
+            if not draws[first]:
                 at, ahead = stop, 2 * ahead
                 continue
-            first = int(events[0])
             at += first + 1
-            self._stay(sums[start:at])
-            start, ahead = at, max(_FEW, 2 * first)
+            ahead = max(_FEW, 2 * first)
+            self._batch = first_batch + at
             if self._batch < self.learner.batches:  # no boundary follows the last batch
-                self._draw(bool(switch[first]), bool(again[at - 1]))
-        self._stay(sums[start:])
+                self._pending = sums[settled:at]
+                if rate * self.learner.batch * (self._batch - self._taken) > _STALE:
+                    self._settle()
+                    self._take_weights()
+                    settled = at
+                self._draw(bool(gap[first] >= limit[at - 1]), bool(again[at - 1]))
+                moves.append((at, self._x, self._y))
+        self._batch = first_batch + count
+        self._record(sums, first_batch, moves)
+        self._pending = sums[settled:]
+        self._settle()
 
-    def _log_keep(self, sums: Sums) -> FloatArray:
-        here = sums[:, self._x].astype(np.float64)
-        if self._y is not None:
-            here -= sums[:, self._y]
-        ratio: FloatArray = -self.learner.learning_rate * here - self.learner.log_normaliser
-        return np.minimum(0.0, ratio)
+    def _record(self, sums: Sums, first: int, moves: list[tuple[int, int, int | None]]) -> None:
+        """Writes down what was played in the batches of ``sums``, of which the first is number ``first``."""
+        rows, span = len(sums), slice(first, first + len(sums))
+        lengths = np.diff([row for row, _, _ in moves], append=rows)
+        played = np.repeat([x for _, x, _ in moves], lengths)
+        self._actions[span] = played
+        if self._shadows is not None:
+            self._shadows[span] = np.repeat([y for _, _, y in moves], lengths)
+        self.loss += float(sums[np.arange(rows), played].sum(dtype=np.float64))
 
-    def _stay(self, sums: Sums) -> None:
-        """Batches in which nothing moves."""
-        span = slice(self._batch, self._batch + len(sums))
-        self._actions[span] = self._x
-        if self._shadows is not None and self._y is not None:
-            self._shadows[span] = self._y
-        self.loss += float(sums[:, self._x].sum(dtype=np.float64))
-        self.total += column_sums(sums)
-        self._batch = span.stop
+    def _settle(self) -> None:
+        self.total += column_sums(self._pending)
+        self._pending = self._pending[:0]
 
     def _draw(self, switch: bool, again: bool) -> None:
         if switch:
@@ -151,9 +172,18 @@ class _Walk:
             self._left -= 1
 
     def _drawn(self, rng: np.random.Generator) -> int:
-        """An expert from the weights after all losses so far, by inverting their sums."""
-        sums = np.cumsum(np.exp(-self.learner.learning_rate * (self.total - self.total.min())))
-        return int(np.searchsorted(sums[:-1], rng.random() * sums[-1], side="right"))
+        """An expert from the weights after all losses so far, by rejection from those taken last."""
+        while True:
+            at, accept = rng.random(2)
+            x = int(np.searchsorted(self._weights[:-1], at * self._weights[-1], side="right"))
+            since = self.total[x] - self._old[x] + self._pending[:, x].sum(dtype=np.float64)
+            if accept < math.exp(-self.learner.learning_rate * since):
+                return x
+
+    def _take_weights(self) -> None:
+        """Weights from the settled losses, as running sums, to be inverted."""
+        self._old, self._taken = self.total.copy(), self._batch
+        self._weights = np.cumsum(np.exp(-self.learner.learning_rate * (self.total - self.total.min())))
 
     def transcript(self) -> Transcripts:
         """The full view, one run."""

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, batch_sums, exact_marginals
+from hockeystick.learners import LazyExperts, batch_sums, exact_marginals, lazy_run
 from hockeystick.learners.lazy_chain import substreams
 
 
@@ -19,7 +20,8 @@ def one_boundary_at_a_time(learner, losses, rng):
 
     def draw(rng, total):
         weights = np.cumsum(np.exp(-learner.learning_rate * (total - total.min())))
-        return int(np.searchsorted(weights[:-1], rng.random() * weights[-1], side="right"))
+        at, _ = rng.random(2)  # the second one would decide on an expert from older weights
+        return int(np.searchsorted(weights[:-1], at * weights[-1], side="right"))
 
     total = np.zeros(learner.experts)
     x, y = draw(x_draw, total), draw(y_draw, total) if learner.variant == "l2p" else None
@@ -42,6 +44,14 @@ def one_boundary_at_a_time(learner, losses, rng):
     return rows
 
 
+@pytest.fixture(scope="module")
+def fresh():
+    """Every draw from weights of its own time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy_run, "_STALE", 0.0)
+        yield
+
+
 @given(
     rounds=st.integers(1, 300),
     experts=st.integers(2, 6),
@@ -54,7 +64,7 @@ def one_boundary_at_a_time(learner, losses, rng):
     seed=st.integers(0, 10**6),
 )
 @settings(deadline=None, max_examples=60)
-def test_run_is_the_algorithm_step_by_step(rounds, experts, batch, rate, p, shadow, variant, budget, seed):
+def test_run_is_the_algorithm_step_by_step(fresh, rounds, experts, batch, rate, p, shadow, variant, budget, seed):
     learner = LazyExperts(
         rounds=rounds,
         experts=experts,
@@ -82,6 +92,23 @@ def test_run_is_the_algorithm_step_by_step(rounds, experts, batch, rate, p, shad
         assert run.best_expert_loss == pytest.approx(losses.sum(axis=0).min())
         assert run.best_expert == int(np.argmin(losses.sum(axis=0)))
         assert run.switches == sum(row[1] for row in expected)
+
+
+@pytest.mark.parametrize("stale", [0.0, 1.0, 100.0])
+def test_draws_from_older_weights_follow_the_present_ones(stale, monkeypatch):
+    """Chi-square over 5 experts, 20000 draws after each of several batches; false alarm 1e-6 each."""
+    monkeypatch.setattr(lazy_run, "_STALE", stale)
+    learner = LazyExperts(rounds=40, experts=5, batch=2, learning_rate=0.15, fake_switch_probability=0.3)
+    losses = np.random.default_rng(1).random((40, 5)) * np.linspace(0.1, 1.0, 5)
+    walk = lazy_run._Walk(learner, *substreams(np.random.default_rng(2), 5))
+    sums, rng, renewed = batch_sums(losses, 2), np.random.default_rng(3), set()
+    for chunk in (sums[:7], sums[7:8], sums[8:19]):
+        walk.through(chunk)
+        renewed.add(walk._taken)
+        counts = np.bincount([walk._drawn(rng) for _ in range(20_000)], minlength=5)
+        weights = np.exp(-0.15 * sums[: walk._batch].sum(axis=0))
+        assert stats.chisquare(counts, 20_000 * weights / weights.sum()).pvalue > 1e-6
+    assert (renewed == {0}) == (stale == 100.0)
 
 
 def test_memory_does_not_hold_the_stream():
