@@ -30,7 +30,14 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
-from hockeystick.accounting.catalogue import AveragedSwitchDecision, Failure, GaussianDP, LazySwitchDecision, compose
+from hockeystick.accounting.catalogue import (
+    AveragedSwitchDecision,
+    BoundedRange,
+    Failure,
+    GaussianDP,
+    LazySwitchDecision,
+    compose,
+)
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners import arguments, convex_stream
 from hockeystick.learners.convex_calibration import ConvexParameters, calibrate
@@ -338,10 +345,16 @@ class LazyConvex:
 
     @property
     def draw(self) -> PrivacyEvent:
-        """One draw of a point, for one replaced loss: Gaussian-DP, and the sampler's failure."""
+        """One draw of a point, for one replaced loss: Gaussian-DP, and the sampler's failure.
+
+        On a small domain the replacement moves log-densities by less than Gaussian-DP allows for: by twice beta*L times
+        the diameter at most, from one point to another. That is a bounded range, whose zCDP decides which is charged.
+        """
         mu, certificate = self.weights.replacement_mu, self.sampler.certificate()
-        exact = GaussianDP(mu)
-        return exact if certificate.exact else compose(exact, Failure(sampling_failure(mu, certificate.required())))
+        if not certificate.exact:
+            return compose(GaussianDP(mu), Failure(sampling_failure(mu, certificate.required())))
+        width = 2.0 * self.largest_log_ratio / self.batch
+        return BoundedRange(width) if width < 2.0 * mu else GaussianDP(mu)
 
     @property
     def largest_redraw_probability(self) -> float:

@@ -14,18 +14,19 @@ Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Don
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy import stats
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
 from hockeystick.learners.lazy_calibration import LazyParameters, calibrate
-from hockeystick.learners.lazy_chain import LazyChain, Transcripts, bit_log_ratios
+from hockeystick.learners.lazy_chain import Transcripts
 from hockeystick.learners.lazy_experts import LazyExperts
 from hockeystick.learners.lazy_run import LazyRun
 
@@ -132,6 +133,11 @@ class ShrinkingDartboard:
             clip=self.clip,
         )
 
+    @property
+    def learner(self) -> LazyExperts:
+        """The same learner, its budget as the number of draws after the first, uniform one."""
+        return evolve(self.unlimited, draw_budget=None if self.budget is None else self.budget - 1)
+
     def within(self, beta: float) -> "ShrinkingDartboard":
         """This learner with the least budget that a run would exceed with probability at most ``beta``, in (0, 1).
 
@@ -148,13 +154,11 @@ class ShrinkingDartboard:
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view of decisions and draws; without a budget, of :attr:`unlimited`.
+        """The data-independent plan, for the full view of decisions and draws.
 
-        With one, K - 1 draws are charged in full: the first of a run is uniform. A budget of one draw reads no data.
+        With a budget K - 1 draws are charged in full: the first of a run is uniform, and one draw alone reads no data.
         """
-        if self.budget is None:
-            return self.unlimited.graph()
-        return evolve(self.unlimited.plan(), draws=self.budget - 1).graph()
+        return self.learner.graph()
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Two neighbouring streams of shape (rounds, experts) that are hard to keep apart.
@@ -166,41 +170,18 @@ class ShrinkingDartboard:
     def log_likelihood_ratio(
         self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> FloatArray:
-        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run.
-
-        Once the budget is spent nothing is decided any more, so that keeping says nothing.
-        """
-        chain0, chain1 = self._chain(losses0), self._chain(losses1)
-        if transcripts.actions.shape[1] != chain0.batches or transcripts.shadows is not None:
-            raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
-        total = np.zeros(transcripts.runs)
-        drawn = chain0.log_weights - chain1.log_weights
-        spent = 1 + np.cumsum(transcripts.switched, axis=1)
-        for s in range(1, chain0.batches):
-            switched = transcripts.switched[:, s]
-            if np.any(chain0.batch_losses[s - 1] != chain1.batch_losses[s - 1]):
-                kept, moved = bit_log_ratios(chain0, chain1, s, transcripts.actions[:, s - 1], None)
-                total += np.where(spent[:, s - 1] < self._most, np.where(switched, moved, kept), 0.0)
-            total += np.where(switched, drawn[s][transcripts.actions[:, s]], 0.0)
-        return total
+        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
+        return self.learner.log_likelihood_ratio(transcripts, losses0, losses1)
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
         """``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
-        free = self.unlimited.simulate(losses, rng, runs)
-        allowed = free.switched & (1 + np.cumsum(free.switched, axis=1) <= self._most)
-        latest = np.maximum.accumulate(np.where(allowed, np.arange(allowed.shape[1]), 0), axis=1)
-        return Transcripts(np.take_along_axis(free.actions, latest, axis=1), allowed)
+        return self.learner.simulate(losses, rng, runs)
 
-    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> LazyRun:
-        """One simulated run over ``losses`` of shape (rounds, experts)."""
-        stream = self._stream(losses)
-        transcript = self.simulate(stream, rng, 1)
-        actions = np.repeat(transcript.actions[0], self.batch)[: self.rounds]
-        loss = float(stream[np.arange(self.rounds), actions].sum())
-        best, floor = regret_floor(stream)
-        return LazyRun(actions, transcript, loss, best, loss - floor)
+    def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
+        """One simulated run; see ``LazyExperts.run``. To publish one, ``learner.release`` it."""
+        return self.learner.run(losses, rng)
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
@@ -222,11 +203,7 @@ class ShrinkingDartboard:
 
     def regret_bound(self) -> float:
         """Worst-case expected regret: ln(d)/eta + eta*T*B/8, plus T times the chance of wishing for K more draws."""
-        free = self.unlimited
-        if self.budget is None:
-            return free.regret_bound()
-        beyond = stats.binom.sf(self.budget - 1, free.batches - 1, free.largest_redraw_probability)
-        return free.regret_bound() + self.rounds * float(beyond)
+        return self.learner.regret_bound()
 
     @property
     def _most(self) -> int:
@@ -236,11 +213,8 @@ class ShrinkingDartboard:
     def _stream(self, losses: npt.ArrayLike) -> FloatArray:
         return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
 
-    def _chain(self, losses: npt.ArrayLike) -> LazyChain:
-        return self.unlimited.chain(losses)
-
     def _law(self, losses: npt.ArrayLike) -> tuple[FloatArray, float]:
-        chain = self._chain(losses)
+        chain = self.unlimited.chain(losses)
         weights = np.exp(chain.log_weights)
         experts = np.arange(self.experts)
         table = np.zeros((self.experts, self._most))  # [action, draws already made, less one]

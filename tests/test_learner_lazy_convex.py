@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.catalogue import GaussianDP
 from hockeystick.audits import Claim
 from hockeystick.audits.audit import audit
 from hockeystick.learners.convex_losses import (
@@ -33,6 +34,7 @@ from hockeystick.learners.log_concave_sampling import (
     TangentSampler,
     sampling_failure,
 )
+from hockeystick.learners.regularized_measure import RegularizedWeights
 
 FALSE_ALARM = 1e-6
 
@@ -279,6 +281,22 @@ def test_certificate_covers_the_exact_law_of_two_batches(beta: float, lam: float
         assert _exact_delta(learner, pair, 0.1 * epsilon, 24) > delta  # and is not idle
 
 
+def test_draws_of_a_small_domain_cost_their_range() -> None:
+    """By the smaller zCDP; what it is worth is checked against exact laws above (beta = 0.05)."""
+    small, large = _learner(20, 1, 0.05, 0.5, 0.05), _learner(20, 1, 0.3, 30.0, 0.2)
+    assert small.draw.pure_epsilon() == pytest.approx(2 * 0.05 * 2.0, rel=1e-6)
+    assert small.draw.zcdp_rho() < small.weights.replacement_mu**2 / 2
+    assert large.draw == GaussianDP(large.weights.replacement_mu)
+    mus = [0.1, 0.5, 2.0]
+    for mu in mus:  # at the same mu the smaller domain never costs more
+        weights = RegularizedWeights.of_replacement(mu, regularisation=1.0, lipschitz=1.0)
+        costs = [
+            _learner(20, 1, weights.inverse_temperature, 1.0, 0.1, domain=Ball(1, radius)).draw.zcdp_rho()
+            for radius in (0.01, 0.3, 1.0, 10.0)
+        ]
+        assert costs == sorted(costs) and costs[-1] == pytest.approx(mu**2 / 2)
+
+
 def test_mutants_that_cost_more_than_they_claim() -> None:
     """By exact laws: no fake switches; half the sensitivity."""
     delta, beta, lam, p = 1e-3, 0.3, 2.0, 0.2
@@ -475,7 +493,7 @@ def test_one_batch_costs_nothing_and_no_fake_switch_is_not_certified() -> None:
 
 
 def test_inexact_samplers_pay_and_uncertified_ones_are_refused() -> None:
-    exact = _learner(50, 1, 0.05, 2.0, 0.2)
+    exact = _learner(50, 1, 0.05, 2.0, 0.2, domain=Ball(1, 3.0))  # wide: draws are charged as Gaussian-DP
     rough, fine = (evolve(exact, sampler=ProximalSampler(tau)) for tau in (1e-6, 1e-15))
     values = [one.graph().guarantee().epsilon(1e-3).upper for one in (exact, fine, rough)]
     assert max(values[:2]) < values[2]
