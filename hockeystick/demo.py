@@ -382,14 +382,15 @@ def _audited(
     exact: tuple[float, float] | None = None
     needed: float | None = None
     curve: tuple[tuple[float, float], ...] = ()
-    if neighbours == "worst case":
-        oracle = target.exact()
+    oracle = target.exact() if neighbours == "worst case" else None
+    if oracle is not None:
         exact = oracle.epsilon(delta)
         needed = samples_needed(oracle, claim, confidence=confidence)
-        curve = _exact_curve(oracle.forward[0])
         if needed <= _MOST:
             samples = int(min(_MOST, max(samples, _SHARE * needed)))
     verdict = audit(target, claim=claim, neighbours=target.neighbours, samples=samples, rng=rng, confidence=confidence)
+    if oracle is not None:  # the curve of the direction that the audit has measured
+        curve = _exact_curve((oracle.forward if verdict.direction == "d0->d1" else oracle.backward)[1])
     return Audited(name, target.mutation, neighbours, target.view, exact, curve, needed, verdict)
 
 
@@ -406,7 +407,10 @@ def _claimed_curve(claim: Claim) -> tuple[tuple[float, float], ...]:
 
 
 def _exact_curve(law: LossLaw) -> tuple[tuple[float, float], ...]:
-    """The most powerful tests of one stream against the other, at the levels of the grid."""
+    """The most powerful tests of one stream against the other, at the levels of the grid; never above the truth.
+
+    That takes the law whose losses are rounded up: rounded down they give the other stream more than all of its mass.
+    """
     power, level = (np.minimum(tail[::-1], 1.0) for tail in law.tails())  # from the rarest event to the surest
     caught = np.interp(_ALARMS, np.append(level, 1.0), np.append(power, 1.0))
     return tuple(zip(_ALARMS.tolist(), (1.0 - caught).tolist(), strict=True))

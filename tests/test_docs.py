@@ -9,6 +9,7 @@ which .ci/run does. ``text`` is text.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -103,7 +104,7 @@ def test_the_forms_of_commands_name_options_that_exist(page: Path) -> None:
     for command in (one for language, text, _ in blocks(page) if language == "console" for one in commands(text)):
         program, *words = shlex.split(command, comments=True)
         assert program == "hockeystick"
-        path = words[:1] if words[0].isalpha() else []
+        path = list(itertools.takewhile(lambda word: re.fullmatch("[a-z][a-z-]*", word), words))
         help_text = CliRunner().invoke(cli, [*path, "--help"])
         assert help_text.exit_code == 0, command
         for option in re.findall(r"--[a-z][\w-]*", command):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, LazySwitchDecision
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, batch_sums, paper_epsilon
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, batch_sums, exact_loss, paper_epsilon
 from hockeystick.learners.lazy_experts import Variant
 
 
@@ -78,6 +78,27 @@ def test_without_fake_switches_nothing_is_certified(variant: Variant) -> None:
         rounds=10, experts=2, learning_rate=0.01, fake_switch_probability=0.0, shadow_probability=None, variant=variant
     )
     assert learner.graph().guarantee().epsilon(1e-3).upper == math.inf
+
+
+def test_a_loose_normaliser_stands_in_for_fake_switches() -> None:
+    """p = 0: what the normaliser exceeds the largest log-ratio by is a rate of fake switches; exact loss within it."""
+    values = []
+    for excess in (0.1, 0.3, 1.0):
+        learner = LazyExperts(
+            rounds=40,
+            experts=2,
+            batch=2,
+            learning_rate=0.05,
+            fake_switch_probability=0.0,
+            shadow_probability=0.2,
+            normaliser=0.1 + excess,
+        )
+        values.append(learner.graph().guarantee().epsilon(1e-3).upper)
+        streams = learner.worst_case_neighbours()
+        exact = exact_loss(*(learner.chain(stream) for stream in streams)).epsilon(1e-3)[1]
+        assert 0.3 * values[-1] < exact <= values[-1]
+        assert learner.expected_regret(streams[0]) <= learner.regret_bound()
+    assert values[0] > values[1] > 0.0 and math.isfinite(values[0])
 
 
 def test_dartboard_is_cheaper_than_l2p_and_a_frozen_shadow_in_between() -> None:

@@ -100,7 +100,7 @@ def test_standard_encodings_cost_at_most_epsilon_and_barely_less(epsilon, catego
         cost = mechanism.event().pure_epsilon()
         assert cost <= epsilon
         if epsilon <= 20:
-            assert cost >= epsilon * (1 - slack) - 1e-15
+            assert cost >= epsilon * (1 - slack) - 4e-15  # a unit in the last place of q
         elif epsilon > 1e3:
             assert cost == pytest.approx(most, rel=1e-2)
 
