@@ -173,6 +173,7 @@ def test_split_of_pure_budgets_is_the_cube_root_rule():
     assert epsilon(found.event, 0.0).upper <= 1.0
 
 
+@pytest.mark.slow
 def test_split_over_a_graph_of_two_kinds_beats_the_even_one():
     def graph(values: tuple[float, ...]) -> AccountantGraph:
         start = AccountantGraph().source("s").release("g", Gaussian(values[0]), reads=["s"])

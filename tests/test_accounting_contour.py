@@ -74,6 +74,7 @@ def test_one_laplace_closed_form(epsilon):
         assert low <= exact * (1 + 1e-14) and exact * (1 - 1e-14) <= high <= low * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("removal", [True, False])
 @pytest.mark.parametrize(("q", "sigma"), [(0.01, 0.8), (0.3, 2.0), (0.001, 1.1)])
 def test_one_sampled_gaussian(removal, q, sigma):
@@ -111,6 +112,7 @@ def exact_profile(losses, masses, epsilon):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 1.7, 2.4])
 def test_atoms_by_enumeration(epsilon):
     events = [
@@ -249,6 +251,7 @@ def test_moments_of_normal_mixtures(kind, c):
             assert abs(exact) <= math.exp(law.log_envelope(c, i * step)) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_moments_of_random_normal_mixtures():
     rng = np.random.default_rng(5)
     for _ in range(60):
@@ -267,6 +270,7 @@ def test_moments_of_random_normal_mixtures():
                 assert abs(exact) <= math.exp(law.log_envelope(c, i * step)) * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.slow
 def test_group_of_sampled_gaussian_against_the_grid():
     event = compose(
         (PoissonSampled(0.01, Gaussian(1.0)).at(4), 200), MixtureOfGaussians((0, 1, 3), (0.5, 0.3, 0.2), 4.0)

@@ -281,6 +281,7 @@ def exact_skellam_rdp(variance, shift, order, reach):
         return mp.log(moment * mp.exp(-v)) / (a - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [0.2, 3.0, 60.0])
 @pytest.mark.parametrize("shift", [1, 3])
 def test_skellam_rdp(variance, shift):

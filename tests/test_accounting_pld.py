@@ -602,6 +602,7 @@ def test_a_coarser_grid_and_another_tilt_only_move_the_bounds_apart(coarser):
             assert root == pytest.approx(fine, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "event, d",
     [

@@ -27,6 +27,7 @@ from hockeystick.accounting.tradeoff import deltas, true_positive_rate
 SGD = (PoissonSampled(0.01, Gaussian(0.8)), 1000)
 
 
+@pytest.mark.slow
 @given(mu=st.floats(1e-3, 5), share=st.floats(0, 1))
 @settings(deadline=None, max_examples=60)
 def test_the_pair_covers_what_has_the_curve(mu, share):

@@ -146,6 +146,7 @@ def test_cells_hold_exact_masses_far_into_the_tails(q, mu, direction):
         assert (loss >= edges[:-1][inside] - 1e-14 * (1 + high)).all()
 
 
+@pytest.mark.slow
 def test_rdp_rows_of_tensorflow_privacy():
     """240 rows; the peer's value is exact up to rounding, which is larger than 1e-9 where the divergence is tiny."""
     below = []
@@ -197,6 +198,7 @@ def test_rdp_of_integer_orders_is_the_binomial_sum(q, sigma):
     assert (got >= orders / (orders - 1) * math.log(q) + orders / (2 * sigma**2) - 1e-9 * orders / sigma**2).all()
 
 
+@pytest.mark.slow
 def test_rdp_of_addition_is_no_larger():
     """Mironov, Talwar & Zhang 2019, Thm 5, which "both" relies on, by integrals; and the bound for one direction."""
     x = np.linspace(-60, 60, 400_001)
@@ -459,6 +461,7 @@ def test_any_access_may_be_sampled(inner):
     assert event.failure_delta() == pytest.approx(0.1 * inner.failure_delta(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_sampled_composition_is_the_composed_loss_and_not_the_composed_sample():
     """Ten looks at one sample against the integral over both outcomes of two Laplace looks and of a Gaussian one."""
     q, eps = 0.2, 0.4

@@ -131,6 +131,7 @@ def test_the_rectangle_holds_the_truth_as_often_as_it_says() -> None:
     assert max(miss_probability(make, 12, 12, p, q) for p, q in PAIRS) <= 0.05
 
 
+@pytest.mark.slow
 @given(st.integers(1, 50), st.floats(0, 1), st.floats(0, 1), st.floats(0, 4), st.sampled_from([0.05, 0.001]))
 @example(n=40, share_x=1.0, share_y=0.1, log_slope=3.0, alpha=0.05)
 def test_the_frontier_excludes_only_what_is_improbable(

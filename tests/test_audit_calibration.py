@@ -126,6 +126,7 @@ def test_a_tight_mechanism_is_refuted_as_seldom_as_promised(mechanism: str, alph
     assert refuted <= allowed(alpha)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", TIGHT)
 def test_a_slightly_untight_mechanism_fails_the_calibration(mechanism: str) -> None:
     """The calibration is no formality: the same audits of a claim 40 % too small are counted as too many."""

@@ -115,6 +115,7 @@ def test_options_of_a_plan(options: str, learner: dict[str, Any]) -> None:
         assert own and not found["printed"]["conditions"][-1 if "normaliser" in options else -2]["holds"]
 
 
+@pytest.mark.slow
 def test_groups_people_and_views() -> None:
     learner = LazyExperts(
         rounds=200, experts=4, batch=2, learning_rate=0.05, fake_switch_probability=0.3, normaliser="paper"

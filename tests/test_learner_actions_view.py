@@ -99,6 +99,7 @@ def drawn_learner(rng: np.random.Generator, n: int) -> LazyExperts:
     )
 
 
+@pytest.mark.slow
 def test_certificate_is_above_the_exact_law_of_random_pairs() -> None:
     """Hidden shadow <= what the argument shows <= certificate, for both ends of the argument."""
     rng = np.random.default_rng(5)

@@ -33,6 +33,7 @@ def test_counted_by_curves(rounds: int) -> None:
     assert fits <= 1.0 < more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [10**4, 10**6, 10**12])
 def test_counted_by_epsilons(rounds: int) -> None:
     found = _found(rounds, "epsilon")
@@ -46,6 +47,7 @@ def test_counted_by_epsilons(rounds: int) -> None:
     assert found.instances <= _found(rounds, "curve").instances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", ["curve", "epsilon"])
 def test_more_budget_or_regret_is_room_for_more(known: str) -> None:
     def count(epsilon: float, excess: float) -> int:

@@ -76,6 +76,7 @@ def test_last_step_without_a_number() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.floats(-6, 2), st.floats(-4, -0.5))
 @settings(max_examples=30)
 def test_last_step_never_exceeds_its_target(log_epsilon: float, log_p: float) -> None:

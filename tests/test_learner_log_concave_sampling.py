@@ -185,6 +185,7 @@ def test_truncated_normal_far_in_the_tail() -> None:
     assert stats.kstest((draws[:, 0] + 1.0) * 9999.0, "expon").pvalue >= FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["linear", "quadratic", "logistic", "hinge"])
 @pytest.mark.parametrize("domain", [Box.cube(1, 1.0), Ball(2, 1.0), Box.cube(2, 1.0)])
 def test_proximal_sampler_follows_the_measure(kind: str, domain: Domain) -> None:

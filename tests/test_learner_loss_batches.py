@@ -18,6 +18,7 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
     return np.concatenate(parts)
 
 
+@pytest.mark.slow
 @given(
     rounds=st.integers(1, 400),
     experts=st.integers(2, 5),

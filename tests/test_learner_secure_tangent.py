@@ -84,6 +84,7 @@ def _check_law(domain: Domain, total: LossSum, count: int) -> None:
         assert found.pvalue >= FALSE_ALARM / len(angles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_law_on_a_line(link: Link) -> None:
     domain = Box.cube(1, 1.0)

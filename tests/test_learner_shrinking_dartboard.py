@@ -133,6 +133,7 @@ def test_budget_is_kept_and_used() -> None:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.integers(2, 5),
@@ -210,6 +211,7 @@ class _Target:
         return np.clip(self.broken.log_likelihood_ratio(seen, *self.neighbours), -50, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "no fake switches", "sensitivity halved", "budget not kept"])
 def test_audit_tells_the_mutants(mutant: str | None) -> None:
     learner = _learner(4, rounds=60, rate=0.05, p=0.2)

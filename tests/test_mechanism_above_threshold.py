@@ -127,6 +127,7 @@ def test_cost_covers_the_worst_case_neighbours(answers: int, monotone: bool) -> 
         assert max(abs(math.log(p[o] / q[o])) for o in p) > 0.7 * epsilon_total
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.floats(-4, 4), st.floats(-1, 1)), min_size=1, max_size=5),
@@ -592,6 +593,7 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_audit_of_releases(broken: bool) -> None:
     mechanism = AboveThreshold.calibrated(0.0, epsilon=2.0, answers=2)

@@ -133,6 +133,7 @@ class TestContract:
                 assert np.shape(mechanism.release(value, noise=noise)) == np.shape(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "twin"), CATALOGUE, ids=name)
 def test_audit_refutes_half_the_noise_and_not_the_whole(
     mechanism: AuditableMechanism, twin: AuditableMechanism

@@ -85,6 +85,7 @@ def test_outputs_follow_the_law() -> None:
         assert chi_square(released, law(off, TERMS)) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scales", [(1.0, 2.0), (3.0, 1.0), (1.5, 1.5)])
 def test_cost_covers_a_record_at_any_place(scales: tuple[float, float]) -> None:
     mechanism = CumulativeAboveThreshold(1.0, threshold_scale=scales[0], query_scale=scales[1])

@@ -292,6 +292,7 @@ class Transcripts:
         return np.array([[(a, int(moved)) for a, _, moved, _ in walked(self.plan, value, noise)] for _ in range(runs)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fake_switch", [0.2, 0.0])
 def test_audit_of_walks(fake_switch: float) -> None:
     plan = evolve(DARTBOARD, boundaries=1)

@@ -97,6 +97,7 @@ def test_released_choices_follow_the_law(digits: int, monkeypatch: pytest.Monkey
     assert stats.chisquare(seen, 10_000 * by_procedure(SCORES, 1.1)).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     seen = counts(PermuteAndFlip(1.5), ReleaseNoise(), 4000)

@@ -365,6 +365,7 @@ class TestContract:
         wrong = np.interp(outputs * 1.3 + 0.3, z, cdf)
         assert stats.kstest(wrong, "uniform").pvalue < FALSE_ALARM
 
+    @pytest.mark.slow
     def test_audit_does_not_refute_it_and_refutes_half_the_noise(self, mechanism: Subsampled) -> None:
         pair, noise = mechanism.worst_case_neighbours(), mechanism.mechanism
         assert not refuted(mechanism.event(), scored(mechanism), pair, rng=610)
@@ -378,6 +379,7 @@ class TestMutants:
     poisson = Subsampled(PoissonSample(0.2), Gaussian(0.7))
     fixed = Subsampled(SampleWithoutReplacement(10, 2), Gaussian(1.0))
 
+    @pytest.mark.slow
     def test_batches_in_a_fixed_order_accounted_as_poisson_are_refuted(self) -> None:
         """The last record lies in the last fifth, and that is this batch."""
         records = 10

@@ -86,6 +86,7 @@ def test_simulated_numbers_have_noise_of_their_own(mechanism: SparseVector) -> N
     assert stats.pearsonr(first, second).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [BITS, KEPT, BOTH])
 def test_releases_follow_the_law(mechanism: SparseVector) -> None:
     for noise, runs in ((SimulationNoise(413), 8_000), (None, 500)):
@@ -315,6 +316,7 @@ def test_a_threshold_redrawn_at_the_price_of_one_is_refuted() -> None:
         assert (excess > 1e-3) is broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [BITS, NUMERIC])
 def test_audit_of_releases_with_bits(mechanism: SparseVector) -> None:
     verdict = audit(
