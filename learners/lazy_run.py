@@ -10,8 +10,10 @@ when that probability may be below 1/e. What is held is the sum of all losses so
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from hockeystick.learners.lazy_experts import LazyExperts
 
 _STALE = 1.0  # of learning rate times rounds, after which weights are renewed
+_TURN = 2e-5  # seconds
 _FEW = 16  # boundaries that are looked at together after a draw; twice as many each time that there is none
 
 
@@ -64,12 +67,30 @@ def play(learner: LazyExperts, losses: npt.ArrayLike | Iterable[npt.ArrayLike], 
     blocks = loss_batches(
         losses, rounds=learner.rounds, experts=learner.experts, batch=learner.batch, clip=learner.clip
     )
-    for sums in blocks:
-        walk.through(sums)
+    with _short_turns():
+        for sums in blocks:
+            walk.through(sums)
     found = walk.transcript()
     best = int(np.argmin(walk.total))
     actions = np.repeat(found.actions[0], learner.batch)[: learner.rounds]
     return LazyRun(actions, found, walk.loss, best, walk.loss - float(walk.total[best]))
+
+
+@contextlib.contextmanager
+def _short_turns() -> Iterator[None]:
+    """Lets the threads that read ahead have the interpreter for a moment, while this one is busy with small arrays.
+
+    They need it for microseconds between long computations, and would wait for milliseconds.
+    """
+    before = sys.getswitchinterval()
+    if before <= _TURN:  # somebody else's run sees to it, and to what comes after
+        yield
+        return
+    sys.setswitchinterval(_TURN)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @define(eq=False)
