@@ -183,42 +183,6 @@ def test_refutations() -> None:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
-def _sequences(learner: LazyExperts) -> np.ndarray[Any, Any]:
-    """Probability of every sequence of actions in both worlds, by summing over all shadows; shape (2^n, 2)."""
-    chains = [learner.chain(stream) for stream in learner.worst_case_neighbours()]
-    found = []
-    for actions in itertools.product(range(2), repeat=learner.batches):
-        row = []
-        for chain in chains:
-            weights, again = np.exp(chain.log_weights), chain.shadow_probability
-            shadows = np.arange(2) if again is not None else None
-            mass = weights[0][actions[0]] * (weights[0] if again is not None else np.ones(1))
-            for s in range(1, learner.batches):
-                before = np.array(actions[s - 1])
-                keep = np.exp(chain.log_keep(s, before, shadows))
-                mass = mass * (keep * (actions[s] == actions[s - 1]) + (1 - keep) * weights[s][actions[s]])
-                if again is not None:
-                    mass = (1 - again) * mass + again * mass.sum() * weights[s]
-            row.append(mass.sum())
-        found.append(row)
-    return np.array(found)
-
-
-@pytest.mark.parametrize("variant", ["l2p", "dartboard"])
-@pytest.mark.parametrize("batches", [2, 3, 8])
-def test_actions_law_is_that_of_all_sequences(variant: str, batches: int) -> None:
-    module = script("lazy_certified")
-    learner = module.learner((batches, 3, 0.3, 0.2, 1e-2), variant)
-    worlds = _sequences(learner)
-    np.testing.assert_allclose(worlds.sum(axis=0), 1.0)
-    law = module.actions_law(learner)
-    for epsilon in (0.0, 0.1, 0.5, 1.0, 1.5):
-        exact = np.maximum(worlds[:, 0] - math.exp(epsilon) * worlds[:, 1], 0.0).sum()
-        assert law.delta(epsilon) == pytest.approx(exact, abs=1e-12)
-        back = np.maximum(worlds[:, 1] - math.exp(epsilon) * worlds[:, 0], 0.0).sum()
-        assert back == pytest.approx(exact, abs=1e-12)  # the exchange of worlds
-
-
 @pytest.mark.slow
 def test_certified() -> None:
     module = script("lazy_certified")
