@@ -52,14 +52,14 @@ class Row:
 
 
 def in_turns(repeats: int, *calls: Callable[[], Any]) -> list[float]:
-    """The least seconds of each call."""
-    best = [float("inf")] * len(calls)
-    for _ in range(repeats):
+    """The median seconds of each call: they take turns, so that all of them see the same moods of the machine."""
+    seconds = np.empty((repeats, len(calls)))
+    for row in seconds:
         for i, call in enumerate(calls):
             start = time.perf_counter()
             call()
-            best[i] = min(best[i], time.perf_counter() - start)
-    return best
+            row[i] = time.perf_counter() - start
+    return [float(median) for median in np.median(seconds, axis=0)]
 
 
 def reading(rounds: int) -> Iterator[Row]:
@@ -78,11 +78,14 @@ def reading(rounds: int) -> Iterator[Row]:
         batch = learner.batch
         whole = rounds // batch * batch
 
-        def one_pass(whole: int = whole, batch: int = batch) -> object:
-            return losses[:whole].reshape(-1, batch, EXPERTS).sum(axis=1)
+        sums = np.zeros((rounds // batch, EXPERTS), np.float32)  # its pages are there before the clock starts
 
+        def one_pass(whole: int = whole, batch: int = batch, sums: npt.NDArray[np.float32] = sums) -> None:
+            np.add.reduce(losses[:whole].reshape(-1, batch, EXPERTS), axis=1, out=sums)
+
+        one_pass()
         seconds = in_turns(
-            5,
+            7,
             lambda learner=learner: learner.run(losses, np.random.default_rng(2)),  # type: ignore[misc]
             lambda learner=learner: learner.run(blocks(), np.random.default_rng(2)),  # type: ignore[misc]
             one_pass,
@@ -145,7 +148,7 @@ PAGE = """# Learners: side by side
 
 Written by `python -m benchmarks.learners --write`; edit that instead.
 
-Least wall time of several runs in turns, in one process. A learner has to read its losses, so one numpy pass that adds
+Median wall time of several runs in turns, in one process. A learner has to read its losses, so one numpy pass that adds
 the same single-precision losses up in batches is the limit; the learner also checks that every loss is in range, tosses
 the coins of all batches, draws, and adds up what it played.
 

@@ -23,7 +23,7 @@ from hockeystick.accounting.validate import array
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses
 
 _CHUNK_BYTES = 1 << 27  # that a thread takes at a time, in double precision: handing over costs as much as 1 MB
-_BLOCK_BYTES = 1 << 21  # that are checked, and then added up while they are near
+_BLOCK_BYTES = 1 << 23  # that are checked, and then added up while they are near
 _THREADS = 2
 _SINGLE_ROWS = 64  # that are added up in single precision
 _ONE = np.float32(1.0).view(np.uint32)  # floats in [0, 1] are, read as whole numbers, those up to this one
