@@ -41,6 +41,11 @@ def log_normaliser(value: object) -> float:
     return real("log_normaliser", value, low=0.0)
 
 
+def draw_budget(value: object) -> int | None:
+    """Number of draws >= 0, or None for no limit."""
+    return None if value is None else integer("draw_budget", value, low=0)
+
+
 def clip(value: object) -> bool:
     """True or False, and nothing that merely looks like it."""
     if not isinstance(value, bool):

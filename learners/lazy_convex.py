@@ -21,7 +21,7 @@ Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Section 3.2). Of its proof o
 
 import math
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,9 @@ from hockeystick.learners.convex_losses import (
 )
 from hockeystick.learners.convex_stream import ConvexRelease, ConvexStream
 from hockeystick.learners.lazy_plan import LazyPlan, largest_redraw
+from hockeystick.learners.lazy_simulation import decision_loss, simulated_walks
 from hockeystick.learners.log_concave_sampling import ClosedFormSampler, Sampler, sampling_failure
-from hockeystick.learners.ratio_tails import Adversary, RatioTails, ratio_tails
+from hockeystick.learners.ratio_tails import Adversary, RatioTails, adversary_of, ratio_tails
 from hockeystick.learners.regularized_measure import RegularizedMeasure, RegularizedWeights, minimiser
 from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.arguments import generator
@@ -106,14 +107,6 @@ def _domain(value: object) -> Domain:
     if not isinstance(value, Ball | Box):
         raise InvalidArgumentError("domain", value, "is no domain", "use Ball or Box")
     return value
-
-
-def _adversary(value: object) -> Adversary:
-    if value == "oblivious":
-        return "oblivious"
-    if value == "adaptive":
-        return "adaptive"
-    raise InvalidArgumentError("adversary", value, "is unknown", 'use "oblivious" or "adaptive"')
 
 
 def _open_probability(name: str, value: object) -> float:
@@ -182,7 +175,7 @@ class LazyConvex:
     failure: float = field(default=1e-9, converter=_failure)
     clip_tail: float = field(default=1e-3, converter=_clip_tail)
     normaliser: float | None = field(default=None, converter=_normaliser)
-    adversary: Adversary = field(default="oblivious", converter=_adversary)
+    adversary: Adversary = field(default="oblivious", converter=adversary_of)
     draw_budget: int | None = field(default=None, converter=_draw_budget)
     sampler: Sampler = field(factory=ClosedFormSampler)
 
@@ -237,7 +230,7 @@ class LazyConvex:
                 lipschitz=lipschitz,
                 epsilon=epsilon,
                 delta=delta,
-                adversary=_adversary(adversary),
+                adversary=adversary_of(adversary),
                 group=group,
                 event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
             )
@@ -462,29 +455,19 @@ class LazyConvex:
         substreams seeded by ``rng``.
         """
         losses, runs = self.checked(losses), integer("runs", runs, low=1)
-        real_coin, fake_coin, shadow_coin, x_draw, y_draw = generator(rng).spawn(5)
-        n, d = self.batches, self.domain.dimension
-        actions, shadows = np.empty((n, runs, d)), np.empty((n, runs, d))
-        switched, refreshed = np.zeros((n, runs), dtype=np.bool_), np.zeros((n, runs), dtype=np.bool_)
-        x, y = (self.sampler.sample(self.measure(losses, 0), draw, runs) for draw in (x_draw, y_draw))
-        actions[0], shadows[0] = x, y
-        left = np.full(runs, 2 * n if self.draw_budget is None else self.draw_budget)
-        for s in range(1, n):
-            # Uniforms lie in [0, 1): a keep probability of exactly 1 always keeps.
-            keep = real_coin.random(runs) < np.exp(self._log_real_keep(losses, s, x, y))
-            keep &= fake_coin.random(runs) >= self.fake_switch_probability
-            refresh = shadow_coin.random(runs) < self.refresh_probability
-            moved = np.flatnonzero(~keep & (left > 0))
-            left[moved] -= 1
-            redrawn = np.flatnonzero(refresh & (left > 0))
-            left[redrawn] -= 1
-            measure = self.measure(losses, s)
-            for points, indices, draw in ((x, moved, x_draw), (y, redrawn, y_draw)):
-                if indices.size:
-                    points[indices] = self.sampler.sample(measure, draw, indices.size)
-            actions[s], shadows[s] = x, y
-            switched[s, moved], refreshed[s, redrawn] = True, True
-        return ConvexTranscripts(actions.swapaxes(0, 1), switched.T, shadows.swapaxes(0, 1), refreshed.T)
+        measure = lru_cache(maxsize=1)(lambda batch: self.measure(losses, batch))  # of x and y alike
+        return ConvexTranscripts(
+            *simulated_walks(
+                batches=self.batches,
+                runs=runs,
+                sample=lambda batch, draw, size: self.sampler.sample(measure(batch), draw, size),
+                log_real_keep=lambda batch, x, y: self._log_real_keep(losses, batch, x, y),
+                fake=self.fake_switch_probability,
+                refresh=self.refresh_probability,
+                draw_budget=self.draw_budget,
+                generators=generator(rng).spawn(5),
+            )
+        )
 
     def run(self, losses: ConvexLosses, rng: np.random.Generator) -> ConvexRun:
         """One simulated run over ``losses``."""
@@ -513,9 +496,8 @@ class LazyConvex:
         for s in range(1, self.batches):
             x, y = transcripts.actions[:, s - 1], transcripts.shadows[:, s - 1]
             keep0, keep1 = (self.log_keep(losses, s, x, y) for losses in streams)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                bits = np.where(transcripts.switched[:, s], np.log(np.expm1(keep0) / np.expm1(keep1)), keep0 - keep1)
-            total += np.where((keep0 == keep1) | (used[:, s - 1] >= budget), 0.0, bits)
+            bits = decision_loss(transcripts.switched[:, s], keep0, keep1)
+            total += np.where(used[:, s - 1] < budget, bits, 0.0)
             measures = [self.measure(losses, s) for losses in streams]
             constant = measures[1].log_normaliser() - measures[0].log_normaliser()
             for drawn, points in (

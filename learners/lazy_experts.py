@@ -50,10 +50,6 @@ def _normaliser(value: object) -> str | float:
     return real("normaliser", value, low=0.0)
 
 
-def _draw_budget(value: object) -> int | None:
-    return None if value is None else integer("draw_budget", value, low=0)
-
-
 def _variant(value: object) -> Variant:
     if value == "l2p":
         return "l2p"
@@ -96,7 +92,7 @@ class LazyExperts:
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     variant: Variant = field(default="l2p", converter=_variant)
     normaliser: str | float = field(default="tight", converter=_normaliser)
-    draw_budget: int | None = field(default=None, converter=_draw_budget)
+    draw_budget: int | None = field(default=None, converter=arguments.draw_budget)
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:

@@ -28,7 +28,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
@@ -40,8 +39,9 @@ from hockeystick.learners.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy_convex import ConvexTranscripts
 from hockeystick.learners.lazy_measure import Actions, LazyMeasure, MeasurePath
 from hockeystick.learners.lazy_plan import LazyPlan, largest_redraw
+from hockeystick.learners.lazy_simulation import decision_loss, simulated_walks
 from hockeystick.learners.rare_ratios import RatioBounds, neighbour_delta, ratio_bounds
-from hockeystick.learners.ratio_tails import Adversary
+from hockeystick.learners.ratio_tails import Adversary, adversary_of
 from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.arguments import generator
 
@@ -79,20 +79,8 @@ def _normaliser(value: object) -> Normaliser | float:
     return real("normaliser", value, low=0.0)
 
 
-def _adversary(value: object) -> Adversary:
-    if value == "oblivious":
-        return "oblivious"
-    if value == "adaptive":
-        return "adaptive"
-    raise InvalidArgumentError("adversary", value, "is unknown", 'use "oblivious" or "adaptive"')
-
-
 def _margin(value: object) -> float:
     return real("margin", value, low=0.0, low_open=True)
-
-
-def _draw_budget(value: object) -> int | None:
-    return None if value is None else integer("draw_budget", value, low=0)
 
 
 @frozen(kw_only=True, slots=False)
@@ -130,8 +118,8 @@ class LazyTransform:
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     normaliser: Normaliser | float = field(default="safe", converter=_normaliser)
     margin: float = field(default=1.0, converter=_margin)
-    adversary: Adversary = field(default="oblivious", converter=_adversary)
-    draw_budget: int | None = field(default=None, converter=_draw_budget)
+    adversary: Adversary = field(default="oblivious", converter=adversary_of)
+    draw_budget: int | None = field(default=None, converter=arguments.draw_budget)
 
     def __attrs_post_init__(self) -> None:
         if self.batch > self.rounds:
@@ -298,29 +286,17 @@ class LazyTransform:
         substreams seeded by ``rng``.
         """
         path, runs = self.path(losses), integer("runs", runs, low=1)
-        real_coin, fake_coin, shadow_coin, x_draw, y_draw = substreams(generator(rng), 5)
-        n = self.batches
-        x, y = path.sample(0, x_draw, runs), path.sample(0, y_draw, runs)
-        actions, shadows = (np.empty((n, *first.shape), dtype=first.dtype) for first in (x, y))
-        switched, refreshed = np.zeros((n, runs), dtype=np.bool_), np.zeros((n, runs), dtype=np.bool_)
-        actions[0], shadows[0] = x, y
-        left = np.full(runs, 2 * n if self.draw_budget is None else self.draw_budget)
-        for s in range(1, n):
-            # Uniforms lie in [0, 1): a keep probability of exactly 1 always keeps.
-            keep = real_coin.random(runs) < np.exp(self._log_real_keep(path, s, x, y))
-            keep &= fake_coin.random(runs) >= self.fake_switch_probability
-            refresh = shadow_coin.random(runs) < self.refresh_probability
-            moved = np.flatnonzero(~keep & (left > 0))
-            left[moved] -= 1
-            redrawn = np.flatnonzero(refresh & (left > 0))
-            left[redrawn] -= 1
-            for points, indices, draw in ((x, moved, x_draw), (y, redrawn, y_draw)):
-                if indices.size:
-                    points[indices] = path.sample(s, draw, indices.size)
-            actions[s], shadows[s] = x, y
-            switched[s, moved], refreshed[s, redrawn] = True, True
-        kind = Transcripts if actions.ndim == 2 else ConvexTranscripts
-        return kind(actions.swapaxes(0, 1), switched.T, shadows.swapaxes(0, 1), refreshed.T)
+        found = simulated_walks(
+            batches=self.batches,
+            runs=runs,
+            sample=path.sample,
+            log_real_keep=lambda batch, x, y: self._log_real_keep(path, batch, x, y),
+            fake=self.fake_switch_probability,
+            refresh=self.refresh_probability,
+            draw_budget=self.draw_budget,
+            generators=substreams(generator(rng), 5),
+        )
+        return Transcripts(*found) if found[0].ndim == 2 else ConvexTranscripts(*found)
 
     def run(self, losses: Any, rng: np.random.Generator) -> TransformRun:
         """One simulated run over ``losses``."""
@@ -357,11 +333,3 @@ class LazyTransform:
                     at = points[rows, s]
                     total[rows] += paths[0].log_density(s, at) - paths[1].log_density(s, at)
         return total
-
-
-def decision_loss(switched: npt.NDArray[np.bool_], keep0: FloatArray, keep1: FloatArray) -> FloatArray:
-    """ln P0/P1 of decisions, shape (R,), from the log-probabilities of keeping in the two worlds."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        moved = np.log(-np.expm1(keep0)) - np.log(-np.expm1(keep1))
-        # Where the worlds agree, nothing is told, also where both never move.
-        return np.where(keep0 == keep1, 0.0, np.where(switched, moved, keep0 - keep1))

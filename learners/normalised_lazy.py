@@ -39,7 +39,7 @@ from hockeystick.learners import arguments, multiplicative_weights
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
 from hockeystick.learners.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy_run import LazyRun
-from hockeystick.learners.lazy_transform import decision_loss
+from hockeystick.learners.lazy_simulation import decision_loss
 from hockeystick.mechanisms import ExponentialMechanism, LazySwitch
 from hockeystick.mechanisms.arguments import generator
 

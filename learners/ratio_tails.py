@@ -46,6 +46,7 @@ import numpy as np
 from attrs import field, frozen
 from scipy import special
 
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.convex_losses import LIPSCHITZ_SLACK, Domain, FloatArray
 from hockeystick.learners.regularized_measure import RegularizedWeights
 
@@ -55,6 +56,15 @@ _CELLS, _POINTS, _AGES = 24, 8, 40
 _AT_DRAW = 0.05
 _SLACK = 1.0 + 1e-12
 _TAIL_SLACK = 1.0 + 1e-9
+
+
+def adversary_of(value: object) -> Adversary:
+    """``value``, if it is one of the two; else raises InvalidArgumentError."""
+    if value == "oblivious":
+        return "oblivious"
+    if value == "adaptive":
+        return "adaptive"
+    raise InvalidArgumentError("adversary", value, "is unknown", 'use "oblivious" or "adaptive"')
 
 
 @frozen
