@@ -1,7 +1,7 @@
 """One simulated run of a lazy learner of experts over a stream of any length, as fast as the losses can be read.
 
-Between two draws the action x and the shadow y stand still, so the coins of a whole block of boundaries are compared at
-once with the keep probabilities that two columns of the losses give. Where nothing is drawn, nothing else is looked at.
+Most coins keep whatever the losses are. Between two draws the action x and the shadow y stand still, so the others are
+compared, many at once, with the keep probabilities that two columns of the losses give. Nothing else is looked at.
 
 Nor does every draw look at all d experts: weights that are a little old dominate the present ones, so that an expert
 from the old ones is taken with probability e^(-rate*(its losses since then)), or another one is tried. They are renewed
@@ -22,14 +22,14 @@ from attrs import define, field, frozen
 
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.lazy_chain import Transcripts, substreams
-from hockeystick.learners.loss_batches import Sums, column_sums, loss_batches
+from hockeystick.learners.loss_batches import Batches, Sums, loss_batches
 
 if TYPE_CHECKING:
     from hockeystick.learners.lazy_experts import LazyExperts
 
 _STALE = 1.0  # of learning rate times rounds, after which weights are renewed
 _TURN = 2e-5  # seconds
-_FEW = 16  # boundaries that are looked at together after a draw; twice as many each time that there is none
+_FEW = 4  # places that are looked at together after a draw; twice as many each time that there is none
 
 
 @frozen(eq=False)
@@ -68,8 +68,8 @@ def play(learner: LazyExperts, losses: npt.ArrayLike | Iterable[npt.ArrayLike], 
         losses, rounds=learner.rounds, experts=learner.experts, batch=learner.batch, clip=learner.clip
     )
     with _short_turns():
-        for sums in blocks:
-            walk.through(sums)
+        for batches in blocks:
+            walk.through(batches)
     found = walk.transcript()
     best = int(np.argmin(walk.total))
     actions = np.repeat(found.actions[0], learner.batch)[: learner.rounds]
@@ -131,8 +131,9 @@ class _Walk:
             self._y = self._drawn(self.y_draw)
             self._shadows, self._refreshed = np.empty(n, label), np.zeros(n, np.bool_)
 
-    def through(self, sums: Sums) -> None:
-        """Plays the batches whose losses are the rows of ``sums``."""
+    def through(self, batches: Batches) -> None:
+        """Plays the next batches."""
+        sums = batches.sums
         count, rate = len(sums), self.learner.learning_rate
         # A coin u keeps if u < e^(r - c), r = -rate*gap: it moves where the gap reaches (-ln u - c)/rate.
         with np.errstate(divide="ignore"):
@@ -142,33 +143,35 @@ class _Walk:
         if self._y is not None:
             again = np.asarray(self.again.random(count) < self.learner.refresh_probability)
             any_draw = np.where(again, -np.inf, limit)
+        # No gap is larger than B: nowhere else anything can be drawn.
+        places = np.flatnonzero(any_draw <= self.learner.batch)
+        limit, any_draw, again = limit[places], any_draw[places], again[places]
         first_batch, settled, at, ahead = self._batch, 0, 0, _FEW
         moves = [(0, self._x, self._y)]  # from which row on which expert and shadow
-        while at < count and self._left:
-            stop = min(count, at + ahead)
-            gap = sums[at:stop, self._x]
+        while at < len(places) and self._left:
+            rows = places[at : at + ahead]
+            gap = sums[rows, self._x]
             if self._y is not None:
-                gap = gap - sums[at:stop, self._y]
-            draws = gap >= any_draw[at:stop]
+                gap = gap - sums[rows, self._y]
+            draws = gap >= any_draw[at : at + ahead]
             first = int(draws.argmax())
             if not draws[first]:
-                at, ahead = stop, 2 * ahead
+                at, ahead = at + len(rows), 2 * ahead
                 continue
-            at += first + 1
-            ahead = max(_FEW, 2 * first)
-            self._batch = first_batch + at
+            at, ahead, row = at + first + 1, max(_FEW, 2 * first), int(rows[first]) + 1
+            self._batch = first_batch + row
             if self._batch < self.learner.batches:  # no boundary follows the last batch
-                self._pending = sums[settled:at]
                 if rate * self.learner.batch * (self._batch - self._taken) > _STALE:
-                    self._settle()
+                    self.total += batches.total(settled, row)
                     self._take_weights()
-                    settled = at
+                    settled = row
+                self._pending = sums[settled:row]
                 self._draw(bool(gap[first] >= limit[at - 1]), bool(again[at - 1]))
-                moves.append((at, self._x, self._y))
+                moves.append((row, self._x, self._y))
         self._batch = first_batch + count
         self._record(sums, first_batch, moves)
-        self._pending = sums[settled:]
-        self._settle()
+        self.total += batches.total(settled, count)
+        self._pending = sums[count:]
 
     def _record(self, sums: Sums, first: int, moves: list[tuple[int, int, int | None]]) -> None:
         """Writes down what was played in the batches of ``sums``, of which the first is number ``first``."""
@@ -179,10 +182,6 @@ class _Walk:
         if self._shadows is not None:
             self._shadows[span] = np.repeat([y for _, _, y in moves], lengths)
         self.loss += float(sums[np.arange(rows), played].sum(dtype=np.float64))
-
-    def _settle(self) -> None:
-        self.total += column_sums(self._pending)
-        self._pending = self._pending[:0]
 
     def _draw(self, switch: bool, again: bool) -> None:
         if switch:

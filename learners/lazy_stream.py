@@ -206,8 +206,8 @@ def play(stream: LazyStream, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) ->
     label = np.min_scalar_type(learner.experts - 1)
     actions, switched = np.empty(learner.batches, label), np.zeros(learner.batches, np.bool_)
     actions[0] = stream.predict()
-    for rows in loss_batches(losses, rounds=learner.rounds, experts=learner.experts, batch=1, clip=learner.clip):
-        for block in np.split(rows, range(_ROWS, len(rows), _ROWS)):
+    for single in loss_batches(losses, rounds=learner.rounds, experts=learner.experts, batch=1, clip=learner.clip):
+        for block in np.split(single.sums, range(_ROWS, len(single.sums), _ROWS)):
             whole = stream._whole(block, stream.round)
             while len(whole):
                 ahead = min(len(whole), learner.batch - stream.round % learner.batch)

@@ -1,8 +1,9 @@
 """Losses of experts as they come, summed into batches: from arrays, memory-mapped files, or any iterable of blocks.
 
-A stream of 10^6 rounds and 10^3 experts is 4 GB in single precision. It is read once: two threads, ahead of whoever
-uses the sums, check the range and add up, in blocks that stay in the cache. What is held at any time is a few chunks of
-the stream, never all of it.
+A stream of 10^6 rounds and 10^3 experts is 4 GB in single precision. It is read once: two threads check the range and
+add up, in blocks that stay in the cache, while whoever uses the sums works on those before. Two pieces of the stream
+are held at any time, never all of it; a block is done with when the next one is asked for, so that its memory may be
+used again.
 
 Single-precision losses are added up in single precision over at most 64 rounds, beyond that in double precision: the
 error per 64 rounds is below 2e-4 of a loss, typically 1e-5.
@@ -17,13 +18,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from attrs import define, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import array
 from hockeystick.learners.expert_losses import FloatArray, batch_sums, checked_losses
 
-_CHUNK_BYTES = 1 << 27  # that a thread takes at a time, in double precision: handing over costs as much as 1 MB
-_BLOCK_BYTES = 1 << 23  # that are checked, and then added up while they are near
+_PIECE_BYTES = 1 << 27  # of an array that are read before its sums are used
+_BLOCK_BYTES = 1 << 22  # that are checked, and then added up while they are near
+_FEW_BYTES = 1 << 20  # below which blocks are copied and put together
 _THREADS = 2
 _SINGLE_ROWS = 64  # that are added up in single precision
 _ONE = np.float32(1.0).view(np.uint32)  # floats in [0, 1] are, read as whole numbers, those up to this one
@@ -32,8 +35,38 @@ Rows = npt.NDArray[Any]
 Sums = npt.NDArray[np.floating[Any]]
 
 
-def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip: bool = False) -> Iterator[Sums]:
-    """Yields the sums of consecutive batches, shape ``(k, experts)`` with any k >= 1, until all rounds are in.
+@frozen(eq=False)
+class Batches:
+    """The sums of consecutive batches. They stand until the next ones are asked for.
+
+    Attributes:
+        sums: Shape ``(k, experts)``.
+        pages: Sums of ``size`` of these batches each, from batch ``lead`` on, as many as there are whole ones.
+        lead: 0 or 1.
+        size: At least 1.
+    """
+
+    sums: Sums
+    pages: Sums
+    lead: int
+    size: int
+
+    def total(self, start: int, stop: int) -> FloatArray:
+        """The sum of the batches from ``start`` up to before ``stop``, shape ``(experts,)``."""
+        first, last = max(0, -((self.lead - start) // self.size)), (stop - self.lead) // self.size
+        if last <= first:
+            return self._plain(start, stop)
+        edges = self.lead + first * self.size, self.lead + last * self.size
+        found: FloatArray = self.pages[first:last].sum(axis=0, dtype=np.float64)
+        return found + self._plain(start, edges[0]) + self._plain(edges[1], stop)
+
+    def _plain(self, start: int, stop: int) -> FloatArray:
+        found: FloatArray = self.sums[start:stop].sum(axis=0, dtype=np.float64)
+        return found
+
+
+def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip: bool = False) -> Iterator[Batches]:
+    """Yields the sums of consecutive batches until all rounds are in.
 
     Args:
         losses: Shape ``(rounds, experts)``, entries in [0, 1]: an array, or an iterable of blocks of rows.
@@ -48,28 +81,30 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
     """
     if isinstance(losses, list | tuple) and not (losses and np.ndim(losses[0]) == 2):
         losses = array("losses", losses, ndim=2)
-    row_bytes = 8 * experts
-    chunk, block = (max(1, size // row_bytes // batch) * batch for size in (_CHUNK_BYTES, _BLOCK_BYTES))
-    if hasattr(losses, "shape"):
-        chunks = _slices(losses, rounds, experts, chunk)
-    else:
-        chunks = _aligned(losses, experts, batch, enough=block)
-    seen = 0
+    lasting = hasattr(losses, "shape")
+    pieces = _slices(losses, rounds, experts) if lasting else _blocks(losses, experts)
+    waiting: deque[_Reading] = deque()
     with ThreadPoolExecutor(_THREADS) as pool:
-        waiting: deque[Future[Sums]] = deque()
-        for rows in chunks:
-            if seen + len(rows) > rounds:
+        reader = _Reader(pool, experts, batch, clip, lasting)
+        for rows in pieces:
+            if reader.seen + len(rows) > rounds:
                 raise InvalidArgumentError(
                     "losses", f"more than {rounds} rows", "go on after the last round", "cut them"
                 )
-            waiting.append(pool.submit(_sums, rows, _room(rows, batch), seen, batch, block, clip))
-            seen += len(rows)
-            if len(waiting) > 2 * _THREADS:
+            waiting.append(reader.start(rows))
+            if len(waiting) > 1 + lasting:
                 yield waiting.popleft().result()
+            if not lasting:
+                waiting[-1].result()
         while waiting:
             yield waiting.popleft().result()
-    if seen < rounds:
-        raise InvalidArgumentError("losses", f"{seen} rows", f"end before round {rounds}", "give one row per round")
+    if reader.seen < rounds:
+        raise InvalidArgumentError(
+            "losses", f"{reader.seen} rows", f"end before round {rounds}", "give one row per round"
+        )
+    if reader.seen % batch:
+        last = reader.open[None]
+        yield Batches(last, last, 0, 1)
 
 
 def column_sums(rows: Sums) -> FloatArray:
@@ -79,76 +114,148 @@ def column_sums(rows: Sums) -> FloatArray:
     return batch_sums(rows, _SINGLE_ROWS).sum(axis=0, dtype=np.float64)  # type: ignore[no-any-return]
 
 
-def _slices(losses: Any, rounds: int, experts: int, chunk: int) -> Iterator[Rows]:
+def _slices(losses: Any, rounds: int, experts: int) -> Iterator[Rows]:
     if losses.shape != (rounds, experts):
         raise InvalidArgumentError("losses", losses.shape, "has another shape", f"expected {(rounds, experts)}")
-    for start in range(0, rounds, chunk):
-        yield np.asarray(losses[start : start + chunk])
+    piece = max(1, _PIECE_BYTES // (np.dtype(losses.dtype).itemsize * experts))
+    for start in range(0, rounds, piece):
+        yield np.asarray(losses[start : start + piece])
 
 
-def _aligned(losses: object, experts: int, batch: int, *, enough: int) -> Iterator[Rows]:
-    """The same rows in whole batches, ``enough`` rows or more at a time; large blocks are not copied."""
+def _blocks(losses: object, experts: int) -> Iterator[Rows]:
+    """The given blocks; small ones are copied and put together."""
     if not isinstance(losses, Iterable):
         raise InvalidArgumentError("losses", losses, "is no array and no iterable of blocks")
     held: list[Rows] = []
-    count = 0
+    size = 0
     for given in losses:
         rows = np.asarray(given)
         if rows.ndim != 2 or rows.shape[1] != experts:
             raise InvalidArgumentError("losses", rows.shape, "a block has another shape", f"expected (k, {experts})")
-        if count and count + len(rows) >= enough:
-            missing = -count % batch
-            yield np.concatenate([*held, rows[:missing]])
-            held, count, rows = [], 0, rows[missing:]
-        if not count and len(rows) >= enough:
-            whole = len(rows) // batch * batch
-            yield rows[:whole]
-            rows = rows[whole:]
-        if len(rows):
-            held.append(rows.copy())  # whoever gives the blocks may use their memory again
-            count += len(rows)
+        if rows.nbytes < _FEW_BYTES:
+            held.append(rows.copy())  # the next one may come in the same memory
+            size += rows.nbytes
+        if held and (rows.nbytes >= _FEW_BYTES or size >= _FEW_BYTES):
+            yield np.concatenate(held)
+            held, size = [], 0
+        if rows.nbytes >= _FEW_BYTES:
+            yield rows
     if held:
         yield np.concatenate(held)
 
 
-def _room(rows: Rows, batch: int) -> Sums | None:
-    """Where the sums of ``rows`` go; None for batches of one."""
-    if batch == 1:
-        return None
-    # Allocated here and not by the threads: memory that one thread alone asks for is given out again without new pages.
-    single = rows.dtype == np.float32 and batch <= _SINGLE_ROWS
-    return np.empty((-(-len(rows) // batch), rows.shape[1]), np.float32 if single else np.float64)
+@define(eq=False)
+class _Reader:
+    """What is known of the stream between two pieces: the rounds so far, and the sum of the batch that is open."""
 
+    pool: ThreadPoolExecutor
+    experts: int
+    batch: int
+    clip: bool
+    lasting: bool  # the rows stay as they are
+    seen: int = 0
+    open: FloatArray = field(init=False)
+    _rooms: list[Sums] = field(factory=list)  # where sums go, by turns: new memory would cost as much as reading
 
-def _sums(rows: Rows, sums: Sums | None, first: int, batch: int, block: int, clip: bool) -> Sums:
-    """Checks rows of which the first is round ``first`` (from 0), and sums their batches, into ``sums`` if given."""
-    experts, parts, as_given = rows.shape[1], [], True
-    for start in range(0, len(rows), block):
-        part = rows[start : start + block]
-        if not _in_range(part):
-            part = checked_losses("losses", part, rounds=len(part), experts=experts, clip=clip, first=first + start)
-            as_given = False
-        if sums is None:
-            parts.append(part)
+    def __attrs_post_init__(self) -> None:
+        self.open = np.zeros(self.experts)
+
+    def start(self, rows: Rows) -> _Reading:
+        """Sets the threads to work on the next piece. The one before must be over."""
+        batch, first = self.batch, self.seen
+        head = min(-first % batch, len(rows))
+        whole = (len(rows) - head) // batch
+        lead = int(head > 0 and (first + head) % batch == 0)
+        size = max(1, _SINGLE_ROWS // batch)
+        middle = rows[head : head + whole * batch]
+        if self.lasting and batch == 1 and not self.clip and rows.dtype in (np.float32, np.float64):
+            sums: Sums = rows
         else:
-            _add_up(part, batch, sums[start // batch : -(-(start + len(part)) // batch)])
-    if sums is not None:
-        return sums
-    return rows if as_given else np.concatenate(parts)
+            single = rows.dtype == np.float32 and batch <= _SINGLE_ROWS
+            sums = self._room((lead + whole, self.experts), np.float32 if single else np.float64)
+        pages = sums[lead:] if size == 1 else np.empty((whole // size, self.experts), sums.dtype)
+        found = Batches(sums, pages, lead, size)
+        step = size * batch  # rows of a page
+        block = max(1, _BLOCK_BYTES // (rows.itemsize * self.experts) // step) * step
+        turns = iter(range(0, len(middle), block))  # of both threads
+        parts = [
+            self.pool.submit(self._fill, found, middle, turns, first + head, block)
+            for _ in range(min(_THREADS, -(-len(middle) // block)))
+        ]
+        ends = [
+            [self.pool.submit(self._total, piece[at : at + block], number + at) for at in range(0, len(piece), block)]
+            for piece, number in ((rows[:head], first), (rows[head + len(middle) :], first + head + len(middle)))
+        ]
+        self.seen += len(rows)
+        return _Reading(self, found, ends[0], parts, ends[1])
+
+    def _room(self, shape: tuple[int, int], dtype: Any) -> Sums:
+        spare = self._rooms.pop(0) if len(self._rooms) > 2 else np.empty((0, self.experts))
+        if spare.dtype != dtype or len(spare) < shape[0]:
+            spare = np.empty(shape, dtype)
+        self._rooms.append(spare)
+        return spare[: shape[0]]
+
+    def _total(self, rows: Rows, first: int) -> FloatArray:
+        return column_sums(self._checked(rows, first))
+
+    def _checked(self, rows: Rows, first: int) -> Rows:
+        if _in_range(rows):
+            return rows
+        return checked_losses("losses", rows, rounds=len(rows), experts=self.experts, clip=self.clip, first=first)
+
+    def _fill(self, found: Batches, rows: Rows, turns: Iterator[int], first: int, block: int) -> None:
+        """Checks ``rows``, of which the first is round ``first``, and writes their sums and pages, a block a turn."""
+        batch, size = self.batch, found.size
+        for at in turns:
+            part = self._checked(rows[at : at + block], first + at)
+            to = at // batch
+            sums = found.sums[found.lead + to : found.lead + to + len(part) // batch]
+            if batch > 1:
+                _add_up(part, batch, sums)
+            elif not np.may_share_memory(sums, rows):
+                sums[:] = part
+            if size > 1:
+                pages = found.pages[to // size : (to + len(sums)) // size]
+                np.add.reduce(sums[: len(pages) * size].reshape(len(pages), size, self.experts), axis=1, out=pages)
+
+
+@define(eq=False)
+class _Reading:
+    """A piece that the threads are at."""
+
+    reader: _Reader
+    found: Batches
+    head: list[Future[FloatArray]]  # of the batch that was open
+    parts: list[Future[None]]
+    rest: list[Future[FloatArray]]  # of the one that is open now
+    over: bool = False
+
+    def result(self) -> Batches:
+        """Waits for its sums. Pieces are asked in their order."""
+        if not self.over:
+            for part in self.head:
+                self.reader.open += part.result()
+            for done in self.parts:
+                done.result()
+            if self.found.lead:
+                self.found.sums[0] = self.reader.open
+                self.reader.open[:] = 0.0
+            for part in self.rest:
+                self.reader.open += part.result()
+            self.over = True
+        return self.found
 
 
 def _add_up(rows: Rows, batch: int, out: Sums) -> None:
     """Writes the sums of the batches of ``rows`` into ``out``."""
-    whole = len(rows) // batch
-    batches = rows[: whole * batch].reshape(whole, batch, rows.shape[1])
+    batches = rows.reshape(len(out), batch, rows.shape[1])
     if rows.dtype == np.float32 and batch > _SINGLE_ROWS:
-        out[:whole] = 0.0
+        out[:] = 0.0
         for start in range(0, batch, _SINGLE_ROWS):
-            out[:whole] += batches[:, start : start + _SINGLE_ROWS].sum(axis=1)
+            out += batches[:, start : start + _SINGLE_ROWS].sum(axis=1)
     else:
-        np.add.reduce(batches, axis=1, out=out[:whole])
-    if whole < len(out):
-        out[whole] = column_sums(rows[whole * batch :])
+        np.add.reduce(batches, axis=1, out=out)
 
 
 def _in_range(rows: Rows) -> bool:

@@ -12,6 +12,7 @@ from scipy import stats
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import LazyExperts, batch_sums, exact_marginals, lazy_run
 from hockeystick.learners.lazy_chain import substreams
+from hockeystick.learners.loss_batches import Batches
 
 
 def one_boundary_at_a_time(learner, losses, rng):
@@ -104,7 +105,7 @@ def test_draws_from_older_weights_follow_the_present_ones(stale, monkeypatch):
     walk = lazy_run._Walk(learner, *substreams(np.random.default_rng(2), 5))
     sums, rng, renewed = batch_sums(losses, 2), np.random.default_rng(3), set()
     for chunk in (sums[:7], sums[7:8], sums[8:19]):
-        walk.through(chunk)
+        walk.through(Batches(chunk, chunk, 0, 1))
         renewed.add(walk._taken)
         counts = np.bincount([walk._drawn(rng) for _ in range(20_000)], minlength=5)
         weights = np.exp(-0.15 * sums[: walk._batch].sum(axis=0))

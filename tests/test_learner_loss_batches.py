@@ -14,7 +14,13 @@ from hockeystick.learners.loss_batches import column_sums, loss_batches
 
 
 def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool = False) -> np.ndarray:
-    parts = list(loss_batches(losses, rounds=rounds, experts=experts, batch=batch, clip=clip))
+    parts = []
+    for found in loss_batches(losses, rounds=rounds, experts=experts, batch=batch, clip=clip):
+        parts.append(found.sums.copy())
+        start, stop = np.sort(np.random.default_rng(len(parts)).integers(len(found.sums) + 1, size=2))
+        for first, last in ((0, len(found.sums)), (start, stop)):
+            exact = found.sums[first:last].sum(axis=0, dtype=np.float64)
+            np.testing.assert_allclose(found.total(first, last), exact, rtol=1e-5)
     return np.concatenate(parts)
 
 
@@ -25,7 +31,7 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
     batch=st.integers(1, 150),
     dtype=st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.bool_]),
     cuts=st.lists(st.integers(0, 400), max_size=6),
-    bytes_=st.sampled_from([(1, 1), (600, 200), (1 << 24, 1 << 20)]),
+    bytes_=st.sampled_from([(1, 1, 1), (600, 200, 60), (60, 600, 60), (1 << 24, 1 << 20, 1 << 19)]),
 )
 @settings(deadline=None, max_examples=150)
 def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, bytes_):
@@ -36,8 +42,8 @@ def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, 
     expected = batch_sums(losses.astype(np.float64), batch)
     blocks = [block for block in np.split(losses, sorted(min(cut, rounds) for cut in cuts))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CHUNK_BYTES", bytes_[0])
-        patch.setattr(module, "_BLOCK_BYTES", bytes_[1])
+        for name, value in zip(("_PIECE_BYTES", "_BLOCK_BYTES", "_FEW_BYTES"), bytes_, strict=True):
+            patch.setattr(module, name, value)
         for given_ in (losses, iter(blocks), blocks, losses.tolist(), np.asfortranarray(losses)):
             found = collected(given_, rounds, experts, batch)
             assert found.shape == expected.shape
@@ -46,15 +52,19 @@ def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, 
                 np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-def test_a_block_may_be_used_again_by_who_gave_it():
+@pytest.mark.parametrize("few", [1, 100, 1 << 20])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_block_may_be_used_again_by_who_gave_it(batch, few, monkeypatch):
+    monkeypatch.setattr(module, "_FEW_BYTES", few)
+
     def blocks():
         memory = np.empty((3, 2))
         for i in range(10):
             memory[:] = i / 10
             yield memory
 
-    expected = batch_sums(np.repeat(np.arange(10) / 10, 3)[:, None] * np.ones(2), 4)
-    np.testing.assert_allclose(collected(blocks(), 30, 2, 4), expected)
+    expected = batch_sums(np.repeat(np.arange(10) / 10, 3)[:, None] * np.ones(2), batch)
+    np.testing.assert_allclose(collected(blocks(), 30, 2, batch), expected)
 
 
 def test_single_precision_over_many_rounds_keeps_its_digits():
