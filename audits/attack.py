@@ -6,7 +6,7 @@ the noise it was made from. Nothing here needs to be right for the verdict to be
 
 A rare event has many rivals that are as rare, and the best of them owes most to chance; so an event of probability p
 has to stand sqrt(2 log(1/p)) standard errors higher, about what chance gives the best of 1/p; and one more if it is a
-set of cells where a half-line would do. The best after this handicap is
+set of cells where a half-line would do, or rests on a score that was fitted. The best after this handicap is
  * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
  * else, if some point against the claim: the one whose excess over it is largest in standard errors;
  * else: the largest predicted lower bound among those through which a violation would be seen soonest.
@@ -125,14 +125,11 @@ def _families(partitions: Iterable[Partition], evidence: Evidence, *, on_bits: b
     found: list[_Family] = []
     for partition in partitions:
         tally = evidence.tally(partition)
-        if partition.learned:  # the first fold has been used
-            tally = tally[1:]
         totals = tally.sum(axis=0)
         runs = int(totals[0].sum())
         if partition.ordered:
             found += _half_lines(partition, totals, runs)
-        if not partition.learned:
-            found += _by_ratio(partition, tally, totals, runs, on_bits)
+        found += _by_ratio(partition, tally, totals, runs, on_bits)
     return [family for family in found if len(family.sizes)]
 
 
@@ -142,7 +139,9 @@ def _half_lines(partition: Partition, totals: IntArray, runs: int) -> Iterator[_
     for order in (cells, np.concatenate([cells[-2::-1], cells[-1:]])):  # the last cell holds no number
         inside = totals[:, order].cumsum(axis=1)[:, :-2]
         for side in (0, 1):
-            yield _Family(partition, totals, order, sizes, inside[side], inside[1 - side], runs, side, on_bits=False)
+            x, y = inside[side], inside[1 - side]
+            handicap = float(partition.folds is not None)
+            yield _Family(partition, totals, order, sizes, x, y, runs, side, on_bits=False, handicap=handicap)
 
 
 def _by_ratio(partition: Partition, tally: IntArray, totals: IntArray, runs: int, on_bits: bool) -> Iterator[_Family]:
@@ -164,7 +163,7 @@ def _by_ratio(partition: Partition, tally: IntArray, totals: IntArray, runs: int
             sums = np.zeros((2, partition.cells + 1), dtype=np.int64)
             counts[:, by].cumsum(axis=1, out=sums[:, 1:])
             inside += sums[:, reached]
-        handicap = float(partition.ordered)
+        handicap = float(partition.ordered) + float(partition.folds is not None)
         yield _Family(partition, totals, order, sizes, inside[side], inside[1 - side], runs, side, on_bits, handicap)
 
 

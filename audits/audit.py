@@ -3,57 +3,59 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import numpy as np
-from attrs import define, field
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 
 from .attack import Event, choose_event, choose_leak, steepest_ratio
 from .bounds import clopper_pearson, detectable_probability, frontier
-from .cells import IntArray, Partition, real_blocks
+from .cells import IntArray
+from .checkpoint import Checkpoint, digest
 from .claim import Claim
-from .outputs import Codebook, Table, read
+from .drawing import DEFAULT_SAMPLES, MINIMUM_SAMPLES, Draws, Progress
+from .learned import Attack, check_attack
+from .limits import samples_to_detect
 from .partitions import Evidence
-from .sampling import Stream, Target, check_raised
+from .sampling import Target, equal_data, known_seed, neighbour_pair
+from .statistic import Look, Statistic
+from .target_features import with_statistics
 from .verdict import TradeoffPoint, Verdict
+from .workers import Workers
 
-MINIMUM_SAMPLES = 20
-DEFAULT_SAMPLES = 1_000_000  # from each data set, if the time allows
-DEFAULT_SECONDS = 22.0  # for drawing the default number of samples
-
-_OWN_DELTA = 1e-6  # at which a mechanism's own curve is stated
-
-_MOST_CHOOSING = 1 << 20  # outputs from each data set; beyond that, all go into the bound
-_MOST_NUMBERS = 1 << 22  # in the outputs for choosing, from each data set
-_PILOT_SECONDS = 0.5  # a piece of a slow target's outputs, before progress is reported
-_CHOOSING, _BOUNDING = 0, 1  # purposes of a stream
-
-Progress = Callable[[int, int], object]
+_FACTORS = (1.1, 1.5)  # of the claimed epsilon, that a verdict says how to detect
 
 
 def audit(
     target: object,
     *,
-    claim: Claim | None = None,
-    neighbours: tuple[Any, Any] | None = None,
+    claim: object = None,
+    neighbours: Iterable[Any] | None = None,
     samples: int | None = None,
     rng: int | np.random.Generator | None = None,
     confidence: float = 0.999,
     bits: bool = False,
     exceptions_as_output: bool = False,
     grid: float | None = None,
+    statistic: Statistic | Literal["likelihood ratio"] | None = None,
+    attack: Attack = "auto",
+    workers: int = 1,
+    backend: str | None = None,
+    address: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Tries to refute a claim of differential privacy from samples alone.
 
-    Half of the samples (at most 2^20) choose one event, one direction and, of a curve, one point of the claim; the rest
-    bound the event's two probabilities jointly and exactly (:func:`.bounds.frontier`). Since all choices are made
-    before the bounding samples are seen, one test is made and the stated confidence covers everything looked at.
+    Some of the samples (half; of outputs that are one number, a quarter; at most 2^20) choose one event, one direction
+    and, of a curve, one point of the claim; the rest bound the event's two probabilities jointly and exactly
+    (:func:`.bounds.frontier`). Since all choices are made before the bounding samples are seen, one test is made and
+    the stated confidence covers everything looked at.
 
     Outputs may be numbers, strings, None, arrays, and tuples, lists, dictionaries and (data) classes of them; see
     :mod:`.outputs`. Floats are read as real numbers: they are rounded to a public grid, see :mod:`.cells`.
@@ -62,8 +64,9 @@ def audit(
       target: an object with ``simulate(value, rng, runs)``; or a callable ``f(data, rng)`` that gives one output; or
         ``f(data, rng, runs)`` (a parameter named ``runs``, or three positional parameters without default) that gives
         outputs with the runs on the leading axis. It must take its randomness from ``rng`` for a run to be repeatable.
-      claim: what to refute; by default what a mechanism says of itself, the whole curve of ``target.event()``, stated
-        at δ = 1e-6.
+      claim: what to refute: a :class:`Claim`, a pair (epsilon, delta), or a guarantee or an event, which claim their
+        whole curves (:meth:`Claim.of`). By default what the target says of itself: ``target.claim()``, or the curve of
+        ``target.event()``, stated at δ = 1e-6.
       neighbours: two data sets that differ as the claim's neighbouring relation allows; that they do is the caller's
         word. By default ``target.worst_case_neighbours()``.
       samples: outputs drawn from *each* data set, for all purposes; at least 20. By default 1,000,000, or as many as a
@@ -74,33 +77,68 @@ def audit(
       bits: let the bit patterns of floats count too. Otherwise a claim that they refute is a warning in the verdict.
       exceptions_as_output: count the type of an exception as an output, for targets called once per output.
       grid: spacing of the public grid; by default 32 significant bits.
+      statistic: where a violation would show, if that is known: a function of an output (of a batch of them, if the
+        target is vectorised) that gives a number, or a bool for an event; or "likelihood ratio" for the target's own
+        ``log_likelihood_ratio(outputs, d0, d1)``. Nothing else is looked at then, and few samples are for choosing.
+      attack: classifiers to score outputs of several numbers by, see :mod:`.learned`; "auto" compares them on a small
+        part of the outputs and fits what seems worth it.
+      workers: processes that draw; -1 for all cores. Results do not depend on it.
+      backend: a joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
+      address: of a Dask scheduler.
+      checkpoint: a file in which a long audit is kept while it runs. If it is there, the audit goes on from it; it is
+        removed at the end. The target must be the same.
       progress: called as ``progress(done, total)`` with numbers of outputs drawn, of both data sets together.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
       TargetError: the target raised in some runs, or its outputs can't be read.
+      MissingExtraError: several workers without joblib, or "dask" without Dask.
+      WorkerError: workers died again and again.
     """
     started = time.perf_counter()
-    claim = _own_claim(target) if claim is None else claim
-    if not isinstance(claim, Claim):
-        raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
+    claim = _own_claim(target) if claim is None else Claim.of(claim)
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     wanted = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
     spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
-    seed = _seed(rng)
+    check_attack(attack)
+    hands = Workers(workers, backend, address)
     called = Target.of(target, catch=exceptions_as_output)
-    data = _pair(target, neighbours)
+    data = neighbour_pair(target, neighbours)
+    look = None if statistic is None else Look.of(statistic, target, data)
+    if look is None:
+        called = called if exceptions_as_output else Target.of(with_statistics(target, data))
+    elif bits:
+        raise InvalidArgumentError("bits", bits, "has no meaning for a statistic", "leave one of them out")
+    else:
+        called = look.through(called)
 
-    draws = _Draws(called, data, seed, wanted, progress)
-    evidence = Evidence.of(draws.choosing(), tuple(draws.book.layouts), spacing)
-    alpha, trials = 1 - confidence, draws.total - evidence.tables[0].runs
-    event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits)
-    plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
-    leak = choose_leak(evidence, claim, alpha=alpha, trials=trials)
-    del evidence
-    looks = {id(look): look for look in (event, plain, leak) if look is not None}
-    counted = draws.bounding(trials, spacing, [look.partition for look in looks.values()])
-    counts = dict(zip(looks, counted, strict=True))
+    kept = None
+    if checkpoint is not None:
+        asked = digest(
+            data, claim, confidence, wanted, spacing, bits, exceptions_as_output, statistic is not None, attack
+        )
+        kept = Checkpoint.at(checkpoint, asked, None if rng is None else known_seed(rng))
+    seed = kept.seed if kept is not None else known_seed(rng)
+    alpha = 1 - confidence
+
+    with hands.hired() as crew:
+        draws = Draws(called, data, seed, wanted, crew, progress, look, kept)
+        evidence = Evidence.of(draws.choosing(), tuple(draws.book.layouts), spacing, attack=attack, seed=seed)
+        trials = draws.total - evidence.tables[0].runs
+        event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits)
+        plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
+        leak = None if look is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
+        del evidence
+        events = {id(one): one for one in (event, plain, leak) if one is not None}
+        try:
+            counted = draws.bounding(trials, spacing, [one.partition for one in events.values()])
+        except BaseException:
+            if kept is not None:
+                kept.write()
+            raise
+    counts = dict(zip(events, counted, strict=True))
+    if kept is not None:
+        kept.remove()
 
     x, y = event.counts(counts[id(event)])
     region = frontier(x, trials, y, trials, slope=event.slope, alpha=alpha)
@@ -130,14 +168,18 @@ def audit(
         bits=bool(bits),
         seed=seed,
         seconds=time.perf_counter() - started,
-        warnings=tuple(_warnings(data, leaked and not bits)),
+        warnings=tuple(_warnings(target, data, leaked and not bits)),
+        samples_to_detect=_samples_to_detect(claim, event.q, draws.total / trials, alpha),
         tradeoff=_tradeoff(event, counts[id(event)], trials, confidence),
     )
 
 
-def _own_claim(target: object) -> Claim | None:
-    event = getattr(target, "event", None)
-    return Claim.curve(event(), _OWN_DELTA) if callable(event) else None
+def _own_claim(target: object) -> Claim:
+    for name in ("claim", "event"):
+        own = getattr(target, name, None)
+        if callable(own):
+            return Claim.of(own())
+    return Claim.of(None)  # which says what to give
 
 
 def _leaks(
@@ -152,6 +194,14 @@ def _leaks(
     return frontier(x, trials, y, trials, slope=leak.slope, alpha=alpha).refutes(beyond, claim.delta)
 
 
+def _samples_to_detect(claim: Claim, q: float, each: float, alpha: float) -> tuple[tuple[float, float], ...]:
+    """Returns what :attr:`Verdict.samples_to_detect` says; ``each`` outputs are drawn for one that bounds."""
+    if claim.epsilon == 0:
+        return ()
+    found = [(f, samples_to_detect(q, claim.epsilon, claim.delta, f, alpha=alpha)) for f in _FACTORS]
+    return tuple((factor, float(math.ceil(n * each)) if math.isfinite(n) else n) for factor, n in found)
+
+
 def _tradeoff(event: Event, counts: IntArray, trials: int, confidence: float) -> tuple[TradeoffPoint, ...]:
     sizes = np.union1d(event.cuts, [event.size])
     likely, other = (np.cumsum(counts[side, event.order])[sizes - 1] for side in (event.direction, 1 - event.direction))
@@ -161,9 +211,11 @@ def _tradeoff(event: Event, counts: IntArray, trials: int, confidence: float) ->
     return tuple(TradeoffPoint(*map(float, row)) for row in zip(*columns, strict=True))
 
 
-def _warnings(data: tuple[Any, Any], leaked: bool) -> list[str]:
+def _warnings(target: object, data: tuple[Any, Any], leaked: bool) -> list[str]:
     found = []
-    if _same(*data):
+    if not getattr(target, "repeatable", True):
+        found.append("the outputs come from the target's own source of random numbers: the seed does not repeat them")
+    if equal_data(*data):
         found.append("d0 and d1 are equal: no event can tell them apart, and the audit says nothing about privacy")
     if leaked:
         found.append(
@@ -171,129 +223,3 @@ def _warnings(data: tuple[Any, Any], leaked: bool) -> list[str]:
             "them count, and release from a sampler that is safe in floating point"
         )
     return found
-
-
-def _same(d0: Any, d1: Any) -> bool:
-    try:
-        if isinstance(d0, np.ndarray) or isinstance(d1, np.ndarray):
-            return bool(np.array_equal(d0, d1))
-        return bool(d0 == d1)
-    except Exception:  # data of any type: an equality that can't be decided is none
-        return d0 is d1
-
-
-def _seed(rng: object) -> int:
-    if rng is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
-    if isinstance(rng, np.random.Generator):
-        return int(rng.integers(1 << 63))
-    try:
-        return integer("rng", rng, low=0)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError("rng", rng, error.reason, "give None, a seed or a numpy Generator") from None
-
-
-def _pair(target: object, neighbours: Any) -> tuple[Any, Any]:
-    if neighbours is None:
-        worst = getattr(target, "worst_case_neighbours", None)
-        if not callable(worst):
-            raise InvalidArgumentError("neighbours", None, "is missing", "give two neighbouring data sets (d0, d1)")
-        neighbours = worst()
-    if isinstance(neighbours, (str, bytes, dict, set)) or not hasattr(neighbours, "__iter__"):
-        raise InvalidArgumentError("neighbours", neighbours, "is no pair", "give two data sets (d0, d1)")
-    pair = tuple(neighbours)
-    if len(pair) != 2:
-        raise InvalidArgumentError("neighbours", neighbours, f"holds {len(pair)} data sets", "give two (d0, d1)")
-    return pair
-
-
-@define
-class _Draws:
-    """Draws all outputs of an audit: first those that choose the event, then those that bound it.
-
-    Attributes:
-      total: outputs from each data set; 0 until it is known.
-      book: of the layouts met while choosing.
-    """
-
-    target: Target
-    data: tuple[Any, Any]
-    seed: int
-    wanted: int | None
-    progress: Progress | None
-    total: int = field(default=0, init=False)
-    book: Codebook = field(factory=Codebook, init=False)
-    _numbers: int = field(default=1, init=False)
-    _pace: float = field(default=math.inf, init=False)  # seconds for one more output from both data sets
-
-    def choosing(self) -> tuple[Table, Table]:
-        """Returns the choosing samples, and decides how many samples there are."""
-        streams = self._streams(_CHOOSING)
-        tables: tuple[list[Table], list[Table]] = ([], [])
-        self.total = self.wanted or 0
-        started = time.perf_counter()
-        while not self.total or streams[0].drawn < self._share():
-            size = self._piece(streams[0], self._share() - streams[0].drawn if self.total else DEFAULT_SAMPLES)
-            for found, table in zip(tables, self._draw(streams, size), strict=True):
-                found.append(table)
-                self._numbers = max(self._numbers, table.numbers)
-            spent = time.perf_counter() - started
-            if not self.total and (spent > 2 * _PILOT_SECONDS or size >= streams[0].next_size(self._numbers) > 1):
-                self.total = self._affordable(streams[0].drawn)
-            self._report(streams[0].drawn)
-        self.book.closed = True
-        return Table.join(tables[0]), Table.join(tables[1])
-
-    def bounding(self, trials: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
-        """Returns the counts of the bounding samples, shape (sides, cells), in each partition; keeps no output."""
-        layouts = tuple(self.book.layouts)
-        counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
-        streams = self._streams(_BOUNDING)
-        while streams[0].drawn < trials:
-            size = self._piece(streams[0], trials - streams[0].drawn)
-            for side, table in enumerate(self._draw(streams, size)):
-                rounded = real_blocks(table, layouts, grid)
-                for count, partition in zip(counts, partitions, strict=True):
-                    count[side] += partition.count(table, rounded)
-            self._report(self.total - trials + streams[0].drawn)
-        return counts
-
-    def _streams(self, purpose: int) -> tuple[Stream, Stream]:
-        d0, d1 = self.data
-        return Stream(self.target, d0, self.seed, 0, purpose), Stream(self.target, d1, self.seed, 1, purpose)
-
-    def _share(self) -> int:
-        """Returns how many outputs choose the event."""
-        return min(self.total // 2, _MOST_CHOOSING, max(_MOST_NUMBERS // self._numbers, MINIMUM_SAMPLES // 2))
-
-    def _piece(self, stream: Stream, left: int) -> int:
-        """Returns how many outputs to draw next."""
-        size = min(stream.next_size(self._numbers), left)
-        if not self.target.vectorised:  # pieces do not change what is drawn: report about twice a second
-            size = min(size, max(1, int(_PILOT_SECONDS / self._pace) if math.isfinite(self._pace) else 1))
-        return size
-
-    def _draw(self, streams: tuple[Stream, Stream], size: int) -> tuple[Table, Table]:
-        started = time.perf_counter()
-        outputs = streams[0].draw(size), streams[1].draw(size)
-        while any(s.raised for s in streams) and self._may_go_on(streams, started):
-            for stream in streams:  # it will be refused: see how often it raises
-                stream.draw(1)
-        check_raised(streams)
-        d0, d1 = (read(output, size, self.book, vectorised=self.target.vectorised) for output in outputs)
-        self._pace = max(1e-9, (time.perf_counter() - started) / size)
-        return d0, d1
-
-    def _may_go_on(self, streams: tuple[Stream, Stream], started: float) -> bool:
-        few = not self.target.vectorised and streams[0].drawn < (self.total // 2 or 100)
-        return few and time.perf_counter() - started < _PILOT_SECONDS
-
-    def _affordable(self, drawn: int) -> int:
-        """Returns how many samples to draw by default: two leading digits of what fits the time."""
-        fits = int(min(DEFAULT_SECONDS / self._pace, DEFAULT_SAMPLES))
-        unit: int = 10 ** max(0, len(str(fits)) - 2)
-        return max(fits // unit * unit, 2 * drawn, MINIMUM_SAMPLES)
-
-    def _report(self, done: int) -> None:
-        if self.progress is not None and self.total:
-            self.progress(2 * done, 2 * self.total)

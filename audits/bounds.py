@@ -37,10 +37,9 @@ from scipy import optimize, special
 
 FloatArray = npt.NDArray[np.float64]
 
-_SHARE_Q = 0.02  # of alpha, spent on the interval of Q
-_SHARE_P = 0.03  # of alpha, spent on the lower bound of P alone
-_CELLS = (97, 257)  # of that interval, for few trials and for many; they cost 3 % and 1 % of the bound's width
-_MANY = 5000  # trials
+_SHARE_Q = 0.005  # of alpha, spent on the interval of Q
+_SHARE_P = 0.003  # of alpha, spent on the lower bound of P alone
+_CELLS = 257  # of that interval; they cost 1 % of the bound's width
 _STRIDE = 8  # every eighth is solved; the rest are interpolated, then checked
 _WINDOW = 7.0  # standard deviations summed; what lies outside is added from the tails
 _ROUND_OFF = 1e-14  # relative, per trial: above the error of a log-gamma
@@ -109,14 +108,13 @@ def frontier(x: int, n: int, y: int, m: int, *, slope: float, alpha: float) -> R
     least, _ = clopper_pearson(x, n, confidence=1 - alpha * _SHARE_P, side="lower")
     low, high = clopper_pearson(y, m, confidence=1 - alpha * _SHARE_Q)
     start, end = np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))  # the scale on which the spread of Y/m is constant
-    cells = _cells(n + m)
-    q_edges = np.sin(np.linspace(start, end, cells + 1)) ** 2
+    q_edges = np.sin(np.linspace(start, end, _CELLS + 1)) ** 2
     q_edges[0], q_edges[-1] = low, high
     threshold = x - slope * y
     q = q_edges[:-1]
     # g(1, q) <= a leaves no P at all; g decreases in q, so this goes for the rest of the cell too
     empty = special.bdtr(math.floor((n - threshold) / slope + 1e-9 * (1 + y)), m, q) <= level
-    every = np.arange(cells)
+    every = np.arange(_CELLS)
     window = _window(m, q)
     solved, sure = _solve_p(n, m, threshold, slope, q[::_STRIDE], window.rows(slice(None, None, _STRIDE)), level)
     p = np.interp(every, every[::_STRIDE], solved)
@@ -178,7 +176,7 @@ def detectable_probability(
     y = np.minimum(window.first[0] + np.arange(0, width, stride) + (stride - 1) / 2, m)
     start, end = (np.arcsin(np.sqrt(edge)) for edge in clopper_pearson(y, m, confidence=1 - alpha * _SHARE_Q))
     places = np.linspace(start[0], end[-1], 33)
-    cell = float(np.interp(m * q, y, end - start)) / _cells(n + m)
+    cell = float(np.interp(m * q, y, end - start)) / _CELLS
     low, high = np.sin(places) ** 2, np.sin(np.minimum(places + cell, np.pi / 2)) ** 2
     critical = _solve_threshold(n, m, slope, np.minimum(slope * high + delta, 1.0), low, level)
     within = start + (end - start) * np.linspace(0, 1, 9)[:, None]
@@ -201,10 +199,6 @@ def _solve_threshold(n: int, m: int, slope: float, p: FloatArray, q: FloatArray,
         g = _upper_tail(n, t, slope, p, y)
         t = t + (target + special.ndtri(np.clip(g, 1e-200, 0.9999))) * spread
     return t
-
-
-def _cells(trials: int) -> int:
-    return _CELLS[trials > 2 * _MANY]
 
 
 def _spread(n: int, m: int, slope: float, p: FloatArray, q: FloatArray) -> FloatArray:

@@ -26,6 +26,7 @@ BoolArray = npt.NDArray[np.bool_]
 _SIGNIFICANT = {"f8": 32, "f4": 16, "f2": 8}
 _INFINITY = np.int64(0x7FF0000000000000)
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def as_real(block: FloatArray, kinds: tuple[str, ...], grid: float | None) -> FloatArray:
@@ -140,6 +141,8 @@ class Intervals:
             return f"{name} = {self._shown(low)}"
         if not start and end == self.cells:
             return f"{name} is any number"
+        if not start and end == 1 and high == -_LARGEST:
+            return f"{name} = -inf"
         if not start:
             return f"{name} <= {last:.6g}" if self.integral else f"{name} < {self._shown(high)}"
         if end == self.cells:
@@ -164,7 +167,8 @@ class Partition:
       parts: how layouts with numbers are cut; one that has none is a single cell.
       cells: how many cells there are. The last holds whatever has no other: rare and new outputs.
       ordered: the cells of one layout, in the order of a feature, and nothing else: half-lines make sense.
-      learned: the feature was fitted to the first fold of the choosing samples, so only the second may rate it.
+      folds: for a feature fitted to all choosing samples: the same cells of a feature fitted to the second fold, by
+        which the first is rated, and of one fitted to the first fold, by which the second is.
     """
 
     layouts: tuple[Layout, ...]
@@ -172,7 +176,7 @@ class Partition:
     parts: dict[int, Part]
     cells: int
     ordered: bool = False
-    learned: bool = False
+    folds: tuple[Partition, Partition] | None = None
 
     def index(self, table: Table, real: dict[int, FloatArray]) -> IntArray:
         """Returns the cell of each run of a table, given its blocks rounded by :func:`as_real` too."""

@@ -30,6 +30,7 @@ Key = tuple[Any, ...]
 
 UNSEEN = -1  # code of a layout that a closed book does not know
 _NUMERIC = "biufc"
+_BOOL: Key = ("number", "bool")
 
 
 @frozen
@@ -47,6 +48,15 @@ class Layout:
     @property
     def has_floats(self) -> bool:
         return any(kind != "i" for kind in self.kinds)
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether the numbers are a single bool, by itself or under a name."""
+        return self.key == _BOOL or (self.key[:1] == ("of",) and self.key[3:] == (_BOOL,))
+
+    def names(self, part: str) -> bool:
+        """Whether the output has a part of that name."""
+        return self.key[0] == "of" and part in self.key[2]
 
     def __str__(self) -> str:
         return _words(self.key)

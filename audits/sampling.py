@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from attrs import define, field, frozen
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.validate import integer
 
-_ONE_BY_ONE = 1024  # calls that share a generator
+ONE_BY_ONE = 8  # calls that share a generator
 _RAMP = (128, 2048, 16384)  # runs of the first calls of a vectorised target; the last size is kept
 _NUMBERS = 1 << 21  # a vectorised call should not return more than these
 
@@ -102,7 +103,7 @@ def _calling(target: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
     required = [p for p in signature.parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
     runs = signature.parameters.get("runs")
     if runs is not None and runs.kind > runs.POSITIONAL_ONLY and not _bound(target, "runs"):
-        call, vectorised, named = _by_keyword(target), True, {"runs": 1}
+        call, vectorised, named = _ByKeyword(target), True, {"runs": 1}
     elif runs is not None and runs.kind == runs.POSITIONAL_ONLY or len(required) == 3:
         vectorised, arguments = True, 3
     try:
@@ -114,8 +115,12 @@ def _calling(target: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
     return call, vectorised
 
 
-def _by_keyword(target: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda data, rng, runs: target(data, rng, runs=runs)
+@frozen
+class _ByKeyword:
+    target: Callable[..., Any]
+
+    def __call__(self, data: object, rng: np.random.Generator, runs: int) -> Any:
+        return self.target(data, rng, runs=runs)
 
 
 def _bound(target: object, name: str) -> bool:
@@ -126,11 +131,16 @@ def _bound(target: object, name: str) -> bool:
     return False
 
 
+def vectorised_size(call: int, numbers: int) -> int:
+    """Returns how many outputs to ask for in a call of a vectorised target, at ``numbers`` numbers in each."""
+    return max(1, min(_RAMP[min(call, len(_RAMP) - 1)], _NUMBERS // max(1, numbers)))
+
+
 @define
 class Stream:
     """Outputs of a target on one data set, for one purpose, in an order that the seed fixes.
 
-    Outputs of one stream are independent of those of another: each call of a vectorised target, and each block of 1024
+    Outputs of one stream are independent of those of another: each call of a vectorised target, and each block of 8
     calls of another, has a generator of its own, seeded by (seed, side, purpose, number of the call or block). So what
     is drawn depends on the seed alone, not on how many outputs are asked for at a time.
     """
@@ -143,14 +153,14 @@ class Stream:
     drawn: int = 0
     raised: int = 0
     error: Exception | None = None
-    _calls: int = field(default=0, init=False)
+    calls: int = 0  # generators used so far
     _rng: np.random.Generator | None = field(default=None, init=False)
 
     def next_size(self, numbers: int) -> int:
         """Returns how many outputs to ask for next, at ``numbers`` numbers in each."""
         if not self.target.vectorised:
-            return _ONE_BY_ONE - self.drawn % _ONE_BY_ONE
-        return max(1, min(_RAMP[min(self._calls, len(_RAMP) - 1)], _NUMBERS // max(1, numbers)))
+            return ONE_BY_ONE - self.drawn % ONE_BY_ONE
+        return vectorised_size(self.calls, numbers)
 
     def draw(self, runs: int) -> Any:
         """Returns ``runs`` more outputs: what the target gave if it is vectorised, else a list.
@@ -167,7 +177,7 @@ class Stream:
             return outputs
         found: list[Any] = []
         for _ in range(runs):
-            if self.drawn % _ONE_BY_ONE == 0:
+            if self.drawn % ONE_BY_ONE == 0:
                 self._rng = self._generator()
             self.drawn += 1
             try:
@@ -180,25 +190,78 @@ class Stream:
         return found
 
     def _generator(self) -> np.random.Generator:
-        sequence = np.random.SeedSequence(self.seed, spawn_key=(self.side, self.purpose, self._calls))
-        self._calls += 1
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(self.side, self.purpose, self.calls))
+        self.calls += 1
         return np.random.default_rng(sequence)
 
 
-def check_raised(streams: tuple[Stream, Stream]) -> None:
-    """Refuses a target that raised.
+def known_seed(rng: object) -> int:
+    """Returns a seed below 2^63: a given one, one that a generator draws, or for None a fresh one.
 
     Raises:
-      TargetError: with the counts per data set, and the first side's last error as its cause.
+      InvalidArgumentError: ``rng`` is none of these.
     """
-    failed = [stream for stream in streams if stream.error is not None]
-    if not failed:
-        return
-    counts = (streams[0].raised, streams[1].raised), (streams[0].drawn, streams[1].drawn)
-    (raised0, raised1), (runs0, runs1) = counts
-    error = failed[0].error
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(1 << 63))
+    try:
+        return integer("rng", rng, low=0)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError("rng", rng, error.reason, "give None, a seed or a numpy Generator") from None
+
+
+def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
+    """Returns the data sets to audit on: those given, or the target's own worst case.
+
+    Raises:
+      InvalidArgumentError: there are none, or they are no pair.
+    """
+    if neighbours is None:
+        worst = getattr(target, "worst_case_neighbours", None)
+        if not callable(worst):
+            raise InvalidArgumentError("neighbours", None, "is missing", "give two neighbouring data sets (d0, d1)")
+        neighbours = worst()
+    if isinstance(neighbours, (str, bytes, dict, set)) or not hasattr(neighbours, "__iter__"):
+        raise InvalidArgumentError("neighbours", neighbours, "is no pair", "give two data sets (d0, d1)")
+    pair = tuple(neighbours)
+    if len(pair) != 2:
+        raise InvalidArgumentError("neighbours", neighbours, f"holds {len(pair)} data sets", "give two (d0, d1)")
+    return pair
+
+
+def equal_data(d0: Any, d1: Any) -> bool:
+    """Whether two data sets are known to be equal."""
+    try:
+        if isinstance(d0, np.ndarray) or isinstance(d1, np.ndarray):
+            return bool(np.array_equal(d0, d1))
+        return bool(d0 == d1)
+    except Exception:  # data of any type: an equality that can't be decided is none
+        return d0 is d1
+
+
+def refuse_raised(raised: tuple[int, int], runs: int, error: Exception, *, vectorised: bool) -> NoReturn:
+    """Refuses a target that raised, in so many of ``runs`` runs on (d0, d1).
+
+    Raises:
+      TargetError: with the counts per data set, and the error as its cause.
+    """
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    way_out = "" if failed[0].target.vectorised else "; count exceptions as outputs with exceptions_as_output=True"
+    way_out = "" if vectorised else "; count exceptions as outputs with exceptions_as_output=True"
     raise TargetError(
-        f"target raised in {raised0} of {runs0} runs on d0 and {raised1} of {runs1} on d1 ({text}){way_out}", *counts
+        f"target raised in {raised[0]} of {runs} runs on d0 and {raised[1]} of {runs} on d1 ({text}){way_out}",
+        raised,
+        (runs, runs),
     ) from error
+
+
+def check_raised(streams: tuple[Stream, Stream]) -> None:
+    """Refuses a target that raised in a stream.
+
+    Raises:
+      TargetError: see :func:`refuse_raised`.
+    """
+    error = streams[0].error or streams[1].error
+    if error is not None:
+        raised = streams[0].raised, streams[1].raised
+        refuse_raised(raised, max(s.drawn for s in streams), error, vectorised=streams[0].target.vectorised)

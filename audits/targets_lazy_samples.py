@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
 
 from hockeystick.accounting.validate import real
-from hockeystick.audits.bounds import clopper_pearson
+from hockeystick.audits import limits
 from hockeystick.audits.claim import Claim
 from hockeystick.learners import ExactLoss
 from hockeystick.learners.lazy_oracle import LossLaw
@@ -18,9 +17,8 @@ def samples_needed(exact: ExactLoss, claim: Claim, *, confidence: float = 0.999,
     """Samples from each data set with which an audit refutes ``claim`` with probability ``power``; inf if it holds.
 
     For each claimed point and each threshold of the exact privacy loss, in both directions, the event's probabilities
-    P and Q are known. Half of the samples choose the event; on the other half its counts are bounded by Clopper-Pearson
-    at ``confidence``, half of the error to each side. The best event is found by its normal approximation, its sample
-    size then by exact binomial quantiles.
+    P and Q are known. Half of the samples choose the event; the other half bound it (:func:`.limits.samples_needed`).
+    The best event is found by its normal approximation.
     """
     confidence = real("confidence", confidence, low=0.0, high=1.0, low_open=True, high_open=True)
     power = real("power", power, low=0.0, high=1.0, low_open=True, high_open=True)
@@ -28,7 +26,9 @@ def samples_needed(exact: ExactLoss, claim: Claim, *, confidence: float = 0.999,
     for law in (exact.forward[0], exact.backward[0]):
         event = _best_event(law, claim)
         if event is not None:
-            best = min(best, 2.0 * _held_out(*event, confidence, power))
+            p, q, epsilon, delta = event
+            needed = limits.samples_needed(p, q, epsilon=epsilon, delta=delta, alpha=1.0 - confidence, power=power)
+            best = min(best, 2.0 * needed)
     return best
 
 
@@ -46,26 +46,3 @@ def _best_event(law: LossLaw, claim: Claim) -> tuple[float, float, float, float]
         if worth[index] > 0.0 and (found is None or worth[index] > found[0]):
             found = float(worth[index]), (float(p[index]), float(q[index]), epsilon, delta)
     return None if found is None else found[1]
-
-
-def _held_out(p: float, q: float, epsilon: float, delta: float, confidence: float, power: float) -> float:
-    """Smallest number of held-out samples per side at which P > e^epsilon Q + delta is shown with the given power."""
-    miss = (1.0 - power) / 2.0
-    level = 1.0 - (1.0 - confidence) / 2.0
-
-    def shows(n: int) -> bool:
-        x, y = stats.binom.ppf(miss, n, p), stats.binom.isf(miss, n, q)
-        low = clopper_pearson(x, n, confidence=level, side="lower")[0]
-        high = clopper_pearson(y, n, confidence=level, side="upper")[1]
-        return bool(low > math.exp(epsilon) * high + delta)
-
-    high = 16
-    while not shows(high):
-        high *= 2
-        if high > 1 << 50:
-            return math.inf
-    low = high // 2
-    while high - low > max(1, low // 50):
-        middle = (low + high) // 2
-        low, high = (low, middle) if shows(middle) else (middle, high)
-    return float(high)

@@ -76,6 +76,9 @@ class Verdict:
       epsilon_tested, delta_tested: the claimed point that was tested; of a curve, where a violation showed best.
       detectable_epsilon: the least epsilon' such that P = e^epsilon' q + delta would have been refuted with probability
         0.9 through this event, with q its probability on the less likely data set as estimated while choosing.
+      samples_to_detect: pairs (factor, outputs from each data set) at which an epsilon of so many times the claimed one
+        would be refuted with probability 0.9, through an event that is as likely; infinite where this event can't show
+        it. Empty if the claimed epsilon is 0.
       float_leak: whether the bit patterns of the outputs refute the claim, beyond what they do as real numbers: a test
         of its own, at the same confidence. Bit patterns count for ``outcome`` only if the audit was made with
         ``bits=True``.
@@ -108,6 +111,7 @@ class Verdict:
     seconds: float
     warnings: tuple[str, ...] = ()
     tradeoff: tuple[TradeoffPoint, ...] = field(default=(), repr=False)
+    samples_to_detect: tuple[tuple[float, float], ...] = field(default=(), repr=False)
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     @property
@@ -119,6 +123,7 @@ class Verdict:
         """Returns plain values that JSON can hold. An infinite ``detectable_epsilon`` is None."""
         plain = attrs.asdict(self)
         plain["warnings"], plain["tradeoff"] = list(self.warnings), [attrs.asdict(point) for point in self.tradeoff]
+        plain["samples_to_detect"] = [[f, None if math.isinf(n) else n] for f, n in self.samples_to_detect]
         if math.isinf(self.detectable_epsilon):
             plain["detectable_epsilon"] = None
         return {"schema": SCHEMA_VERSION, "outcome": self.outcome, "refuted": self.refuted, **plain}
@@ -136,6 +141,8 @@ class Verdict:
         try:
             values["warnings"] = tuple(values["warnings"])
             values["tradeoff"] = tuple(TradeoffPoint(**point) for point in values["tradeoff"])
+            needed = values["samples_to_detect"]
+            values["samples_to_detect"] = tuple((f, math.inf if n is None else n) for f, n in needed)
             if values["detectable_epsilon"] is None:
                 values["detectable_epsilon"] = math.inf
             return cls(**values)
@@ -174,6 +181,7 @@ class Verdict:
             "consistent": f"claim {claim} is consistent with the samples",
             "inconclusive": f"inconclusive: too few samples to test the claim {claim}",
         }[self.outcome]
+        needed = [(factor, n) for factor, n in self.samples_to_detect if math.isfinite(n)]
         lines = [
             f"{what} (confidence {self.confidence:.10g})",
             f"event: {self.event}",
@@ -183,6 +191,9 @@ class Verdict:
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
             f"seed {self.seed}, {self.seconds:.2f} s",
         ]
+        if needed:
+            how = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
+            lines.insert(-1, f"samples from each data set to refute an under-claim: {', '.join(how)}")
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def __str__(self) -> str:

@@ -19,6 +19,7 @@ import click
 
 from hockeystick.cli_account import account
 from hockeystick.cli_audit import audit
+from hockeystick.cli_bench import bench
 from hockeystick.cli_demo import demo
 from hockeystick.cli_output import Interrupted, complain, one_line, silence_stdout
 from hockeystick.cli_run import run
@@ -125,6 +126,7 @@ cli.add_command(demo)
 cli.add_command(audit)
 cli.add_command(account)
 cli.add_command(run)
+cli.add_command(bench)
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""``hockeystick audit``: tries to refute a privacy claim about a function."""
+"""``hockeystick audit``: tries to refute a privacy claim about a function, or all claims of the catalogue."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
 
 
 @click.command()
-@click.argument("target", metavar="MODULE:CALLABLE")
-@click.option("--d0", required=True, metavar="X", help=f"A data set. {_DATA}")
-@click.option("--d1", required=True, metavar="Y", help=f"A neighbour of it. {_DATA}")
-@click.option("--epsilon", required=True, metavar="E", type=Real(0.0, 700.0), help="The claimed ε.")
+@click.argument("target", nargs=-1, metavar="MODULE:CALLABLE")
+@click.option("--d0", metavar="X", help=f"A data set. {_DATA}")
+@click.option("--d1", metavar="Y", help=f"A neighbour of it. {_DATA}")
+@click.option("--epsilon", metavar="E", type=Real(0.0, 700.0), help="The claimed ε.")
 @click.option("--delta", default=0.0, metavar="D", type=Real(0.0, 1.0), help="The claimed δ; 0 without it.")
 @click.option(
     "--samples", metavar="N", type=Count(1), help="Outputs drawn from each data set, for all purposes together."
@@ -48,11 +48,22 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
 @click.option(
     "--html", "html_file", metavar="FILE", help="Write a report as one HTML page (needs hockeystick[report])."
 )
+@click.option("--catalogue", is_flag=True, help="Audit what is known to be right or wrong; arguments are patterns.")
+@click.option("--list", "listing", is_flag=True, help="With --catalogue: show the cases and audit none.")
+@click.option(
+    "--seconds",
+    metavar="T",
+    type=Real(0.0, low_open=True),
+    help="With --catalogue: about so long for each case, with fewer samples if need be.",
+)
+@click.option("--resume", metavar="FILE", help="With --catalogue: continue the run whose --json wrote this file.")
+@click.pass_context
 def audit(
-    target: str,
-    d0: str,
-    d1: str,
-    epsilon: float,
+    ctx: click.Context,
+    target: tuple[str, ...],
+    d0: str | None,
+    d1: str | None,
+    epsilon: float | None,
     delta: float,
     samples: int | None,
     confidence: float | None,
@@ -62,6 +73,10 @@ def audit(
     full: bool,
     json_file: str | None,
     html_file: str | None,
+    catalogue: bool,
+    listing: bool,
+    seconds: float | None,
+    resume: str | None,
 ) -> int:
     """Try to refute that a function is (ε, δ)-differentially private.
 
@@ -77,6 +92,7 @@ def audit(
           --epsilon 0.5 --delta 1e-6 --samples 1e6 --html report.html
       hockeystick audit mymech:vote --d0 '["a", "b"]' --d1 '["a", "a"]' \\
           --epsilon 1 --seed 7 --json -
+      hockeystick audit --catalogue 'zoo/svt-*@1' --seed 7 --json zoo.json
 
     \b
     Data (X and Y):
@@ -96,29 +112,96 @@ def audit(
       2  could not run: unusable input, or the function raised an error
 
     What the function prints goes to the standard error stream. In the JSON an infinite number is the string "inf".
+
+    With --catalogue the cases whose names match any PATTERN (as of shell files: 'zoo/*') are audited, all without one:
+    mechanisms of the literature, and the mechanisms and learners here with broken variants of them. --samples is then
+    for each case (without it, what the case states), and --confidence for all k cases together: each is audited at
+    1 - (1 - C)/k. The file of --json is written after every case; what Ctrl-C leaves, --resume continues.
+
+    \b
+    Exit status with --catalogue:
+      0  no correct case is refuted, and every broken one is that was given the
+         samples it states
+      1  otherwise
+      2  could not run
     """
+    for name, value in (("--list", listing), ("--seconds", seconds), ("--resume", resume)):
+        if value and not catalogue:
+            raise click.UsageError(f"{name} goes with --catalogue", ctx)
+    if catalogue:
+        from hockeystick.cli_catalogue import run
+
+        _refuse_with_catalogue(ctx)
+        return run(
+            target,
+            listing=listing,
+            samples=samples,
+            seconds=seconds,
+            confidence=confidence,
+            seed=seed,
+            json_file=json_file,
+            resume=resume,
+        )
+    given = {"target": target[0] if target else None, "d0": d0, "d1": d1, "epsilon": epsilon}
+    for parameter in ctx.command.params:
+        if given.get(parameter.name or "", ()) is None:
+            raise click.MissingParameter(ctx=ctx, param=parameter)
+    if len(target) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({' '.join(target[1:])})", ctx)
+    assert d0 is not None and d1 is not None and epsilon is not None
+    return _audit_one(
+        target[0],
+        (d0, d1),
+        (epsilon, delta),
+        full=full,
+        seed=secrets.randbits(32) if seed is None else seed,
+        json_file=json_file,
+        html_file=html_file,
+        samples=samples,
+        confidence=confidence,
+        bits=bits,
+        exceptions_as_output=exceptions_as_output,
+    )
+
+
+def _refuse_with_catalogue(ctx: click.Context) -> None:
+    """Refuses options that say what a catalogue's case says itself."""
+    names = {"d0", "d1", "epsilon", "delta", "bits", "exceptions_as_output", "full", "html_file"}
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(parameter.name or "") not in (None, click.core.ParameterSource.DEFAULT)
+        if parameter.name in names and given:
+            raise click.UsageError(f"{parameter.opts[0]} does not go with --catalogue", ctx)
+
+
+def _audit_one(
+    target: str,
+    named: tuple[str, str],
+    claim: tuple[float, float],
+    *,
+    full: bool,
+    seed: int,
+    json_file: str | None,
+    html_file: str | None,
+    **options: Any,
+) -> int:
     from hockeystick.target import load_data, load_target
 
     json_path, html_path = check_outputs(json_file, html_file)
-    data = load_data("--d0", d0), load_data("--d1", d1)
-    seed = secrets.randbits(32) if seed is None else seed
+    data = load_data("--d0", named[0]), load_data("--d1", named[1])
     with target_output_to_stderr(), _target_errors(target, full), Progress() as progress:
         progress(f"auditing {target}")
         verdict = _audit(
             load_target(target),
-            (epsilon, delta),
+            claim,
             data,
             seed=seed,
-            samples=samples,
-            confidence=confidence,
-            bits=bits,
-            exceptions_as_output=exceptions_as_output,
+            **options,
             progress=lambda done, total: progress(f"auditing {target}", done / total),
         )
     from hockeystick.report import audit_result
 
     warnings = [_as_options(warning) for warning in verdict.warnings]
-    result = audit_result(verdict, target=target, d0=d0, d1=d1, seed=seed, warnings=warnings)
+    result = audit_result(verdict, target=target, d0=named[0], d1=named[1], seed=seed, warnings=warnings)
     deliver(result, json_file=json_file, json_path=json_path, html_path=html_path)
     for warning in warnings:
         warn(warning)

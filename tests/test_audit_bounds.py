@@ -140,14 +140,14 @@ def test_the_frontier_excludes_only_what_is_improbable(
     """In every cell, by the sum over all outcomes: g at (p_low, q_low) is within the level, unless p_low is w."""
     x, y, slope = round(share_x * n), round(share_y * n), math.exp(log_slope)
     region = frontier(x, n, y, n, slope=slope, alpha=alpha)
-    alone = float(clopper_pearson(x, n, confidence=1 - 0.03 * alpha, side="lower")[0])
+    alone = float(clopper_pearson(x, n, confidence=1 - bounds._SHARE_P * alpha, side="lower")[0])
     counts = np.arange(n + 1)
-    reached = counts[:, None] - slope * counts >= x - slope * y - 1e-9
+    reached = counts[:, None] - slope * counts >= x - slope * y - 1e-13
 
     for p, q in zip(np.minimum(region.p_low, 1), region.q_low, strict=True):
         if p > alone * (1 + 1e-9):
             tail = stats.binom.pmf(counts, n, p) @ reached @ stats.binom.pmf(counts, n, q)
-            assert tail <= 0.95 * alpha * (1 + 1e-5)
+            assert tail <= (1 - bounds._SHARE_P - bounds._SHARE_Q) * alpha * (1 + 1e-5)
 
 
 def too_sure(x: int, n: int, y: int, m: int) -> Region:

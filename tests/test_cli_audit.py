@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+import hockeystick.audits
 from hockeystick.cli import cli
 
 TARGETS = """
@@ -181,7 +182,7 @@ def test_a_float_leak_warns_and_counts_only_with_bits(folder: Path) -> None:
 def test_exceptions_as_output() -> None:
     result = audit("mymech:sometimes_raises", "--samples", "2000", "--exceptions-as-output", *SURE)
 
-    assert result.exit_code == 0 and "raised ValueError" in result.stdout
+    assert result.exit_code == 0 and "consistent" in result.stdout
 
 
 # --------------------------------------------------------------------------------------------- streams and files
@@ -413,3 +414,152 @@ def test_html_without_its_packages_is_refused_before_the_work(monkeypatch: pytes
     result = audit("mymech:always_raises", "--html", "out.html")
 
     assert_refused(result, "matplotlib", "pip install 'hockeystick[report]'")
+
+
+# ------------------------------------------------------------------------------------------------------ the catalogue
+
+
+def catalogue(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["audit", "--catalogue", *args])
+
+
+PAIR = ("zoo/laplace@1", "zoo/svt-5@1")  # a correct case, and one that a thousand samples refute
+
+
+def test_the_catalogue_tells_right_from_wrong(folder: Path) -> None:
+    result = catalogue(*PAIR, "--samples", "2000", "--seed", "7", "--json", "out.json", *SURE)
+
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 cases: 2 as expected, 0 broken and missed, 0 correct and refuted" in result.stdout
+    assert "at most 1e-06" in result.stdout and "seed 7" in result.stdout
+    for word in ("zoo/laplace@1", "not refuted", "inf", "consistent"):
+        assert word in result.stdout
+    written = strict_json((folder / "out.json").read_text())
+    assert written["complete"] is True and written["cases"] == list(PAIR) and written["unexpected"] == []
+    assert written["confidence_per_case"] == pytest.approx(1 - 0.5e-6, abs=1e-12)
+    assert [row["verdict"]["refuted"] for row in written["results"]] == [False, True]
+    assert written["results"][1]["truth"] == "inf" and written["seed"] == 7
+
+
+def test_the_catalogue_shows_what_it_did_not_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hockeystick.audits import cases
+
+    monkeypatch.setattr(cases.Case, "target", property(lambda case: lambda data, rng, runs: rng.random(runs)))
+
+    result = catalogue("zoo/svt-5@1", "--seed", "7")
+    few = catalogue("zoo/svt-5@1", "--seed", "7", "--samples", "100")
+
+    assert result.exit_code == 1 and "1 broken and missed" in result.stdout
+    assert "unexpected: zoo/svt-5@1: " in result.stdout
+    assert few.exit_code == 0 and "1 broken with too few samples" in " ".join(few.stdout.split())
+
+
+def test_the_catalogue_is_listed() -> None:
+    result = catalogue("zoo/svt-*@1", "mechanism/laplace[half the scale]", "--list")
+
+    assert result.exit_code == 0 and result.stderr == ""
+    assert "zoo/svt-6@1" in result.stdout and "Lyu, Su & Li 2017" in result.stdout
+    assert "mechanism/laplace[half the scale]" in result.stdout and "zoo/svt-6@0.1" not in result.stdout
+
+
+def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hockeystick.audits import catalogue_run
+
+    audited, args = hockeystick.audits.audit, (*PAIR, "zoo/noisy-sum@1", "--samples", "500", "--seed", "7", *SURE)
+    whole = catalogue(*args, "--json", "whole.json")
+    assert whole.exit_code == 0
+    calls: list[str] = []
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        calls.append("")
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return audited(*given, **more)
+
+    monkeypatch.setattr(catalogue_run, "audit", interrupted)
+    stopped = catalogue(*args, "--json", "part.json")
+    left = strict_json((folder / "part.json").read_text())
+    assert stopped.exit_code == 130 and "after 1 of 3 cases" in last_line(stopped)
+    assert "--resume" in last_line(stopped) and "1 of 3 cases: 1 as expected" in stopped.stdout
+    assert left["complete"] is False and [row["name"] for row in left["results"]] == ["zoo/laplace@1"]
+
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    resumed = catalogue("--resume", "part.json")
+    assert resumed.exit_code == 0, resumed.output
+    first, second = (strict_json((folder / name).read_text()) for name in ("whole.json", "part.json"))
+    for content in (first, second):
+        for row in content["results"]:
+            del row["seconds"], row["verdict"]["seconds"]
+    assert first == second
+
+
+def test_ctrl_c_without_a_file_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hockeystick.audits import catalogue_run
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(catalogue_run, "audit", interrupted)
+    result = catalogue(*PAIR)
+    assert result.exit_code == 130 and "nothing was written" in last_line(result)
+
+
+def test_catalogue_json_on_the_standard_output_is_alone_there() -> None:
+    result = catalogue("zoo/laplace@1", "--samples", "100", "--seed", "1", "--json", "-")
+
+    assert result.exit_code == 0 and strict_json(result.stdout)["complete"] is True
+    assert "1 of 1 cases" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["nothing"], "matches no case"),
+        (["zoo/laplace@1", "--samples", "3"], "--samples=3"),
+        (["zoo/laplace@1", "--seconds", "0"], "--seconds"),
+        (["--d0", "1"], "--d0 does not go with --catalogue"),
+        (["--epsilon", "1"], "--epsilon does not go with --catalogue"),
+        (["--bits"], "--bits does not go with --catalogue"),
+        (["--html", "x.html"], "--html does not go with --catalogue"),
+        (["--resume", "missing.json"], "can't be read"),
+        (["--resume", "words.json"], "is no run of the catalogue"),
+        (["--resume", "other.json"], "is no run of the catalogue"),
+        (["--resume", "gone.json"], "is not in this catalogue"),
+        (["zoo/*", "--resume", "gone.json"], "leave it out"),
+        (["--seed", "1", "--resume", "gone.json"], "leave it out"),
+        (["--json", "no/folder/x.json"], "there is no folder"),
+    ],
+)
+def test_bad_arguments_audit_no_case(folder: Path, args: list[str], said: str) -> None:
+    (folder / "words.json").write_text("words")
+    (folder / "other.json").write_text('{"command": "audit", "schema_version": 1}')
+    plan: dict[str, Any] = {
+        "samples": None,
+        "seconds": None,
+        "confidence": 0.9,
+        "seed": 1,
+        "results": [],
+        "versions": {},
+    }
+    gone = {"command": "audit --catalogue", "schema_version": 1, "cases": ["zoo/unicorn"], **plan}
+    (folder / "gone.json").write_text(json.dumps(gone))
+
+    result = catalogue(*args)
+
+    assert result.exit_code == 2 and result.stdout == ""
+    assert said in last_line(result)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["mymech:correct", "--d0", "0", "--d1", "1"], "Missing option '--epsilon'"),
+        (["--d0", "0", "--d1", "1", "--epsilon", "1"], "Missing argument 'MODULE:CALLABLE'"),
+        (["mymech:correct", "more", "--d0", "0", "--d1", "1", "--epsilon", "1"], "unexpected extra argument (more)"),
+        (["mymech:correct", "--d0", "0", "--d1", "1", "--epsilon", "1", "--list"], "--list goes with --catalogue"),
+        (["mymech:correct", "--resume", "x"], "--resume goes with --catalogue"),
+    ],
+)
+def test_without_the_catalogue_nothing_is_optional(args: list[str], said: str) -> None:
+    assert_refused(CliRunner().invoke(cli, ["audit", *args]), said)

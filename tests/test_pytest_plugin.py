@@ -92,7 +92,7 @@ def test_a_refuted_claim_fails_with_all_that_shows_it_and_no_internals(pytester:
         [
             r"privacy claim \(1, 0\) is refuted \(confidence 0.999\)",
             r"event: .*output (<|>=) .*",
-            r"happened \d+ of 50000 times on d[01], \d+ of 50000 on d[01]",
+            r"happened \d+ of 75000 times on d[01], \d+ of 75000 on d[01]",
             r"epsilon is at least 1\.\d+ at delta=0; .*",
             r"100000 samples from each data set, seed \d+, .*",
             r"a true claim is refuted with probability at most 0.001 for one version of the code; .*",
@@ -378,4 +378,4 @@ def test_the_property_is_a_complete_verdict(pytester: pytest.Pytester) -> None:
 
     assert json.loads(verdict.to_json())["outcome"] == "refuted"
     assert verdict.count_p > verdict.count_q
-    assert verdict.trials == 2500
+    assert verdict.trials == 3750

@@ -1,0 +1,201 @@
+"""Scores of membership: how much a trained model looks as if it had been trained on an example. Larger means more so.
+
+From one model: minus its loss on the example (Yeom, Giacomelli, Fredrikson and Jha 2018), or the logit of the
+probability that it gives to the label (Carlini, Chien, Nasr, Song, Terzis and Tramer 2022), which is closer to normal.
+:func:`example_scores` reads either from anything with ``predict_proba``, ``decision_function``, ``score_samples`` or
+``predict``.
+
+From many: other models, trained with and without the example, say what its score is either way. :class:`ShadowScores`
+holds theirs, and :func:`fit_reference` makes of them
+
+* "lira": the log-likelihood ratio of two normal laws, in and out (Carlini et al. 2022, Algorithm 1);
+* "lira-offline": by how many standard deviations a score is above those of models trained without the example (the
+  offline form of the same): no model has to be trained on the example itself;
+* "difference": by how much it is (Watson, Guo, Cormode and Sablayrolles 2022).
+
+Normality is a model of the scores. It decides how well an attack does, never whether a bound holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+Reading = Literal["loss", "logit"]
+Comparison = Literal["lira", "lira-offline", "difference"]
+
+_EDGE = 1e-12  # of a probability, where it is cut
+_FEW = 16  # models with (or without) an example, below which all examples share a variance
+_METHODS = ("predict_proba", "decision_function", "score_samples", "predict")
+
+
+class Labelled(Protocol):
+    """Features of shape (examples, ...), and a label each or none."""
+
+    @property
+    def features(self) -> npt.NDArray[Any]: ...
+
+    @property
+    def labels(self) -> npt.NDArray[Any] | None: ...
+
+
+def example_scores(model: Any, examples: Labelled, reading: Reading = "loss") -> FloatArray:
+    """Returns a score for each example, shape (examples,): finite, larger for an example that the model fits well.
+
+    The first that the model has decides: ``predict_proba`` (the probability p of the label: log p, or log p/(1 - p)),
+    ``decision_function`` (the margin m of the label: minus the logistic loss, or m), ``score_samples`` (as it is),
+    ``predict`` (minus the squared error for labels that are floats, else 1 where it is right and 0 where it is wrong).
+    Without labels only ``score_samples`` and ``decision_function`` can be read, in this order.
+
+    Raises:
+      InvalidArgumentError: the model has none of these, or gives something of another shape or not finite.
+    """
+    if reading not in ("loss", "logit"):
+        raise InvalidArgumentError("reading", reading, "is unknown", "use 'loss' or 'logit'")
+    labels, count = examples.labels, len(examples.features)
+    methods = ("score_samples", "decision_function") if labels is None else _METHODS
+    for name in methods:
+        if callable(getattr(model, name, None)):
+            given = np.asarray(getattr(model, name)(examples.features))
+            if labels is None or name == "score_samples":
+                scores = given
+            elif name == "predict_proba":
+                scores = _of_probability(_at_label(model, name, given, labels), reading)
+            elif name == "decision_function":
+                margin = _margin(model, given, labels)
+                scores = margin if reading == "logit" else -np.logaddexp(0.0, -margin)
+            elif labels.dtype.kind == "f":
+                scores = -np.square(labels - given)
+            else:
+                scores = (labels == given).astype(float)
+            return array(f"model.{name}", scores, shape=(count,)).astype(float)
+    raise InvalidArgumentError("model", model, f"has none of {', '.join(methods)}", "give a score function instead")
+
+
+def _of_probability(p: FloatArray, reading: Reading) -> FloatArray:
+    p = np.clip(p, _EDGE, 1.0)
+    if reading == "loss":
+        return np.asarray(np.log(p))
+    return np.asarray(np.log(p) - np.log(np.maximum(1.0 - p, _EDGE)))
+
+
+def _columns(model: Any, name: str, width: int, labels: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Returns the column of each label, -1 for one that the model does not know."""
+    classes = np.asarray(getattr(model, "classes_", np.arange(width)))
+    if classes.shape != (width,):
+        raise InvalidArgumentError(f"model.{name}", classes, f"has {width} columns for {classes.shape} classes")
+    order = np.argsort(classes)
+    at = np.minimum(np.searchsorted(classes, labels, sorter=order), width - 1)
+    found = order[at]
+    return np.where(classes[found] == labels, found, -1)
+
+
+def _at_label(model: Any, name: str, given: FloatArray, labels: npt.NDArray[Any]) -> FloatArray:
+    if given.ndim != 2 or len(given) != len(labels):
+        raise InvalidArgumentError(f"model.{name}", given, "is not of shape (examples, classes)")
+    column = _columns(model, name, given.shape[1], labels)
+    return np.asarray(np.where(column >= 0, given[np.arange(len(labels)), column], 0.0))
+
+
+def _margin(model: Any, given: FloatArray, labels: npt.NDArray[Any]) -> FloatArray:
+    """Returns by how much the label's own value exceeds the best of the others."""
+    if given.ndim == 1:
+        given = np.stack([-given / 2, given / 2], axis=1)
+    own = _at_label(model, "decision_function", given, labels)
+    column = _columns(model, "decision_function", given.shape[1], labels)
+    others = np.where(np.arange(given.shape[1]) == column[:, None], -np.inf, given)
+    return np.asarray(np.where(column >= 0, own - others.max(axis=1), -others.max(axis=1)))
+
+
+def _scores(value: object) -> FloatArray:
+    return array("scores", value, ndim=2).astype(float)
+
+
+def _members(value: object) -> BoolArray:
+    return np.asarray(value)
+
+
+@frozen(eq=False)
+class ShadowScores:
+    """Scores of the same examples under many models, and on which of them each was trained.
+
+    Attributes:
+      scores: shape (models, examples).
+      members: whether the model was trained on the example, same shape.
+
+    Raises:
+      InvalidArgumentError: of other shapes, not finite, or ``members`` is not boolean.
+    """
+
+    scores: FloatArray = field(converter=_scores)
+    members: BoolArray = field(converter=_members)
+
+    def __attrs_post_init__(self) -> None:
+        if self.members.dtype.kind != "b" or self.members.shape != self.scores.shape:
+            reason = f"is no boolean array of shape {self.scores.shape}"
+            raise InvalidArgumentError("members", self.members, reason, "say per model and example if it was in")
+
+
+@frozen(eq=False)
+class Reference:
+    """What shadow models say of each example; called with scores of shape (..., examples), it compares them.
+
+    Attributes:
+      comparison: how, see the module's docstring.
+      mean_in, spread_in: of scores under models trained on the example, shape (examples,); None if not needed.
+      mean_out, spread_out: of scores under models trained without it.
+    """
+
+    comparison: Comparison
+    mean_out: FloatArray
+    spread_out: FloatArray
+    mean_in: FloatArray | None = None
+    spread_in: FloatArray | None = None
+
+    def __call__(self, scores: npt.ArrayLike) -> FloatArray:
+        given = np.asarray(scores, dtype=float)
+        if self.comparison == "difference":
+            return np.asarray(given - self.mean_out)
+        out = (given - self.mean_out) / self.spread_out
+        if self.mean_in is None or self.spread_in is None:
+            return np.asarray(out)
+        inside = (given - self.mean_in) / self.spread_in
+        return np.asarray((np.square(out) - np.square(inside)) / 2 + np.log(self.spread_out / self.spread_in))
+
+
+def fit_reference(shadows: ShadowScores, comparison: Comparison = "lira") -> Reference:
+    """Returns the comparison of scores with those of shadow models.
+
+    Examples share one variance where fewer than 16 models were trained with them, or without.
+
+    Raises:
+      InvalidArgumentError: an unknown comparison, or an example with fewer than two models of a kind that is needed.
+    """
+    if comparison not in ("lira", "lira-offline", "difference"):
+        raise InvalidArgumentError("comparison", comparison, "is unknown", "use 'lira', 'lira-offline' or 'difference'")
+    mean_out, spread_out = _moments(shadows.scores, ~shadows.members, "without")
+    if comparison != "lira":
+        return Reference(comparison, mean_out, spread_out)
+    mean_in, spread_in = _moments(shadows.scores, shadows.members, "with")
+    return Reference(comparison, mean_out, spread_out, mean_in, spread_in)
+
+
+def _moments(scores: FloatArray, used: BoolArray, how: str) -> tuple[FloatArray, FloatArray]:
+    count = used.sum(axis=0)
+    if count.size and count.min() < 2:
+        raise InvalidArgumentError("shadows", int(count.min()), f"an example has too few models {how} it", "train more")
+    mean = np.where(used, scores, 0.0).sum(axis=0) / count
+    squares = np.where(used, np.square(scores - mean), 0.0).sum(axis=0)
+    pooled = squares.sum() / (count - 1).sum()
+    variance = squares / (count - 1) if count.min() >= _FEW else np.full_like(mean, pooled)
+    floor = 1e-4 * pooled + 1e-12 * (1 + float(np.abs(scores).max())) ** 2
+    return mean, np.sqrt(np.maximum(variance, floor))

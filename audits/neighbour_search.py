@@ -1,0 +1,346 @@
+"""The search for the two neighbouring data sets on which a claim fails worst, and the audit of what it found.
+
+Many mechanisms are private on most pairs of data sets and not on all: one forgets to clip large values, one answers
+exactly when a count is 0, one scales its noise to the data. The search rates pairs of a domain
+(:mod:`.neighbour_domains`) on few samples each: canonical and random ones first, then changed copies of the best. In
+each round half of the samples go to new pairs, and the other half to the best of them, twice as many for half as many
+pairs each time (successive halving: Karnin, Koren and Somekh 2013).
+
+A pair is rated by the excess of epsilon over the claim that its samples show: an event is chosen on some of them
+(:func:`.attack.choose_event`) and counted on others, and the score is the largest log((p - delta_i)/q) - epsilon_i over
+the points of the claim, p and q being one-sided Clopper-Pearson bounds at 90 %. Scores decide what is looked at next
+and nothing else.
+
+What is found bounds nothing. :mod:`.searched_audit` audits it, with samples that the search never saw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from hockeystick.accounting import Adjacency, InvalidArgumentError
+from hockeystick.accounting.validate import integer
+from hockeystick.audits.attack import Event, choose_event
+from hockeystick.audits.bounds import clopper_pearson
+from hockeystick.audits.cells import real_blocks
+from hockeystick.audits.claim import Claim
+from hockeystick.audits.drawing import MINIMUM_SAMPLES
+from hockeystick.audits.neighbour_domains import Domain
+from hockeystick.audits.neighbours import NeighbourPair, known_group, record_key
+from hockeystick.audits.outputs import Codebook, Table, read
+from hockeystick.audits.partitions import Evidence
+from hockeystick.audits.sampling import Stream, Target, TargetError, known_seed
+
+_LEVEL = 0.1  # of each of the two bounds in a score
+_BEAM = 4  # pairs that are changed in the next round
+_CANONICAL = 0.75  # of the first round's pairs, at most
+_LEFT = 0.25  # of a later round's pairs: canonical ones that are left, at most
+_CHANGED = 0.75  # of its other pairs; what remains is random
+_TRIES = 20  # to find a pair that is new
+_FLOOR = -1e3  # a score where the event was never seen
+
+_SAMPLES, _PROPOSALS = 0, 1  # what seeds are derived for; searched audits have another
+
+Progress = Callable[[int, int], object]
+
+
+@frozen(eq=False)
+class RatedPair:
+    """A pair and what the search's samples say of it. None of it bounds anything.
+
+    Attributes:
+      pair: the data sets.
+      score: by how much epsilon exceeds the claim, cautiously; negative if nothing shows.
+      event: the event it was rated by, in words.
+      samples: outputs drawn from each data set.
+      origin: "canonical", "random" or "changed".
+    """
+
+    pair: NeighbourPair
+    score: float
+    event: str
+    samples: int
+    origin: str
+
+
+@frozen(eq=False)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+      pairs: all rated pairs, the most promising in front.
+      samples: outputs drawn from each data set, over all pairs.
+      history: per round the outputs drawn so far and the best score so far.
+      seed: of everything that was drawn; the same seed searches the same pairs.
+      interrupted: whether the search was stopped (KeyboardInterrupt) before its budget was spent.
+      failures: pairs on which the target raised, and the errors.
+    """
+
+    pairs: tuple[RatedPair, ...]
+    samples: int
+    history: tuple[tuple[int, float], ...]
+    seed: int
+    interrupted: bool = False
+    failures: tuple[tuple[NeighbourPair, TargetError], ...] = ()
+
+    @property
+    def best(self) -> RatedPair:
+        """The most promising pair."""
+        return self.pairs[0]
+
+
+def search_neighbours(
+    target: object,
+    domain: Domain,
+    claim: Claim,
+    *,
+    adjacency: Adjacency,
+    group: int = 1,
+    samples: int = 100_000,
+    samples_per_pair: int = 400,
+    rounds: int = 4,
+    rng: int | np.random.Generator | None = None,
+    exceptions_as_output: bool = False,
+    progress: Progress | None = None,
+) -> SearchResult:
+    """Searches a domain for the pair of neighbours on which a claim fails worst.
+
+    The result rates pairs and bounds nothing: audit the best pair with *other* samples, as
+    :func:`.searched_audit.audit_with_search` does.
+
+    Args:
+      target: as for :func:`.audit.audit`.
+      domain: the data sets; see :mod:`.neighbour_domains`. Every pair is checked to be one of neighbours.
+      claim: what is to be refuted, for the group size and the neighbouring relation given here.
+      adjacency, group: which data sets are neighbours, and how many records may differ.
+      samples: outputs to draw from *each* data set, over all pairs together; never exceeded.
+      samples_per_pair: of these, for the first look at a pair; at least 20.
+      rounds: of new pairs; from the second one on most are changed copies of the best.
+      rng: a seed, or a generator that gives one; by default a fresh seed.
+      exceptions_as_output: as for :func:`.audit.audit`. Otherwise a pair on which the target raises is set aside.
+      progress: called as ``progress(done, total)`` with numbers of outputs, of both data sets together.
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain; nothing was drawn.
+      NotNeighboursError: the domain made data sets that are no neighbours.
+      TargetError: the target raised, or could not be read, on every pair.
+      KeyboardInterrupt: before any pair was rated. Later the best so far is returned.
+    """
+    if not isinstance(claim, Claim):
+        raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
+    group = known_group(adjacency, group)
+    first = integer("samples_per_pair", samples_per_pair, low=MINIMUM_SAMPLES)
+    budget = integer("samples", samples, low=first)
+    seed = known_seed(rng)
+    search = _Search(
+        target=Target.of(target, catch=exceptions_as_output),
+        domain=domain,
+        claim=claim,
+        adjacency=adjacency,
+        group=group,
+        seed=child_seed(seed, _SAMPLES),
+        rng=np.random.default_rng(child_seed(seed, _PROPOSALS)),
+        budget=budget,
+        first=first,
+        progress=progress,
+    )
+    rounds = integer("rounds", rounds, low=1)
+    interrupted = False
+    try:
+        for number in range(1, rounds + 1):
+            search.round(budget * number // rounds)
+    except KeyboardInterrupt:
+        if not search.rated:
+            raise
+        interrupted = True
+    if not search.rated:
+        raise (
+            search.failures[0][1]
+            if search.failures
+            else InvalidArgumentError(
+                "domain", domain, "has no two data sets that differ", "give a domain with more values"
+            )
+        )
+    found = tuple(RatedPair(c.pair, c.score, c.words, c.drawn, c.origin) for c in search.ranked())
+    return SearchResult(found, search.spent, tuple(search.history), seed, interrupted, tuple(search.failures))
+
+
+@define(eq=False)
+class _Candidate:
+    """A pair and its samples so far."""
+
+    pair: NeighbourPair
+    origin: str
+    streams: tuple[Stream, Stream]
+    book: Codebook = field(factory=Codebook)
+    tables: tuple[list[Table], list[Table]] = field(factory=lambda: ([], []))
+    drawn: int = 0
+    score: float = _FLOOR
+    words: str = ""
+
+
+@define(eq=False)
+class _Search:
+    """The state of a search: the candidates, and what was spent."""
+
+    target: Target
+    domain: Domain
+    claim: Claim
+    adjacency: Adjacency
+    group: int
+    seed: int
+    rng: np.random.Generator
+    budget: int
+    first: int
+    progress: Progress | None
+    spent: int = 0
+    made: int = 0
+    rated: list[_Candidate] = field(factory=list)
+    failures: list[tuple[NeighbourPair, TargetError]] = field(factory=list)
+    history: list[tuple[int, float]] = field(factory=list)
+    _known: set[Hashable] = field(factory=set, init=False)
+    _canonical: list[NeighbourPair] = field(factory=list, init=False)
+
+    def ranked(self) -> list[_Candidate]:
+        return sorted(self.rated, key=lambda candidate: -candidate.score)
+
+    def round(self, until: int) -> None:
+        """Rates new pairs, then the best of all more closely, until ``until`` outputs are drawn."""
+        room = (until - self.spent) // self.first
+        rated = [self._look(candidate, self.first, until) for candidate in self._new(max(1, (room + 1) // 2))]
+        pool, wanted = len(rated) // 2, 2 * self.first
+        while pool >= 1 and self.spent < until:  # the best of earlier rounds have their samples already
+            for candidate in self.ranked()[:pool]:
+                self._look(candidate, wanted - candidate.drawn, until)
+            pool, wanted = pool // 2, 2 * wanted
+        while until - self.spent >= self.first and (more := self._new(1)):
+            self._look(more[0], self.first, until)
+        if self.rated:
+            self.history.append((self.spent, self.ranked()[0].score))
+
+    def _new(self, count: int) -> list[_Candidate]:
+        """Returns pairs that were not looked at before, as many as there are up to ``count``."""
+        found: list[_Candidate] = []
+        if not self.made:
+            self._canonical = list(self.domain.canonical(self.adjacency, self.group))
+            front = max(1, count // 3)
+            rest = self.rng.permutation(np.arange(front, len(self._canonical)))
+            self._canonical[front:] = [self._canonical[i] for i in rest]
+        most = max(1, int((_CANONICAL if not self.made else _LEFT) * count))
+        while self._canonical and len(found) < most:
+            known = self._canonical.pop(0)
+            if (candidate := self._candidate(tuple(known), known.why, "canonical")) is not None:
+                found.append(candidate)
+        best = self.ranked()[:_BEAM]
+        changed = round(_CHANGED * (count - len(found))) if best else 0
+        for number in range(count - len(found)):
+            for _ in range(_TRIES):
+                if number < changed:
+                    parent = best[int(self.rng.integers(len(best)))]
+                    pair = self.domain.mutate(tuple(parent.pair), self.rng, self.adjacency, self.group)
+                    candidate = self._candidate(pair, "", "changed")
+                else:
+                    pair = self.domain.random_pair(self.rng, self.adjacency, self.group)
+                    candidate = self._candidate(pair, "", "random")
+                if candidate is not None:
+                    found.append(candidate)
+                    break
+        return found
+
+    def _candidate(self, pair: Any, why: str, origin: str) -> _Candidate | None:
+        """Returns a checked pair as a candidate; None if its data sets are equal or it is known."""
+        try:
+            d0, d1 = pair
+        except (TypeError, ValueError):
+            raise InvalidArgumentError("domain", pair, "made what is no pair of data sets") from None
+        if self.domain.check(d0, d1, self.adjacency, self.group) == 0:
+            return None
+        try:
+            key: Hashable = (record_key(d0), record_key(d1))
+        except InvalidArgumentError:  # data of the user's own kind: let it be looked at again
+            key = self.made
+        if key in self._known:
+            return None
+        self._known.add(key)
+        number, self.made = self.made, self.made + 1
+        streams = Stream(self.target, d0, self.seed, 0, number), Stream(self.target, d1, self.seed, 1, number)
+        return _Candidate(NeighbourPair(d0, d1, why or origin, self.adjacency, self.group), origin, streams)
+
+    def _look(self, candidate: _Candidate, size: int, until: int) -> _Candidate | None:
+        """Draws up to ``size`` more outputs and rates the pair anew, by an event that was chosen without them."""
+        size = min(size, until - self.spent)
+        if size < (2 if candidate.drawn else MINIMUM_SAMPLES):
+            return None
+        new = not candidate.drawn
+        try:
+            if new:
+                self._draw(candidate, size // 2)
+                size -= size // 2
+            event, evidence = self._choose(candidate, size)
+            counts = np.zeros((2, event.partition.cells), dtype=np.int64)
+            for side, table in enumerate(self._draw(candidate, size)):
+                counts[side] += event.partition.count(table, real_blocks(table, evidence.layouts, None))
+        except TargetError as error:
+            self.failures.append((candidate.pair, error))
+            if candidate in self.rated:
+                self.rated.remove(candidate)
+            return None
+        candidate.score = _score(*event.counts(counts), size, self.claim)
+        candidate.words = str(event)
+        if new:
+            self.rated.append(candidate)
+        return candidate
+
+    def _choose(self, candidate: _Candidate, trials: int) -> tuple[Event, Evidence]:
+        tables = Table.join(candidate.tables[0]), Table.join(candidate.tables[1])
+        evidence = Evidence.of(tables, tuple(candidate.book.layouts), None, attack="simple")
+        return choose_event(evidence, self.claim, alpha=_LEVEL, trials=trials), evidence
+
+    def _draw(self, candidate: _Candidate, size: int) -> tuple[Table, Table]:
+        """Returns new outputs as read by the layouts known so far, and keeps them for the choices to come."""
+        found: tuple[list[Table], list[Table]] = ([], [])
+        drawn, known = 0, candidate.tables[0]
+        while drawn < size:
+            piece = min(candidate.streams[0].next_size(known[-1].numbers if known else 1), size - drawn)
+            outputs = [stream.draw(piece) for stream in candidate.streams]
+            self.spent, candidate.drawn, drawn = self.spent + piece, candidate.drawn + piece, drawn + piece
+            for stream in candidate.streams:
+                require_outputs(stream)
+            for closed in (True, False):
+                candidate.book.closed = closed
+                kept = found if closed else candidate.tables
+                for side, output in enumerate(outputs):
+                    kept[side].append(read(output, piece, candidate.book, vectorised=self.target.vectorised))
+        if self.progress is not None:
+            self.progress(2 * self.spent, 2 * self.budget)
+        return Table.join(found[0]), Table.join(found[1])
+
+
+def _score(x: int, y: int, trials: int, claim: Claim) -> float:
+    """Returns by how much epsilon exceeds the claim, at the point where it does most."""
+    low, _ = clopper_pearson(x, trials, confidence=1 - _LEVEL, side="lower")
+    _, high = clopper_pearson(y, trials, confidence=1 - _LEVEL, side="upper")
+    shown = [math.log((low - delta) / high) - epsilon for epsilon, delta in claim.points if low > delta]
+    return max(shown, default=_FLOOR)
+
+
+def require_outputs(stream: Stream) -> None:
+    """Refuses a stream in which the target raised.
+
+    Raises:
+      TargetError: with the target's last error as its cause.
+    """
+    if stream.error is not None:
+        text = " ".join(f"{type(stream.error).__name__}: {stream.error}".split())
+        message = f"target raised in {stream.raised} of {stream.drawn} runs on d{stream.side} ({text})"
+        raise TargetError(message) from stream.error
+
+
+def child_seed(seed: int, *key: int) -> int:
+    """Returns the seed of one purpose, independent of those of others and of the seed itself."""
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1))

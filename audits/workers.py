@@ -1,0 +1,208 @@
+"""Where the pieces of a long audit are computed: in this process, on all cores, or on a cluster.
+
+Everything goes through joblib, so that any backend registered with it will do: "loky" (processes, the default), "dask",
+"threading", or another library's by its name. A piece says by itself all that it needs, seeds included; results do not
+depend on how many workers there are, nor on which of them computes what and in which order.
+
+A worker that dies takes only unfinished pieces with it; they are computed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import attrs
+from attrs import field, frozen
+
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.extras import require
+from hockeystick.accounting.validate import integer
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+_MOST_DEATHS = 3  # of workers in a row, without any piece finished
+
+
+class WorkerError(HockeystickError):
+    """Workers died again and again on the same pieces."""
+
+
+def _count(value: object) -> int:
+    found = integer("workers", value, low=-1)
+    if found == 0:
+        raise InvalidArgumentError(
+            "workers", value, "computes nothing", "give a number of processes, or -1 for all cores"
+        )
+    return found
+
+
+def _name(value: object) -> str | None:
+    if value is not None and not (isinstance(value, str) and value):
+        raise InvalidArgumentError("backend", value, "is no name", 'give a joblib backend: "loky", "dask", ...')
+    return value
+
+
+@frozen
+class Workers:
+    """Who computes.
+
+    Attributes:
+      count: processes; -1 for all cores, or all workers of a cluster.
+      backend: a joblib backend; None for this process if ``count`` is 1, else for processes on this machine.
+      address: of a Dask scheduler; None for the client that is current.
+
+    Raises:
+      InvalidArgumentError: no number of processes, no name, or an address for another backend than "dask".
+    """
+
+    count: int = field(default=1, converter=_count)
+    backend: str | None = field(default=None, converter=_name)
+    address: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.address is not None and self.backend != "dask":
+            raise InvalidArgumentError("address", self.address, "is for backend='dask'", "leave it out")
+
+    @property
+    def here(self) -> bool:
+        """Whether everything is computed in this process, one piece after the other."""
+        return self.count == 1 and self.backend is None
+
+    @contextlib.contextmanager
+    def hired(self) -> Iterator[Crew]:
+        """Keeps the workers for several rounds.
+
+        Raises:
+          MissingExtraError: joblib, or Dask's distributed, is not installed.
+        """
+        if self.here:
+            yield Crew(None, 1)
+            return
+        with contextlib.ExitStack() as stack:
+            joblib = require("joblib", "several workers", extra="parallel")
+            count = self.count
+            if self.backend == "dask":
+                distributed = require("distributed", "backend='dask'", extra="dask")
+                client = (
+                    stack.enter_context(distributed.Client(self.address)) if self.address else _current(distributed)
+                )
+                if count == -1:
+                    count = max(1, sum(client.nthreads().values()))
+            if self.backend is not None:
+                stack.enter_context(joblib.parallel_config(backend=self.backend))
+            pool = joblib.Parallel(n_jobs=count, batch_size=1, return_as="generator_unordered", pre_dispatch="3*n_jobs")
+            yield Crew(pool, joblib.effective_n_jobs(count) if count == -1 else count)
+
+
+def _current(distributed: Any) -> Any:
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise InvalidArgumentError(
+            "address", None, "is missing, and there is no current Dask client", "give the scheduler's address"
+        ) from None
+
+
+@frozen(eq=False)
+class Crew:
+    """Workers at hand.
+
+    Attributes:
+      pool: of joblib; None for this process.
+      size: how many pieces are computed at a time.
+    """
+
+    pool: Any
+    size: int
+
+    def results(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[int, Result]]:
+        """Yields (number of the job, ``function(job)``) as they come.
+
+        Raises:
+          WorkerError: workers died three times in a row without any result.
+        """
+        if self.pool is None:
+            for number, job in enumerate(jobs):
+                yield number, function(job)
+            return
+        delayed = require("joblib", "several workers", extra="parallel").delayed
+        packed = _packed(function)
+        left, deaths = dict(enumerate(jobs)), 0
+        while left:
+            try:
+                for number, result in self.pool(delayed(_numbered)(packed, *item) for item in list(left.items())):
+                    del left[number]
+                    deaths = 0
+                    yield number, result
+            except Exception as error:
+                if not _died(error):
+                    raise
+                deaths += 1
+                if deaths > _MOST_DEATHS:
+                    raise WorkerError(
+                        f"workers died {deaths} times in a row with {len(left)} pieces left ({type(error).__name__}: "
+                        f"{error}): memory may be short; give fewer workers"
+                    ) from error
+
+
+def _packed(function: Any) -> bytes:
+    """Returns a function as bytes. What it uses of modules that are not installed goes along: workers lack them."""
+    cloudpickle = require("cloudpickle", "several workers", extra="parallel")
+    alone = [module for name in _modules(function) if (module := sys.modules.get(name)) and not _installed(module)]
+    for module in alone:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        found: bytes = cloudpickle.dumps(function)
+    except Exception as error:
+        raise InvalidArgumentError(
+            "workers", type(error).__name__, f"need a target and data that can be pickled ({error})", "give workers=1"
+        ) from error
+    finally:
+        for module in alone:
+            cloudpickle.unregister_pickle_by_value(module)
+    return found
+
+
+def _modules(value: Any, depth: int = 6) -> set[str]:
+    """Returns the names of the modules that a function, and what it is made of, come from."""
+    found = {getattr(value, "__module__", None), type(value).__module__}
+    parts = [getattr(value, name, None) for name in ("func", "__func__", "__self__", "__wrapped__")]
+    if attrs.has(type(value)):
+        parts += [getattr(value, one.name) for one in attrs.fields(type(value))]
+    for part in parts if depth else ():
+        if part is not None:
+            found |= _modules(part, depth - 1)
+    return {name for name in found if isinstance(name, str)}
+
+
+def _installed(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None or module.__name__.partition(".")[0] == "hockeystick":
+        return True
+    homes = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return any(Path(file).is_relative_to(home) for home in homes)
+
+
+@lru_cache(maxsize=4)
+def _unpacked(packed: bytes) -> Any:
+    return pickle.loads(packed)  # our own, from the process that hired this one
+
+
+def _numbered(packed: bytes, number: int, job: Any) -> tuple[int, Any]:
+    return number, _unpacked(packed)(job)
+
+
+def _died(error: Exception) -> bool:
+    from concurrent.futures.process import BrokenProcessPool
+
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, BrokenProcessPool) or bool(names & {"KilledWorker", "TerminatedWorkerError"})

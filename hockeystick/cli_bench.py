@@ -1,0 +1,244 @@
+"""``hockeystick bench``: rates what the package rests on. So far: auditors (``bench audits``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hockeystick.cli_output import Interrupted, Progress, check_outputs, note, print_report, print_text, warn
+from hockeystick.cli_types import Count, Real
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from hockeystick.audits.auditor_audit import Efficiency, FalseAlarms, Settings
+    from hockeystick.audits.estimators import Estimator
+
+_SCHEMA = 1
+_QUICK_REPLICATIONS = 300
+_QUICK_TIGHT = ("laplace 1", "randomised response 1", "leaky response (1, 0.05)", "gaussian curve (1, 0.01)")
+_QUICK_BROKEN = ("laplace 1, true 2x", "leaky response (1, 0.05), true 1.5x")
+
+
+@click.group()
+def bench() -> None:
+    """Rate what the package rests on."""
+
+
+@bench.command()
+@click.option(
+    "--estimator",
+    "names",
+    multiple=True,
+    metavar="NAME|MODULE:CALLABLE",
+    help="What to rate; without it all bounds of the package that assume nothing. May be given several times.",
+)
+@click.option("--quick", is_flag=True, help="Fewer targets, and 300 replications: minutes instead of hours.")
+@click.option(
+    "--alpha",
+    default=0.05,
+    metavar="A",
+    type=Real(0.0, 0.5, low_open=True, high_open=True),
+    help="Probability with which a true claim may be refuted; 0.05 without it.",
+)
+@click.option(
+    "--replications", metavar="R", type=Count(100), help="Audits for each rate; 2000 without it (--quick: 300)."
+)
+@click.option("--samples", default=500, metavar="N", type=Count(20), help="Outputs of each data set in those audits.")
+@click.option("--seed", default=0, metavar="S", type=Count(0), help="Of all random numbers; 0 without it.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to the standard output).")
+@click.option(
+    "--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from what it holds of an earlier run."
+)
+def audits(
+    names: tuple[str, ...],
+    quick: bool,
+    alpha: float,
+    replications: int | None,
+    samples: int,
+    seed: int,
+    json_file: str | None,
+    resume: str | None,
+) -> int:
+    """Audit the auditors: false alarms and samples needed.
+
+    Each estimator meets targets that are exactly as private as they claim: refuting more than a share A of them makes
+    it INVALID. Then it meets targets that claim too little, and the samples at which it refutes 90 % of them are set
+    against what the best test needs.
+
+    \b
+    Examples:
+      hockeystick bench audits --quick
+      hockeystick bench audits --estimator audit --estimator mybound.py:estimate
+      hockeystick bench audits --resume rates.json --json result.json
+
+    \b
+    An estimator of yours is a function
+      estimate(samples0, samples1, claim, alpha, rng) -> (refuted, epsilon_lower)
+    of two arrays of numbers, outputs on two neighbouring data sets; a claim with
+    claim.epsilon, claim.delta and claim.points; the level; and a numpy Generator.
+
+    \b
+    Exit status:
+      0  no estimator raises more false alarms than it may, as far as can be told
+      1  one does: INVALID
+      2  could not run
+    """
+    from attrs import asdict
+
+    from hockeystick.audits.auditor_audit import Settings, rate
+    from hockeystick.audits.auditor_targets import broken_targets, tight_targets
+    from hockeystick.audits.estimators import ESTIMATORS
+
+    json_path, _ = check_outputs(json_file, None)
+    rated = (
+        [_estimator(name) for name in dict.fromkeys(names)] if names else [one for one in ESTIMATORS if not one.assumes]
+    )
+    settings = Settings(alpha, samples, replications or (_QUICK_REPLICATIONS if quick else 2000), seed)
+    tight = [target for target in tight_targets() if not quick or target.name in _QUICK_TIGHT]
+    broken = [target for target in broken_targets() if not quick or target.name in _QUICK_BROKEN]
+    kept = _Kept.at(resume, {**asdict(settings), "targets": len(tight)})
+    try:
+        with Progress() as progress:
+            for found in rate(rated, tight, broken, settings, finished=kept.results, progress=progress):
+                kept.add(found)
+    except KeyboardInterrupt:
+        saved = f"; what is finished is in {resume}" if resume else "; --resume FILE would have kept what was finished"
+        raise Interrupted("interrupted" + saved) from None
+    asked = {one.name for one in rated}, {one.name for one in [*tight, *broken]}
+    results = [one for one in kept.results if one.estimator in asked[0] and one.target in asked[1]]
+    content = _content(results, settings)
+    if json_path is not None:
+        _write(json_path, content)
+        note(f"wrote {json_path}")
+    print_report(*_tables(results), err=json_file == "-")
+    if json_file == "-":
+        print_text(_json(content))
+    for one in rated:
+        if one.assumes:
+            warn(f"{one.name}: assumes {one.assumes}")
+    return 1 if "INVALID" in content["judgements"].values() else 0
+
+
+def _estimator(name: str) -> Estimator:
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits.estimators import Estimator, estimator
+    from hockeystick.target import TargetImportError, load_target
+
+    try:
+        return estimator(name) if ":" not in name else Estimator(name, load_target(name))
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError("--estimator", name, error.reason, error.remedy) from None
+    except TargetImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+class _Kept:
+    """The finished measurements, in a file too if there is one: it is replaced as a whole after each."""
+
+    def __init__(self, path: Path | None, settings: dict[str, Any], results: list[FalseAlarms | Efficiency]) -> None:
+        self.path, self.settings, self.results = path, settings, results
+
+    @classmethod
+    def at(cls, file: str | None, settings: dict[str, Any]) -> _Kept:
+        """Reads what an earlier run has left.
+
+        Raises:
+          InvalidArgumentError: the file can't be written, holds something else, or a run of other settings.
+        """
+        from hockeystick.accounting import InvalidArgumentError
+        from hockeystick.audits.auditor_audit import from_dict
+        from hockeystick.files import check_writable
+        from hockeystick.target import decode_json
+
+        if file is None:
+            return cls(None, settings, [])
+        path = check_writable("--resume", file)
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if not text:
+            return cls(path, settings, [])
+        try:
+            plain = decode_json(text)
+            results = [from_dict(one) for one in plain["results"]]
+            same = plain["schema"] == _SCHEMA and plain["settings"] == settings
+        except (ValueError, KeyError, TypeError, InvalidArgumentError) as error:
+            reason = f"holds no finished measurements ({type(error).__name__})"
+            raise InvalidArgumentError("--resume", file, reason, "give another file") from None
+        if not same:
+            raise InvalidArgumentError(
+                "--resume", file, f"is of a run with {plain['settings']}, not {settings}", "give another file"
+            )
+        return cls(path, settings, results)
+
+    def add(self, result: FalseAlarms | Efficiency) -> None:
+        from hockeystick.audits.auditor_audit import to_dict
+
+        self.results.append(result)
+        if self.path is not None:
+            plain = [to_dict(one) for one in self.results]
+            _write(self.path, {"schema": _SCHEMA, "settings": self.settings, "results": plain})
+
+
+def _json(content: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    from hockeystick.files import write_atomically
+
+    write_atomically(path, _json(content))
+
+
+def _content(results: list[FalseAlarms | Efficiency], settings: Settings) -> dict[str, Any]:
+    from attrs import asdict
+
+    from hockeystick.audits.auditor_audit import FalseAlarms, judge, to_dict
+    from hockeystick.audits.verdict import versions
+
+    alarms = [one for one in results if isinstance(one, FalseAlarms)]
+    needed = [one for one in results if not isinstance(one, FalseAlarms)]
+    names = dict.fromkeys(one.estimator for one in alarms)
+    return {
+        "schema": _SCHEMA,
+        "settings": asdict(settings),
+        "judgements": {name: judge(one for one in alarms if one.estimator == name) for name in names},
+        "false_alarms": [{**to_dict(one), "rate": one.rate, "judgement": one.judgement} for one in alarms],
+        "samples": [{**to_dict(one), "ratio": None if one.n90 == float("inf") else one.ratio} for one in needed],
+        "versions": dict(versions()),
+    }
+
+
+def _tables(results: list[FalseAlarms | Efficiency]) -> list[RenderableType]:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from hockeystick.audits.auditor_audit import FalseAlarms
+
+    styles = {"valid": "bold green", "INVALID": "bold red", "undecided": "bold yellow"}
+    alarms = Table("estimator", "correct target", "refuted", "interval", "", box=box.SIMPLE_HEAD)
+    needed = Table("estimator", "broken target", box=box.SIMPLE_HEAD)
+    for name in ("n for 90 %", "95 % interval", "best test", "ratio", "both orders"):
+        needed.add_column(name, justify="right")
+    for one in results:
+        if isinstance(one, FalseAlarms):
+            interval = f"{one.low:.4f} to {one.high:.4f}"
+            mark = Text(one.judgement, style=styles[one.judgement])
+            alarms.add_row(one.estimator, one.target, f"{one.alarms} of {one.replications}", interval, mark)
+        else:
+            found = one.n90 != float("inf")
+            cells = [f"{one.n90:,.0f}", f"{one.low:,.0f} to {one.high:,.0f}"] if found else [f"> {one.low:,.0f}", ""]
+            cells += [f"{one.optimum:,.0f}", f"{one.ratio:.2f}" if found else "", f"{one.optimum_both:,.0f}"]
+            needed.add_row(one.estimator, one.target, *cells)
+    first = next((one for one in results if isinstance(one, FalseAlarms)), None)
+    parts: list[RenderableType] = []
+    if first is not None:
+        parts += [Text(f"False alarms at alpha = {first.alpha:g}, {first.samples} samples of each data set"), alarms]
+    if needed.row_count:
+        parts += [Text("Samples of each data set that refute with probability 0.9"), needed]
+    return parts
