@@ -43,6 +43,15 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
 )
 @click.option("--bits", is_flag=True, help="Also attack the bit patterns of floating-point outputs.")
 @click.option("--exceptions-as-output", is_flag=True, help="Count an exception as one more output of the target.")
+@click.option(
+    "--attack",
+    type=click.Choice(("auto", "simple", "logistic", "trees", "neighbours")),
+    help="Classifiers to score outputs of several numbers by; auto without it.",
+)
+@click.option("--workers", metavar="W", type=int, help="Processes that draw outputs, -1 for all cores; 1 without it.")
+@click.option("--backend", metavar="NAME", help="A joblib backend to draw with: dask, loky, ...")
+@click.option("--address", metavar="URL", help="With --backend dask: of the scheduler.")
+@click.option("--checkpoint", metavar="FILE", help="Keep what is drawn there; the same command continues from it.")
 @click.option("--traceback", "full", is_flag=True, help="Show all of an error that the target raises.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to the standard output).")
 @click.option(
@@ -70,6 +79,11 @@ def audit(
     seed: int | None,
     bits: bool,
     exceptions_as_output: bool,
+    attack: str | None,
+    workers: int | None,
+    backend: str | None,
+    address: str | None,
+    checkpoint: str | None,
     full: bool,
     json_file: str | None,
     html_file: str | None,
@@ -154,19 +168,25 @@ def audit(
         (d0, d1),
         (epsilon, delta),
         full=full,
-        seed=secrets.randbits(32) if seed is None else seed,
+        seed=secrets.randbits(32) if seed is None and checkpoint is None else seed,  # a checkpoint has its own
         json_file=json_file,
         html_file=html_file,
         samples=samples,
         confidence=confidence,
         bits=bits,
         exceptions_as_output=exceptions_as_output,
+        attack=attack,
+        workers=workers,
+        backend=backend,
+        address=address,
+        checkpoint=checkpoint,
     )
 
 
 def _refuse_with_catalogue(ctx: click.Context) -> None:
     """Refuses options that say what a catalogue's case says itself."""
     names = {"d0", "d1", "epsilon", "delta", "bits", "exceptions_as_output", "full", "html_file"}
+    names |= {"attack", "workers", "backend", "address", "checkpoint"}
     for parameter in ctx.command.params:
         given = ctx.get_parameter_source(parameter.name or "") not in (None, click.core.ParameterSource.DEFAULT)
         if parameter.name in names and given:
@@ -179,29 +199,30 @@ def _audit_one(
     claim: tuple[float, float],
     *,
     full: bool,
-    seed: int,
+    seed: int | None,
     json_file: str | None,
     html_file: str | None,
     **options: Any,
 ) -> int:
     from hockeystick.target import load_data, load_target
 
+    kept = "" if options.get("checkpoint") is None else f"; the same command continues from {options['checkpoint']}"
     json_path, html_path = check_outputs(json_file, html_file)
     data = load_data("--d0", named[0]), load_data("--d1", named[1])
-    with target_output_to_stderr(), _target_errors(target, full), Progress() as progress:
+    with target_output_to_stderr(), _target_errors(target, full, kept), Progress() as progress:
         progress(f"auditing {target}")
         verdict = _audit(
             load_target(target),
             claim,
             data,
-            seed=seed,
+            rng=seed,
             **options,
             progress=lambda done, total: progress(f"auditing {target}", done / total),
         )
     from hockeystick.report import audit_result
 
     warnings = [_as_options(warning) for warning in verdict.warnings]
-    result = audit_result(verdict, target=target, d0=named[0], d1=named[1], seed=seed, warnings=warnings)
+    result = audit_result(verdict, target=target, d0=named[0], d1=named[1], seed=verdict.seed, warnings=warnings)
     deliver(result, json_file=json_file, json_path=json_path, html_path=html_path)
     for warning in warnings:
         warn(warning)
@@ -210,12 +231,12 @@ def _audit_one(
     return 1 if result["refuted"] else 0
 
 
-def _audit(target: Any, claim: tuple[float, float], data: tuple[Any, Any], *, seed: int, **options: Any) -> Any:
+def _audit(target: Any, claim: tuple[float, float], data: tuple[Any, Any], **options: Any) -> Any:
     from hockeystick.audits import Claim
     from hockeystick.audits import audit as run_audit
 
     given = {name: value for name, value in options.items() if value is not None}
-    return run_audit(target, claim=Claim(*claim), neighbours=data, rng=seed, **given)
+    return run_audit(target, claim=Claim(*claim), neighbours=data, **given)
 
 
 def _as_options(text: str) -> str:
@@ -224,10 +245,10 @@ def _as_options(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _target_errors(spec: str, full: bool) -> Iterator[None]:
+def _target_errors(spec: str, full: bool, kept: str) -> Iterator[None]:
     """Turns what goes wrong with the target into one line in the words of the command line."""
     from hockeystick.accounting import InvalidArgumentError
-    from hockeystick.audits import TargetError
+    from hockeystick.audits import TargetError, WorkerError
     from hockeystick.target import TargetImportError, describe_error
 
     try:
@@ -242,7 +263,9 @@ def _target_errors(spec: str, full: bool) -> Iterator[None]:
             traceback.print_exception(error.__cause__)
         hint = "" if full or error.__cause__ is None else "; --traceback shows all of it"
         raise click.ClickException(_as_options(str(error)) + hint) from error
+    except WorkerError as error:
+        raise click.ClickException(f"{error}{kept}") from error
     except SystemExit as error:  # no target may choose our exit status
         raise click.ClickException(f"the target ended the program: {describe_error(error)}") from error
     except KeyboardInterrupt:
-        raise Interrupted("interrupted before there was a verdict; result files are unchanged") from None
+        raise Interrupted(f"interrupted before there was a verdict; result files are unchanged{kept}") from None

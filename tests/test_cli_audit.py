@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -414,6 +415,44 @@ def test_html_without_its_packages_is_refused_before_the_work(monkeypatch: pytes
     result = audit("mymech:always_raises", "--html", "out.html")
 
     assert_refused(result, "matplotlib", "pip install 'hockeystick[report]'")
+
+
+# ------------------------------------------------------------------------------------------------------- long audits
+
+
+def without_time(result: Result) -> str:
+    return re.sub(r"took .*", "", result.stdout)
+
+
+def test_workers_change_nothing_but_the_time() -> None:
+    alone = audit("mymech:correct", "--samples", "2000", "--seed", "7")
+    several = audit("mymech:correct", "--samples", "2000", "--seed", "7", "--workers", "2", "--backend", "threading")
+
+    assert alone.exit_code == several.exit_code == 0
+    assert without_time(alone) == without_time(several)
+
+
+def test_an_interrupted_audit_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hockeystick.audits import drawing
+
+    arguments = ("mymech:correct", "--samples", "40000", "--checkpoint", "kept.npz")
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing.Counter, "__call__", interrupt)
+        stopped = audit(*arguments)
+    assert stopped.exit_code != 0
+    assert "the same command continues from kept.npz" in stopped.stderr and (folder / "kept.npz").exists()
+
+    result = audit(*arguments)
+    assert result.exit_code == 0 and not (folder / "kept.npz").exists()
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("wrong", [("--workers", "0"), ("--address", "tcp://x"), ("--attack", "magic")])
+def test_workers_are_checked(wrong: tuple[str, str]) -> None:
+    assert_refused(audit("mymech:correct", *wrong), wrong[0])
 
 
 # ------------------------------------------------------------------------------------------------------ the catalogue
