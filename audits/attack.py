@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 from attrs import frozen
 from scipy import special
 
@@ -28,6 +29,7 @@ from .partitions import Evidence, bit_partitions, real_partitions
 
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
 _SUSPECT = 1.0  # standard errors above the claim, after the handicap, that point against it
+_RIVALS = 6  # partitions by each rating that are counted again
 _CUTS = 64  # of the likelihood ratio, per partition
 _CURVE = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99])
 
@@ -109,6 +111,29 @@ def choose_event(evidence: Evidence, claim: Claim, *, alpha: float, trials: int,
     return _best(families, claim, alpha, trials)
 
 
+def rival_partitions(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> list[Partition]:
+    """Returns the few partitions that hold the most promising events, by standing and by predicted bound."""
+    families = _families(real_partitions(evidence), evidence, on_bits=False)
+    rated = _Rated.of(families, claim, alpha, trials)
+    found: dict[int, Partition] = {}
+    for rating in (rated.standing, rated.bound):
+        best = np.array([rating[rated.owner == i].max() for i in range(len(families))])
+        kept: set[int] = set()
+        for i in np.argsort(-best, kind="stable"):
+            if len(kept) < _RIVALS:
+                kept.add(id(families[i].partition))
+                found[id(families[i].partition)] = families[i].partition
+    return list(found.values())
+
+
+def choose_counted(
+    partitions: list[Partition], tallies: list[IntArray], claim: Claim, *, alpha: float, trials: int
+) -> Event:
+    """Returns the most promising event, by counts (folds, sides, cells) of outputs that no partition was fitted to."""
+    families = [f for pair in zip(partitions, tallies, strict=True) for f in _of_partition(*pair, on_bits=False)]
+    return _best(families, claim, alpha, trials)
+
+
 def choose_leak(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> Event | None:
     """Returns the most promising event of bit patterns; None if the outputs are no floats whose patterns recur."""
     families = _families(bit_partitions(evidence), evidence, on_bits=True)
@@ -122,14 +147,14 @@ def steepest_ratio(event: Event) -> float:
 
 
 def _families(partitions: Iterable[Partition], evidence: Evidence, *, on_bits: bool) -> list[_Family]:
-    found: list[_Family] = []
-    for partition in partitions:
-        tally = evidence.tally(partition)
-        totals = tally.sum(axis=0)
-        runs = int(totals[0].sum())
-        if partition.ordered:
-            found += _half_lines(partition, totals, runs)
-        found += _by_ratio(partition, tally, totals, runs, on_bits)
+    return [f for one in partitions for f in _of_partition(one, evidence.tally(one), on_bits=on_bits)]
+
+
+def _of_partition(partition: Partition, tally: IntArray, *, on_bits: bool) -> list[_Family]:
+    totals = tally.sum(axis=0)
+    runs = int(totals[0].sum())
+    found = list(_half_lines(partition, totals, runs)) if partition.ordered else []
+    found += _by_ratio(partition, tally, totals, runs, on_bits)
     return [family for family in found if len(family.sizes)]
 
 
@@ -171,46 +196,69 @@ def _log_ratio(counts: IntArray) -> FloatArray:
     return np.asarray(np.log((counts[0] + 0.5) / (counts[1] + 0.5)))
 
 
+@frozen(eq=False)
+class _Rated:
+    """All events of some families, one after another, and what is expected of them in the test to come."""
+
+    owner: npt.NDArray[np.intp]  # of each event, its family's number
+    p: FloatArray
+    q: FloatArray
+    at: npt.NDArray[np.intp]  # the point of the claim that it stands against best
+    excess: FloatArray  # over the claim there, in standard errors
+    standing: FloatArray  # the same, after the handicap
+    bound: FloatArray  # on epsilon, after the handicap
+
+    @classmethod
+    def of(cls, families: list[_Family], claim: Claim, alpha: float, trials: int) -> _Rated:
+        owner = np.repeat(np.arange(len(families)), [len(family.sizes) for family in families])
+        runs = np.array([family.runs for family in families])[owner]
+        p = np.concatenate([family.x for family in families]) / (runs + 1)
+        q = (np.concatenate([family.y for family in families]) + 1) / (runs + 1)
+        q = np.minimum(q, 1.0)
+        points = np.array(claim.points)
+        ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
+        error = np.sqrt((p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 1e-12) / math.sqrt(trials)
+        excess = (p[:, None] - ratio * q[:, None] - delta) / error
+        at = excess.argmax(axis=1)
+        best = excess[np.arange(len(p)), at]
+        handicap = np.sqrt(2 * np.log((runs + 1) / np.maximum(p * (runs + 1), 1)))
+        handicap += np.array([family.handicap for family in families])[owner]
+        handicap *= np.sqrt(
+            trials / runs
+        )  # chance works on the choosing samples; all else here is for the bounding ones
+        bound = _predicted_bound(p, q, claim.delta, _critical(alpha) + handicap, trials)
+        return cls(owner, p, q, at, best, best - handicap, bound)
+
+
+def _critical(alpha: float) -> float:
+    return -float(special.ndtri(alpha))
+
+
 def _best(families: list[_Family], claim: Claim, alpha: float, trials: int) -> Event:
-    owner = np.repeat(np.arange(len(families)), [len(family.sizes) for family in families])
-    runs = np.array([family.runs for family in families])[owner]
-    p = np.concatenate([family.x for family in families]) / (runs + 1)
-    q = (np.concatenate([family.y for family in families]) + 1) / (runs + 1)
-    q = np.minimum(q, 1.0)
-    points = np.array(claim.points)
-    ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
-    error = np.sqrt((p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 1e-12) / math.sqrt(trials)
-    excess = (p[:, None] - ratio * q[:, None] - delta) / error
-    at = excess.argmax(axis=1)
-    handicap = np.sqrt(2 * np.log((runs + 1) / np.maximum(p * (runs + 1), 1)))
-    handicap += np.array([family.handicap for family in families])[owner]
-    handicap *= np.sqrt(trials / runs)  # chance works on the choosing samples; all else here is for the bounding ones
-    standing = excess[np.arange(len(p)), at] - handicap
-    critical = -float(special.ndtri(alpha))
-    bound = _predicted_bound(p, q, claim.delta, critical + handicap, trials)
+    rated, critical = _Rated.of(families, claim, alpha, trials), _critical(alpha)
+    standing, bound = rated.standing, rated.bound
     if standing.max() >= critical + _SURE:
         pick = int(np.where(standing >= critical + _SURE, bound, -np.inf).argmax())
     elif standing.max() >= _SUSPECT:
         pick = int(standing.argmax())
     else:
-        soon = _detectable(q, claim, critical, trials) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
+        soon = _detectable(rated.q, claim, critical, trials) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
         pick = int(np.where(soon, bound, -np.inf).argmax() if soon.any() else bound.argmax())
-    family = families[owner[pick]]
-    size = int(family.sizes[pick - np.searchsorted(owner, owner[pick])])
-    point = claim.points[at[pick]]
-    if abs(excess[pick, at[pick]] - critical) <= 6:
+    family, p, q = families[rated.owner[pick]], float(rated.p[pick]), float(rated.q[pick])
+    size = int(family.sizes[pick - np.searchsorted(rated.owner, rated.owner[pick])])
+    point = claim.points[rated.at[pick]]
+    if abs(rated.excess[pick] - critical) <= 6:
         near, near_delta = point
     else:
-        reach = _predicted_bound(p[pick], q[pick], claim.delta, critical, trials)
-        near, near_delta = max(0.0, float(reach)), claim.delta
+        near, near_delta = max(0.0, float(_predicted_bound(p, q, claim.delta, critical, trials))), claim.delta
     return Event(
         partition=family.partition,
         order=family.order,
         size=size,
         direction=family.direction,
         point=point,
-        q=float(q[pick]),
-        slope=sharpest_slope(float(p[pick]), float(q[pick]), epsilon=near, delta=near_delta),
+        q=q,
+        slope=sharpest_slope(p, q, epsilon=near, delta=near_delta),
         totals=family.totals,
         cuts=_cuts(family),
         on_bits=family.on_bits,

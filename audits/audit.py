@@ -13,7 +13,7 @@ import numpy as np
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 
-from .attack import Event, choose_event, choose_leak, steepest_ratio
+from .attack import Event, choose_counted, choose_event, choose_leak, rival_partitions, steepest_ratio
 from .bounds import clopper_pearson, detectable_probability, frontier
 from .cells import IntArray
 from .checkpoint import Checkpoint, digest
@@ -124,8 +124,13 @@ def audit(
     with hands.hired() as crew:
         draws = Draws(called, data, seed, wanted, crew, progress, look, kept)
         evidence = Evidence.of(draws.choosing(), tuple(draws.book.layouts), spacing, attack=attack, seed=seed)
-        trials = draws.total - evidence.tables[0].runs
-        event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits)
+        spare = 0 if bits else draws.spare
+        trials = draws.total - evidence.tables[0].runs - spare
+        if spare:
+            rivals = rival_partitions(evidence, claim, alpha=alpha, trials=spare)
+            event = choose_counted(rivals, draws.tuning(spare, spacing, rivals), claim, alpha=alpha, trials=trials)
+        else:
+            event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits)
         plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
         leak = None if look is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
         del evidence

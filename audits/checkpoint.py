@@ -63,6 +63,7 @@ class Checkpoint:
     seed: int
     total: int = 0
     pace: float = float("inf")
+    simple: bool = True
     book: Codebook = field(factory=Codebook)
     tables: tuple[Table, Table] | None = None
     counts: list[IntArray] = field(factory=list)
@@ -94,7 +95,7 @@ class Checkpoint:
             raise InvalidArgumentError(
                 "checkpoint", str(path), "is of another audit", "give the same arguments and seed, or another file"
             )
-        found = cls(where, asked, plain["seed"], plain["total"], plain["pace"])
+        found = cls(where, asked, plain["seed"], plain["total"], plain["pace"], plain["simple"])
         for key, kinds in plain["layouts"]:
             found.book.code(_tuples(key), tuple(kinds))
         found.book.closed = True
@@ -103,9 +104,9 @@ class Checkpoint:
         found.counts = [arrays[f"counts{i}"] for i in range(plain["events"])] if found.counted else []
         return found
 
-    def keep_tables(self, total: int, book: Codebook, pace: float, tables: tuple[Table, Table]) -> None:
+    def keep_tables(self, total: int, book: Codebook, pace: float, simple: bool, tables: tuple[Table, Table]) -> None:
         """Keeps the samples for choosing."""
-        self.total, self.book, self.pace, self.tables = total, book, pace, tables
+        self.total, self.book, self.pace, self.simple, self.tables = total, book, pace, simple, tables
         self.write()
 
     def keep_counts(self, calls: Iterable[int], counts: list[IntArray]) -> None:
@@ -126,6 +127,7 @@ class Checkpoint:
             "seed": self.seed,
             "total": self.total,
             "pace": self.pace,
+            "simple": self.simple,
             "events": len(self.counts),
             "layouts": layouts,
         }

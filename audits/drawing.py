@@ -1,4 +1,4 @@
-"""Drawing the outputs of an audit: first those that choose the event, then those that bound it.
+"""Drawing the outputs of an audit: those that choose the event, some that only tune the choice, those that bound it.
 
 The seed, and nothing else, says what is drawn: every call of a vectorised target, and every few calls of another, has a
 generator of its own. So the calls can be made here or elsewhere, in any order, and counts come out the same.
@@ -34,7 +34,7 @@ _FEW_VALUES = 16
 _LOOKED_AT = 1 << 16  # outputs that show how their values are spread
 _PILOT_SECONDS = 0.5  # a piece of a slow target's outputs, before progress is reported
 _ROUND = 16  # calls, and blocks of calls, after which it is decided anew how many outputs to draw
-_CHOOSING, _BOUNDING = 0, 1  # purposes of a stream
+_CHOOSING, _BOUNDING, _TUNING = 0, 1, (2, 3)  # purposes of a stream
 
 Progress = Callable[[int, int], object]
 Sides = tuple[Any, Any]
@@ -138,12 +138,14 @@ class Draws:
     book: Codebook = field(factory=Codebook, init=False)
     _numbers: int = field(default=1, init=False)
     _simple: bool = field(default=True, init=False)
+    _chosen: int = field(default=0, init=False)
     _pace: float = field(default=math.inf, init=False)  # seconds for one more output from both data sets
 
     def choosing(self) -> tuple[Table, Table]:
         """Returns the choosing samples, and decides how many samples there are."""
         if self.kept is not None and self.kept.tables is not None:
             self.total, self.book, self._pace = self.kept.total, self.kept.book, self.kept.pace
+            self._simple, self._chosen = self.kept.simple, self.kept.tables[0].runs
             return self.kept.tables
         tables: tuple[list[Table], list[Table]] = ([], [])
         self.total, drawn, number = self.wanted or 0, 0, 0
@@ -165,9 +167,29 @@ class Draws:
                 self.total = self._affordable(drawn)
         self.book.closed = True
         joined = Table.join(tables[0]), Table.join(tables[1])
+        self._chosen = joined[0].runs
         if self.kept is not None:
-            self.kept.keep_tables(self.total, self.book, self._pace, joined)
+            self.kept.keep_tables(self.total, self.book, self._pace, self._simple, joined)
         return joined
+
+    @property
+    def spare(self) -> int:
+        """Outputs that would have gone into the choice of an event, had there been room to keep them."""
+        if self._simple or self.look is not None:
+            return 0
+        return max(0, min(self.total // 2 - self._chosen, self.total // 4)) // 2 * 2
+
+    def tuning(self, runs: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
+        """Returns counts of further outputs, shape (folds, sides, cells), in each partition; keeps no output."""
+        folds = []
+        for fold, purpose in enumerate(_TUNING):
+            calls = list(self._calls(0, 0, runs // 2, runs))
+            counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
+            for _, found in self._counted(purpose, calls, grid, partitions, self._chosen + fold * (runs // 2)):
+                for count, more in zip(counts, found, strict=True):
+                    count += more
+            folds.append(counts)
+        return [np.stack(pair) for pair in zip(*folds, strict=True)]
 
     def bounding(self, trials: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
         """Returns the counts of the bounding samples, shape (sides, cells), in each partition; keeps no output."""
@@ -178,21 +200,28 @@ class Draws:
             counts = self.kept.counts or counts
             done += sum(call.runs for call in calls if call.number in self.kept.counted)
             calls = [call for call in calls if call.number not in self.kept.counted]
-        counter = Counter(self._source(_BOUNDING), self.book, grid, tuple(partitions))
+        for job, found in self._counted(_BOUNDING, calls, grid, partitions, done):
+            for count, more in zip(counts, found, strict=True):
+                count += more
+            if self.kept is not None:
+                self.kept.keep_counts([call.number for call in job], counts)
+        return counts
+
+    def _counted(
+        self, purpose: int, calls: list[Call], grid: float | None, partitions: list[Partition], done: int
+    ) -> Iterator[tuple[tuple[Call, ...], list[IntArray]]]:
+        """Yields some of the calls, and counts of their outputs, as they come."""
+        counter = Counter(self._source(purpose), self.book, grid, tuple(partitions))
         jobs = self._jobs(calls)
-        failures = _Failures(self.target.vectorised, trials)
+        failures = _Failures(self.target.vectorised, sum(call.runs for call in calls))
         for number, (drawn, found) in self.crew.results(counter, jobs):
             runs = sum(call.runs for call in jobs[number])
             if failures.add(drawn, runs):
                 continue
-            for count, more in zip(counts, found, strict=True):
-                count += more
             done += runs
-            if self.kept is not None:
-                self.kept.keep_counts([call.number for call in jobs[number]], counts)
+            yield jobs[number], found
             self._report(done)
         failures.check()
-        return counts
 
     def _source(self, purpose: int) -> Source:
         return Source(self.target, self.data, self.seed, purpose)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.audits.sampling import Target, TargetError
 
 FloatArray = npt.NDArray[np.float64]
@@ -94,7 +94,10 @@ class WithStatistics:
                 found[str(name)] = _per_run(str(name), values, runs)
         ratio = getattr(self.target, RATIO, None)
         if callable(ratio):
-            values = _per_run(RATIO, ratio(outputs, self.d0, self.d1), runs)
+            try:
+                values = _per_run(RATIO, ratio(outputs, self.d0, self.d1), runs)
+            except UnsupportedEventError:  # one that is made of others may find that they have none
+                return found
             if values.ndim != 1:
                 raise TargetError(f"{RATIO} gave an array of shape {values.shape}, not one number for each of {runs}")
             if np.isnan(values).any():

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -25,7 +25,7 @@ def divergence(laws: np.ndarray, others: np.ndarray) -> float:
     return float(np.sum(laws[used] * np.log(laws[used] / others[used])))
 
 
-def direct(laws: np.ndarray, claim: Claim, both: bool) -> float:
+def direct(laws: np.ndarray, claim: Claim, both: bool) -> float | None:
     """KLinf by a general solver, with one linear constraint for every event, order and point of the claim."""
     k = laws.shape[1]
     rows, limits = [], []
@@ -51,7 +51,7 @@ def direct(laws: np.ndarray, claim: Claim, both: bool) -> float:
         ],
         options={"maxiter": 500, "ftol": 1e-14},
     )
-    return float(found.fun / scale)
+    return float(found.fun / scale) if found.success else None
 
 
 @settings(max_examples=30, deadline=None)
@@ -69,8 +69,11 @@ def test_duality_agrees_with_a_general_solver(p, q, epsilon, delta, both, curve)
 
     found = klinf(LawPair.finite(*laws), claim, both=both)
 
-    expected = direct(laws, claim, both)
     assert found.lower <= found.upper
+    expected = direct(laws, claim, both)
+    # where feasible laws have no interior, or hardly any, the solver gives up or stops far from the optimum
+    assume(expected is not None and epsilon + delta > 1e-3)
+    assert expected is not None
     assert found.lower <= expected * (1 + 1e-3) + 1e-7
     assert found.upper >= expected * (1 - 1e-3) - 1e-7
     assert found.upper - found.lower <= 0.01 * found.upper + 1e-7
