@@ -547,6 +547,7 @@ MUCH_QUERY_NOISE = AboveThreshold(0.0, threshold_scale=4.0, query_scale=4.0)
 IN_TURN = (np.zeros(6), np.tile([1.0, -1.0], 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stated", "real", "neighbours", "broken"),
     [

@@ -416,6 +416,7 @@ ANN = ([0, 0, 0, 1], [0, 1, 2, 2])  # who has been in all three places
 NO_ANN = ([1], [2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fair", "planted", "neighbours", "epsilon"),
     [

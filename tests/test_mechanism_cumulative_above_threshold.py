@@ -224,6 +224,7 @@ FIRST = (np.zeros(8), np.array([1.0] + [0.0] * 7))
 FOURTH = (np.array([1.0] * 3 + [0.0] * 6), np.array([1.0] * 4 + [0.0] * 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("real", "neighbours", "broken"),
     [

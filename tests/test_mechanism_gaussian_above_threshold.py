@@ -232,6 +232,7 @@ S, Q = STATED.threshold_scale, STATED.query_scale
 UP_AND_DOWN = (np.zeros(8), np.array([1.0] * 6 + [-1.0] * 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("real", "neighbours", "broken"),
     [
