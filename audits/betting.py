@@ -15,8 +15,8 @@ delta, so with t = L (Q - q) it is at most (1 + s t) (1 - s t) = 1 - s^2 t^2 <= 
 with P and Q its means, since the claim bounds the mean of h as it bounds probabilities (integrate over the events
 {h >= u}). For a pure claim that is all there is: with densities f and g of the outputs and r = f / (f + g), the nearest
 pair of the claim has likelihood ratios r / (e^epsilon c) and (1 - r) / c where r is large and constant ones elsewhere,
-which are the two factors for an h that is affine in r there and constant elsewhere. It grows up to 1.5 times as fast as
-the best plain event.
+which are the two factors for an h that is affine in r there and constant elsewhere. On four published examples of
+too little noise it grows 1.4 to 1.8 times as fast as the best plain event.
 
 *No e-value grows faster.* E is the likelihood ratio of independent coins with P = p + s p (1 - p) and
 Q = q - s L q (1 - q) to the pair (p, q), which is the point of the claim nearest to it in Kullback-Leibler divergence

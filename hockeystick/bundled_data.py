@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.extras import MissingExtraError
+from hockeystick.accounting.extras import MissingExtraError
 
 if TYPE_CHECKING:
     from hockeystick.learners.convex_losses import RegressionLosses

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.extras import MissingExtraError
+from hockeystick.accounting.extras import MissingExtraError
 
 FloatArray = npt.NDArray[np.float64]
 

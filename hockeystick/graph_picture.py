@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hockeystick.accounting import AccountantGraph
 from hockeystick.accounting.export import costs
-from hockeystick.extras import MissingExtraError
+from hockeystick.accounting.extras import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

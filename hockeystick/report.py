@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hockeystick.accounting import Guarantee
-from hockeystick.extras import MissingExtraError
+from hockeystick.accounting.extras import MissingExtraError
 from hockeystick.report_account import account_report
 from hockeystick.report_audit import audit_report
 from hockeystick.report_content import Report

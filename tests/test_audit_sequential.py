@@ -233,7 +233,7 @@ def test_false_alarms_of_whole_audits_and_power() -> None:
 
 @pytest.mark.slow
 def test_what_is_said_to_be_detectable_is_detected() -> None:
-    """A violation of the size stated is found in 9 of 10 audits: of 200, in 156 at least but with probability 1e-6."""
+    """A violation of the size stated is found in 9 of 10 audits: of 200, in 157 at least but with probability 1e-6."""
     stated = sequential_audit(
         fair, claim=Claim(1.0), neighbours=PAIR, rng=3, events=above, most_samples=2000, alpha=0.01
     )

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting.extras import MissingExtraError
 from hockeystick.audits.bounds import clopper_pearson
 from hockeystick.demo import DemoResult, run_demo
 from hockeystick.demo_data import PUBLIC_ROWS, breast_cancer_stream
-from hockeystick.extras import MissingExtraError
 from hockeystick.report import demo_result, to_json
 
 
