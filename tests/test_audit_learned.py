@@ -70,7 +70,7 @@ def ordered(value: int, rng: np.random.Generator, runs: int) -> np.ndarray:
     return words
 
 
-@pytest.mark.parametrize("target", [chequered, ring, ordered])
+@pytest.mark.parametrize("target", [chequered, ring, pytest.param(ordered, marks=pytest.mark.slow)])
 def test_classifiers_find_what_single_numbers_do_not_tell(target: Target) -> None:
     assert lower_bound(target, 3000, "auto") > 0.25
 

@@ -205,6 +205,7 @@ CLAIM = Claim.curve(DiscreteGaussian(1.5, sensitivity=math.sqrt(2)).event(), 1e-
 NEIGHBOURS = (np.array([5, 5]), np.array([6, 4]))
 
 
+@pytest.mark.slow
 def test_audits_do_not_refute_it() -> None:
     mechanism = DiscreteGaussian(1.5, sensitivity=math.sqrt(2))
     for target in (mechanism, Target(mechanism)):

@@ -321,6 +321,7 @@ class TestMutants:
         assert refuted(self.mechanism, Scored(reused, increment), rng=522)
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, increment), rng=523)
 
+    @pytest.mark.slow
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = MatrixMechanism(identity(2), 2.0**-4, sensitivity=2.0**-4)
 

@@ -334,7 +334,8 @@ def one_noise_for_all(value: Any, rng: np.random.Generator, runs: int) -> NDArra
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("monotone", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_mechanism(noise: str, monotone: bool) -> None:
     mechanism = NoisyMax(1.0, noise, monotone=monotone)
     claim = Claim.curve(mechanism.event(), 1e-3)
