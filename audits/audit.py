@@ -20,15 +20,12 @@ from .checkpoint import Checkpoint, digest
 from .claim import Claim
 from .drawing import DEFAULT_SAMPLES, MINIMUM_SAMPLES, Draws, Progress
 from .learned import Attack, check_attack
-from .limits import samples_to_detect
 from .partitions import Evidence
 from .sampling import Target, equal_data, known_seed, neighbour_pair
 from .statistic import Look, Statistic
 from .target_features import with_statistics
 from .verdict import TradeoffPoint, Verdict
 from .workers import Workers
-
-_FACTORS = (1.1, 1.5)  # of the claimed epsilon, that a verdict says how to detect
 
 
 def audit(
@@ -174,7 +171,7 @@ def audit(
         seed=seed,
         seconds=time.perf_counter() - started,
         warnings=tuple(_warnings(target, data, leaked and not bits)),
-        samples_to_detect=_samples_to_detect(claim, event.q, draws.total / trials, alpha),
+        event_probability=event.q,
         tradeoff=_tradeoff(event, counts[id(event)], trials, confidence),
     )
 
@@ -197,14 +194,6 @@ def _leaks(
     if x <= math.exp(beyond) * y + claim.delta * trials:  # the estimate itself does not
         return False
     return frontier(x, trials, y, trials, slope=leak.slope, alpha=alpha).refutes(beyond, claim.delta)
-
-
-def _samples_to_detect(claim: Claim, q: float, each: float, alpha: float) -> tuple[tuple[float, float], ...]:
-    """Returns what :attr:`Verdict.samples_to_detect` says; ``each`` outputs are drawn for one that bounds."""
-    if claim.epsilon == 0:
-        return ()
-    found = [(f, samples_to_detect(q, claim.epsilon, claim.delta, f, alpha=alpha)) for f in _FACTORS]
-    return tuple((factor, float(math.ceil(n * each)) if math.isfinite(n) else n) for factor, n in found)
 
 
 def _tradeoff(event: Event, counts: IntArray, trials: int, confidence: float) -> tuple[TradeoffPoint, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
@@ -631,3 +632,48 @@ def test_a_mechanism_states_its_own_claim():
     assert not audit(Released(Laplace(2.0)), samples=4_000, rng=1, confidence=1 - 1e-6, bits=True).refuted
     with pytest.raises(InvalidArgumentError, match="claim"):
         audit(lambda data, rng: rng.random(), neighbours=(0, 1), samples=100, rng=1)
+
+
+def test_a_verdict_says_how_many_samples_an_under_claim_would_take() -> None:
+    verdict = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=20_000, rng=1)
+    needed = dict(verdict.samples_to_detect((1.1, 1.3, 1.5)))
+
+    assert needed[1.1] > needed[1.3] > needed[1.5] > 20
+    assert "samples to refute an under-claim through this event" in verdict.summary()
+    assert verdict.to_dict()["samples_to_detect"] == [[1.1, needed[1.1]], [1.5, needed[1.5]]]
+    assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_no_factor_makes_a_violation_of_nothing() -> None:
+    verdict = audit(lambda data, rng, runs: rng.random(runs), claim=Claim(0.0), neighbours=(0, 1), samples=200, rng=1)
+
+    assert verdict.samples_to_detect() == ()
+
+
+def test_an_event_that_is_always_there_can_not_show_more() -> None:
+    verdict = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=2000, rng=1)
+
+    assert dict(verdict.samples_to_detect((50.0,))) == {50.0: math.inf}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [1.1, 1.5])
+def test_the_samples_stated_do_refute_the_under_claim(factor: float) -> None:
+    """At the size stated, 200 audits: the bound is missed with probability 1e-6 if the power is 0.87.
+
+    The claim is 1; the event has probability 0.2 on d0, and on d1 what the stated epsilon makes of it.
+    """
+
+    def event(epsilon: float) -> Any:
+        return lambda data, rng, runs: rng.random(runs) < 0.2 * math.exp(epsilon * data)
+
+    now = audit(event(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=200_000, statistic=np.asarray, rng=1)
+    samples = int(dict(now.samples_to_detect((factor,)))[factor])
+    found = sum(
+        audit(
+            event(factor), claim=Claim(1.0), neighbours=(0, 1), samples=samples, statistic=np.asarray, rng=seed
+        ).refuted
+        for seed in range(200)
+    )
+
+    assert found >= stats.binom.ppf(1e-6, 200, 0.87)
