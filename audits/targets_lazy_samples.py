@@ -40,8 +40,9 @@ def _best_event(law: LossLaw, claim: Claim) -> tuple[float, float, float, float]
         scale = math.exp(epsilon)
         gap = p - scale * q - delta
         worth = np.where(gap > 1e-12, gap, 0.0) ** 2 / np.maximum(p * (1 - p) + scale**2 * q * (1 - q), 1e-300)
-        # A rare event has to be seen at all, whatever its variance says.
-        worth = np.minimum(worth, np.maximum(gap, 0.0))
+        # Whatever the variance says: a rare event has to be seen at all, and one that is never seen on the other side
+        # leaves a probability of some 1/n possible there, which the claim allows e^epsilon times.
+        worth = np.minimum(worth, np.maximum(gap, 0.0) / scale)
         index = int(np.argmax(worth))
         if worth[index] > 0.0 and (found is None or worth[index] > found[0]):
             found = float(worth[index]), (float(p[index]), float(q[index]), epsilon, delta)
