@@ -247,7 +247,8 @@ def _best(families: list[_Family], claim: Claim, alpha: float, trials: int) -> E
     family, p, q = families[rated.owner[pick]], float(rated.p[pick]), float(rated.q[pick])
     size = int(family.sizes[pick - np.searchsorted(rated.owner, rated.owner[pick])])
     point = claim.points[rated.at[pick]]
-    if abs(rated.excess[pick] - critical) <= 6:
+    noise = max(1.0, math.sqrt(trials / family.runs))  # of the excess, as seen in the choosing samples
+    if abs(rated.excess[pick] - critical) <= 6 * noise:
         near, near_delta = point
     else:
         near, near_delta = max(0.0, float(_predicted_bound(p, q, claim.delta, critical, trials))), claim.delta
@@ -258,7 +259,8 @@ def _best(families: list[_Family], claim: Claim, alpha: float, trials: int) -> E
         direction=family.direction,
         point=point,
         q=q,
-        slope=sharpest_slope(p, q, epsilon=near, delta=near_delta),
+        # Few samples say too little of the pair (P, Q) to improve on the slope for those that nearly satisfy the claim.
+        slope=math.exp(min(near, 25.0)) if noise > 2 else sharpest_slope(p, q, epsilon=near, delta=near_delta),
         totals=family.totals,
         cuts=_cuts(family),
         on_bits=family.on_bits,

@@ -56,7 +56,7 @@ class Look:
 
     def samples(self, total: int, *, binary: bool) -> int:
         """Returns how many outputs to spend on the choice of an event, of ``total`` from each data set."""
-        return max(1, min(10, total // 2), total // 40 if binary else total // (20 if self.best else 8))
+        return max(1, min(10, total // 2), total // 50 if binary else total // (20 if self.best else 8))
 
     def through(self, target: Target) -> Target:
         """Returns the target whose outputs are the statistic of those of ``target``."""

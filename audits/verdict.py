@@ -134,7 +134,7 @@ class Verdict:
         """
         if self.epsilon_claimed == 0:
             return ()
-        alpha, each = 1 - self.confidence, 40 / 39  # one in forty chooses the direction
+        alpha, each = 1 - self.confidence, 50 / 49  # one in fifty chooses the direction
         needed = [
             _bounding_samples(self.event_probability, self.epsilon_claimed, self.delta, f, alpha) for f in factors
         ]

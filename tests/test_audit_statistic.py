@@ -29,7 +29,7 @@ def test_an_event_that_is_given_costs_hardly_any_samples() -> None:
     )
 
     assert verdict.refuted
-    assert verdict.trials == 9750
+    assert verdict.trials == 9800
     assert verdict.direction == "d0->d1"
     assert "output.statistic" in verdict.event
     assert verdict.epsilon_lower > 1.8
