@@ -68,7 +68,8 @@ def event_from_json(data: object, where: str = "event", depth: int = 0) -> Priva
                 raise GraphError(f"{where}.parts[{i}]: expected [event, count]")
         return compose(*decoded["parts"])
     if cls is Parallel:
-        return parallel(*_tuple(decoded["branches"], f"{where}.branches"))
+        branches = _tuple(decoded["branches"], f"{where}.branches")
+        return Parallel(branches) if len(branches) == 1 else parallel(*branches)  # one alone still refuses groups
     return cls(**decoded)
 
 

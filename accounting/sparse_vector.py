@@ -77,7 +77,8 @@ class CumulativeAboveThreshold(BoundedBy):
     moves every query from there on by one δ ∈ [−1, 1], and none before. As the sums rise an outcome gets likelier by
     e^{1/query_scale} at most, through the last query, and less likely by e^{1/threshold_scale}, as threshold and last
     query move together. A window of a stream between two answers, with fresh noise, is one such event, and a record
-    lies in one window only. Sums must not be clipped or normalised.
+    lies in one window only. Sums must not be clipped or normalised. Of several records some may rise and others fall:
+    at a distance above 1 both numbers are the larger one.
 
     Args:
       threshold_scale, query_scale: of the Laplace noise on the threshold and on each query, per unit of a term.
@@ -87,9 +88,10 @@ class CumulativeAboveThreshold(BoundedBy):
     query_scale: float = field(converter=parameters.query_scale)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return CumulativeAboveThreshold(
-            quotient_down(self.threshold_scale, distance), quotient_down(self.query_scale, distance)
-        )
+        threshold, query = self.threshold_scale, self.query_scale
+        if distance > 1.0:
+            threshold = query = min(threshold, query)
+        return CumulativeAboveThreshold(quotient_down(threshold, distance), quotient_down(query, distance))
 
     def bound(self) -> PrivacyEvent:
         return LogLipschitz(quotient_up(1.0, self.threshold_scale), quotient_up(1.0, self.query_scale))

@@ -88,11 +88,13 @@ def array(
     low: float | None = None,
     high: float | None = None,
     dtype: Any = float,
+    infinite: bool = False,
 ) -> np.ndarray[Any, Any]:
     """Returns ``value`` as an array of finite numbers in [low, high].
 
     Args:
       shape: the expected shape; ``None`` leaves an axis free.
+      infinite: infinite numbers are allowed; NaN is not.
 
     Raises:
       InvalidArgumentError: ragged, not numeric, not finite, wrong shape or out of range.
@@ -113,7 +115,9 @@ def array(
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise InvalidArgumentError(name, value, f"has shape {out.shape}", f"expected {wanted}")
     if out.size:
-        if not np.isfinite(out).all():
+        if infinite and np.isnan(out).any():
+            raise InvalidArgumentError(name, value, "holds a value that is not a number")
+        if not infinite and not np.isfinite(out).all():
             raise InvalidArgumentError(name, value, "holds a value that is not finite")
         least, most = out.min(), out.max()
         if low is not None and least < low:

@@ -6,7 +6,9 @@ the noise it was made from. Nothing here needs to be right for the verdict to be
 
 A rare event has many rivals that are as rare, and the best of them owes most to chance; so an event of probability p
 has to stand sqrt(2 log(1/p)) standard errors higher, about what chance gives the best of 1/p; and one more if it is a
-set of cells where a half-line would do, or rests on a score that was fitted. The best after this handicap is
+set of cells where a half-line would do, or rests on a score that was fitted. Two disjoint events, one for each order of
+the data sets, are a candidate as well (:mod:`.both_orders`): of each partition, the pair that stands highest at each
+point of the claim. The best after this handicap is
  * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
  * else, if some point against the claim: the one whose excess over it is largest in standard errors;
  * else: the largest predicted lower bound among those through which a violation would be seen soonest.
@@ -15,28 +17,32 @@ set of cells where a half-line would do, or rests on a score that was fitted. Th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from itertools import groupby, permutations
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import field, frozen
 from scipy import special
 
+from .both_orders import MOST_TRIALS, both_slope, tosses
 from .bounds import sharpest_slope
 from .cells import BoolArray, FloatArray, IntArray, Partition
 from .claim import Claim
+from .event_families import Family, families_of, families_of_partition
 from .partitions import Evidence, bit_partitions, real_partitions
 
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
 _SUSPECT = 1.0  # standard errors above the claim, after the handicap, that point against it
+_SUSPECT_CURVE = -1.0  # the same for a curve: a bound at its delta says little of where else it may be false
+_ALONE = 1.0  # standard errors, of the choosing samples, that one event has to be ahead of two
 _RIVALS = 6  # partitions by each rating that are counted again
-_CUTS = 64  # of the likelihood ratio, per partition
+_PAIRED = 40  # sizes of each of two events that are tried together
 _CURVE = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99])
 
 
 @frozen(eq=False)
 class Event:
-    """An event, fixed before the counts that will be set against it.
+    """An event, fixed before the counts that will be set against it; or two disjoint ones, one for each order.
 
     Attributes:
       partition: the cells.
@@ -44,11 +50,12 @@ class Event:
       size: how many of them, from the front, make the event.
       direction: 0 if d0 is the likelier data set, 1 if d1 is.
       point: the claimed (epsilon, delta) that is to be refuted.
-      q: the event's probability on the less likely data set, as estimated.
-      slope: for the bound, see :func:`.bounds.frontier`.
+      q: the event's probability on the less likely data set, as estimated; of two events the mean.
+      slope: for the bound, see :func:`.bounds.frontier`, or :func:`.both_orders.both_frontier` of two events.
       totals: counts of the choosing samples, shape (sides, cells).
       cuts: sizes of further events from the front of ``order``, for a trade-off curve.
       on_bits: whether the cells are bit patterns.
+      back: cells of the event for the other order; empty if only one event is tested.
     """
 
     partition: Partition
@@ -61,42 +68,59 @@ class Event:
     totals: IntArray
     cuts: IntArray
     on_bits: bool
+    back: IntArray = field(factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def alone(self) -> float:
+        """The probability of the first event on the less likely data set, as estimated."""
+        _, y = self.counts(self.totals)
+        return min(1.0, (y + 1) / (int(self.totals[0].sum()) + 1))
 
     @property
     def chosen(self) -> BoolArray:
-        mask = np.zeros(self.partition.cells, dtype=bool)
-        mask[self.order[: self.size]] = True
-        return mask
+        return self._mask(self.order[: self.size])
 
     def counts(self, cells: IntArray) -> tuple[int, int]:
         """Returns how often it happened on the likelier and on the other data set, from counts (sides, cells)."""
         inside = cells[:, self.chosen].sum(axis=1)
         return int(inside[self.direction]), int(inside[1 - self.direction])
 
+    def counts_of_both(self, cells: IntArray) -> IntArray:
+        """Returns counts of this event and of the one for the other order, shape (likelier and other data set, 2)."""
+        back = cells[:, self._mask(self.back)].sum(axis=1)[[self.direction, 1 - self.direction]]
+        return np.stack([self.counts(cells), back], axis=1)
+
     def __str__(self) -> str:
         return self.partition.words(self.chosen)
 
+    @property
+    def share(self) -> float:
+        """Of the outputs on both data sets, how many either event happened in while choosing."""
+        return float(self.counts_of_both(self.totals).sum() / self.totals.sum())
+
+    def words_back(self) -> str:
+        """Returns the event for the other order in words; empty if there is none."""
+        return self.partition.words(self._mask(self.back)) if len(self.back) else ""
+
+    def _mask(self, cells: IntArray) -> BoolArray:
+        mask = np.zeros(self.partition.cells, dtype=bool)
+        mask[cells] = True
+        return mask
+
 
 @frozen(eq=False)
-class _Family:
-    """Nested candidate events: the i-th holds the first ``sizes[i]`` cells of ``order``.
+class _Pair:
+    """Two disjoint events for both orders, and how often they happen in the outputs of both data sets, as estimated."""
 
-    It happened in ``x[i]`` of ``runs`` outputs on the likelier side and in ``y[i]`` on the other.
-    """
-
-    partition: Partition
-    totals: IntArray  # counts per side and cell
-    order: IntArray
-    sizes: IntArray
-    x: IntArray
-    y: IntArray
-    runs: int
-    direction: int
-    on_bits: bool
-    handicap: float = 0.0
+    families: tuple[Family, Family]
+    at: tuple[int, int]  # number of the event in its family
+    plus: float  # on the data set where it is likelier
+    minus: float
 
 
-def choose_event(evidence: Evidence, claim: Claim, *, alpha: float, trials: int, on_bits: bool = False) -> Event:
+def choose_event(
+    evidence: Evidence, claim: Claim, *, alpha: float, trials: int, on_bits: bool = False, both: bool = False
+) -> Event:
     """Returns the most promising event.
 
     Args:
@@ -104,17 +128,18 @@ def choose_event(evidence: Evidence, claim: Claim, *, alpha: float, trials: int,
       claim: what is to be refuted, at any one of its points.
       alpha, trials: level of the test to come, and its outputs from each data set.
       on_bits: search the bit patterns of floats too.
+      both: let two events for both orders compete.
     """
-    families = _families(real_partitions(evidence), evidence, on_bits=False)
+    families = families_of(real_partitions(evidence), evidence, on_bits=False)
     if on_bits:
-        families += _families(bit_partitions(evidence), evidence, on_bits=True)
-    return _best(families, claim, alpha, trials)
+        families += families_of(bit_partitions(evidence), evidence, on_bits=True)
+    return _best(families, _pairs(families, claim, alpha, trials) if both else [], claim, alpha, trials)
 
 
 def rival_partitions(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> list[Partition]:
     """Returns the few partitions that hold the most promising events, by standing and by predicted bound."""
-    families = _families(real_partitions(evidence), evidence, on_bits=False)
-    rated = _Rated.of(families, claim, alpha, trials)
+    families = families_of(real_partitions(evidence), evidence, on_bits=False)
+    rated = _Rated.of(families, [], claim, alpha, trials)
     found: dict[int, Partition] = {}
     for rating in (rated.standing, rated.bound):
         best = np.array([rating[rated.owner == i].max() for i in range(len(families))])
@@ -130,14 +155,16 @@ def choose_counted(
     partitions: list[Partition], tallies: list[IntArray], claim: Claim, *, alpha: float, trials: int
 ) -> Event:
     """Returns the most promising event, by counts (folds, sides, cells) of outputs that no partition was fitted to."""
-    families = [f for pair in zip(partitions, tallies, strict=True) for f in _of_partition(*pair, on_bits=False)]
-    return _best(families, claim, alpha, trials)
+    families = [
+        f for pair in zip(partitions, tallies, strict=True) for f in families_of_partition(*pair, on_bits=False)
+    ]
+    return _best(families, _pairs(families, claim, alpha, trials), claim, alpha, trials)
 
 
 def choose_leak(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> Event | None:
     """Returns the most promising event of bit patterns; None if the outputs are no floats whose patterns recur."""
-    families = _families(bit_partitions(evidence), evidence, on_bits=True)
-    return _best(families, claim, alpha, trials) if families else None
+    families = families_of(bit_partitions(evidence), evidence, on_bits=True)
+    return _best(families, [], claim, alpha, trials) if families else None
 
 
 def steepest_ratio(event: Event) -> float:
@@ -146,149 +173,192 @@ def steepest_ratio(event: Event) -> float:
     return float(np.max(np.abs(np.log(p / q)) - 2 * np.sqrt(1 / p + 1 / q)))
 
 
-def _families(partitions: Iterable[Partition], evidence: Evidence, *, on_bits: bool) -> list[_Family]:
-    return [f for one in partitions for f in _of_partition(one, evidence.tally(one), on_bits=on_bits)]
+def _pairs(families: list[Family], claim: Claim, alpha: float, trials: int) -> list[_Pair]:
+    """Returns pairs of events for both orders: those that stand highest at any point of the claim."""
+    if trials > MOST_TRIALS:
+        return []
+    alone = _Rated.of(families, [], claim, alpha, trials)
+    targets = {*claim.points, (max(0.0, float(alone.bound.max())), claim.delta)}  # and what one event will show
+    points = np.array(sorted(targets))[:, :, None, None]
+    ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
+    found = []
+    for _, group in groupby(families, key=lambda family: id(family.partition)):
+        for first, second in permutations(group, 2):
+            if first.opposes(second):
+                found += _paired(first, second, ratio, delta, trials)
+    return found
 
 
-def _of_partition(partition: Partition, tally: IntArray, *, on_bits: bool) -> list[_Family]:
-    totals = tally.sum(axis=0)
-    runs = int(totals[0].sum())
-    found = list(_half_lines(partition, totals, runs)) if partition.ordered else []
-    found += _by_ratio(partition, tally, totals, runs, on_bits)
-    return [family for family in found if len(family.sizes)]
+def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray, trials: int) -> list[_Pair]:
+    """Returns the pairs of two opposite families that stand highest, one for each (ratio, delta), each once.
+
+    Some sizes of both are tried together; from the best of these, all sizes of either by turns.
+    """
+    divided = int(first.totals.any(axis=0).sum()) if first.by_ratio else first.partition.cells - 1
+    outputs = 2 * (first.runs + 1)
+
+    def rates(i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
+        plus, minus = (first.x[i] + second.x[j]) / outputs, (first.y[i] + second.y[j] + 1) / outputs
+        return plus, np.minimum(minus, 1.0)
+
+    def standing(i: IntArray, j: IntArray) -> FloatArray:
+        plus, minus = rates(i, j)
+        gap = plus - ratio * minus
+        error = np.sqrt(np.maximum(plus + ratio**2 * minus - gap**2, 0.0) + 1e-12)
+        found = (gap - delta) / error - _chance(plus, outputs) / math.sqrt(2 * first.runs)
+        return np.where(first.sizes[i] + second.sizes[j] <= divided, found, -np.inf)
+
+    every = [np.arange(len(one.sizes)) for one in (first, second)]
+    some = [one[np.linspace(0, len(one) - 1, min(len(one), _PAIRED)).astype(int)] for one in every]
+    grid = standing(some[0][:, None], some[1][None, :])
+    if np.all(grid == -np.inf):
+        return []
+    rows, columns = np.unravel_index(grid.reshape(len(grid), -1).argmax(axis=1), grid.shape[1:])
+    i, j = some[0][rows], some[1][columns]
+    for _ in range(2):
+        i = standing(every[0][:, None], j[:, None, None])[:, :, 0].argmax(axis=1)
+        j = standing(i[:, None, None], every[1][None, :])[:, 0].argmax(axis=1)
+    found = [(a, b, *rates(a, b)) for a, b in sorted(set(zip(i.tolist(), j.tolist(), strict=True)))]
+    return [_Pair((first, second), (a, b), float(plus), float(minus)) for a, b, plus, minus in found]
 
 
-def _half_lines(partition: Partition, totals: IntArray, runs: int) -> Iterator[_Family]:
-    cells = np.arange(partition.cells)
-    sizes = cells[1:-1]
-    for order in (cells, np.concatenate([cells[-2::-1], cells[-1:]])):  # the last cell holds no number
-        inside = totals[:, order].cumsum(axis=1)[:, :-2]
-        for side in (0, 1):
-            x, y = inside[side], inside[1 - side]
-            handicap = float(partition.folds is not None)
-            yield _Family(partition, totals, order, sizes, x, y, runs, side, on_bits=False, handicap=handicap)
-
-
-def _by_ratio(partition: Partition, tally: IntArray, totals: IntArray, runs: int, on_bits: bool) -> Iterator[_Family]:
-    """Yields the events "the likelihood ratio is at least t", each fold counted by the other's ratios."""
-    ratios = _log_ratio(totals), _log_ratio(2 * tally[0]), _log_ratio(2 * tally[1])
-    known = totals.any(axis=0)
-    for side, sign in ((0, 1.0), (1, -1.0)):
-        ratio = np.where(known, sign * ratios[0], -np.inf)
-        order = (-ratio).argsort(kind="stable")
-        ranked = ratio[order]
-        sizes = (ranked[1:] < ranked[:-1]).nonzero()[0] + 1
-        if len(sizes) > _CUTS:
-            sizes = np.unique(sizes[np.linspace(0, len(sizes) - 1, _CUTS).astype(int)])
-        cut = (ranked[sizes - 1] + ranked[sizes]) / 2
-        inside = np.zeros((2, len(sizes)), dtype=np.int64)
-        for own, counts in ((ratios[1], tally[1]), (ratios[2], tally[0])):
-            by = (-sign * own).argsort(kind="stable")
-            reached = (-sign * own[by]).searchsorted(-cut, side="right")
-            sums = np.zeros((2, partition.cells + 1), dtype=np.int64)
-            counts[:, by].cumsum(axis=1, out=sums[:, 1:])
-            inside += sums[:, reached]
-        handicap = float(partition.ordered) + float(partition.folds is not None)
-        yield _Family(partition, totals, order, sizes, inside[side], inside[1 - side], runs, side, on_bits, handicap)
-
-
-def _log_ratio(counts: IntArray) -> FloatArray:
-    return np.asarray(np.log((counts[0] + 0.5) / (counts[1] + 0.5)))
+def _chance(p: FloatArray, outputs: FloatArray | int) -> FloatArray:
+    """Returns what chance gives the best of all events as rare as p, in standard errors."""
+    return np.asarray(np.sqrt(2 * np.log(outputs / np.maximum(p * outputs, 1))))
 
 
 @frozen(eq=False)
 class _Rated:
-    """All events of some families, one after another, and what is expected of them in the test to come."""
+    """All events of some families, one after another, then pairs; and what is expected of them in the test to come."""
 
-    owner: npt.NDArray[np.intp]  # of each event, its family's number
+    owner: npt.NDArray[np.intp]  # of each event, its family's number; pairs are numbered after all families
     p: FloatArray
     q: FloatArray
     at: npt.NDArray[np.intp]  # the point of the claim that it stands against best
     excess: FloatArray  # over the claim there, in standard errors
     standing: FloatArray  # the same, after the handicap
     bound: FloatArray  # on epsilon, after the handicap
+    trials: FloatArray  # from each data set; of a pair, from both
+    both: BoolArray  # whether it is a pair
 
     @classmethod
-    def of(cls, families: list[_Family], claim: Claim, alpha: float, trials: int) -> _Rated:
-        owner = np.repeat(np.arange(len(families)), [len(family.sizes) for family in families])
-        runs = np.array([family.runs for family in families])[owner]
-        p = np.concatenate([family.x for family in families]) / (runs + 1)
-        q = (np.concatenate([family.y for family in families]) + 1) / (runs + 1)
+    def of(cls, families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float, trials: int) -> _Rated:
+        single = np.repeat(np.arange(len(families)), [len(family.sizes) for family in families])
+        owner = np.concatenate([single, len(families) + np.arange(len(pairs))])
+        both = owner >= len(families)
+        members = [(family,) for family in families] + [pair.families for pair in pairs]
+        runs = np.array([sum(family.runs for family in group) for group in members])[owner]
+        outputs = runs + np.where(both, 2, 1)
+        p = np.concatenate([*(f.x / (f.runs + 1) for f in families), [pair.plus for pair in pairs]])
+        q = np.concatenate([*((f.y + 1) / (f.runs + 1) for f in families), [pair.minus for pair in pairs]])
         q = np.minimum(q, 1.0)
+        n = np.where(both, tosses(trials), trials)
         points = np.array(claim.points)
         ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
-        error = np.sqrt((p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 1e-12) / math.sqrt(trials)
-        excess = (p[:, None] - ratio * q[:, None] - delta) / error
+        spread = (p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 2 * ratio * (both * p * q)[:, None]
+        excess = (p[:, None] - ratio * q[:, None] - delta) / np.sqrt(spread + 1e-12) * np.sqrt(n)[:, None]
         at = excess.argmax(axis=1)
         best = excess[np.arange(len(p)), at]
-        handicap = np.sqrt(2 * np.log((runs + 1) / np.maximum(p * (runs + 1), 1)))
-        handicap += np.array([family.handicap for family in families])[owner]
-        handicap *= np.sqrt(
-            trials / runs
-        )  # chance works on the choosing samples; all else here is for the bounding ones
-        bound = _predicted_bound(p, q, claim.delta, _critical(alpha) + handicap, trials)
-        return cls(owner, p, q, at, best, best - handicap, bound)
+        handicap = _chance(p, outputs)
+        handicap += np.array([sum(family.handicap for family in group) / len(group) for group in members])[owner]
+        if pairs:
+            handicap += np.where(both, 0.0, _ALONE)
+        handicap *= np.sqrt(n / runs)  # chance works on the choosing samples; all else here is for the bounding ones
+        bound = _predicted_bound(p, q, claim.delta, _critical(alpha) + handicap, n, both)
+        return cls(owner, p, q, at, best, best - handicap, bound, n, both)
 
 
 def _critical(alpha: float) -> float:
     return -float(special.ndtri(alpha))
 
 
-def _best(families: list[_Family], claim: Claim, alpha: float, trials: int) -> Event:
-    rated, critical = _Rated.of(families, claim, alpha, trials), _critical(alpha)
+def _best(families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float, trials: int) -> Event:
+    rated, critical = _Rated.of(families, pairs, claim, alpha, trials), _critical(alpha)
     standing, bound = rated.standing, rated.bound
     if standing.max() >= critical + _SURE:
         pick = int(np.where(standing >= critical + _SURE, bound, -np.inf).argmax())
-    elif standing.max() >= _SUSPECT:
+    elif standing.max() >= (_SUSPECT if len(claim.points) == 1 else _SUSPECT_CURVE):
         pick = int(standing.argmax())
     else:
-        soon = _detectable(rated.q, claim, critical, trials) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
+        soon = _detectable(rated, claim, critical) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
         pick = int(np.where(soon, bound, -np.inf).argmax() if soon.any() else bound.argmax())
-    family, p, q = families[rated.owner[pick]], float(rated.p[pick]), float(rated.q[pick])
-    size = int(family.sizes[pick - np.searchsorted(rated.owner, rated.owner[pick])])
+    number = int(rated.owner[pick])
+    if rated.both[pick]:
+        family, at, back = _ordered(pairs[number - len(families)])
+    else:
+        family, at, back = families[number], pick - int(np.searchsorted(rated.owner, number)), np.empty(0, np.int64)
+    p, q, n = float(rated.p[pick]), float(rated.q[pick]), rated.trials[pick]
     point = claim.points[rated.at[pick]]
     noise = max(1.0, math.sqrt(trials / family.runs))  # of the excess, as seen in the choosing samples
     if abs(rated.excess[pick] - critical) <= 6 * noise:
         near, near_delta = point
     else:
-        near, near_delta = max(0.0, float(_predicted_bound(p, q, claim.delta, critical, trials))), claim.delta
+        bound = _predicted_bound(p, q, claim.delta, critical, n, rated.both[pick])
+        near, near_delta = max(0.0, float(bound)), claim.delta
+    sharpest = both_slope if rated.both[pick] else sharpest_slope
     return Event(
         partition=family.partition,
         order=family.order,
-        size=size,
+        size=int(family.sizes[at]),
         direction=family.direction,
         point=point,
         q=q,
         # Few samples say too little of the pair (P, Q) to improve on the slope for those that nearly satisfy the claim.
-        slope=math.exp(min(near, 25.0)) if noise > 2 else sharpest_slope(p, q, epsilon=near, delta=near_delta),
+        slope=math.exp(min(near, 25.0)) if noise > 2 else sharpest(p, q, epsilon=near, delta=near_delta),
         totals=family.totals,
         cuts=_cuts(family),
         on_bits=family.on_bits,
+        back=back,
     )
 
 
+def _ordered(pair: _Pair) -> tuple[Family, int, IntArray]:
+    """Returns the family of the likelier of two events, the event's number, and the cells of the other one.
+
+    Of two that are as likely, the order does not depend on which data set is called the first.
+    """
+
+    def rank(one: tuple[Family, int]) -> tuple[int, int, int]:
+        family, at = one
+        return -int(family.x[at]), int(family.y[at]), int(family.order[0])
+
+    (first, i), (second, j) = sorted(zip(pair.families, pair.at, strict=True), key=rank)
+    return first, i, second.order[: second.sizes[j]]
+
+
 def _predicted_bound(
-    p: FloatArray | float, q: FloatArray | float, delta: float, critical: FloatArray | float, trials: int
+    p: FloatArray | float,
+    q: FloatArray | float,
+    delta: float,
+    critical: FloatArray | float,
+    trials: FloatArray | float,
+    both: BoolArray | bool,
 ) -> FloatArray:
     """Returns the epsilon at which p exceeds e^epsilon q + delta by ``critical`` standard errors; -inf if none."""
     gain, factor = p - delta, critical**2 / trials
     spread_p, spread_q = factor * p * (1 - p), factor * q * (1 - q)
     constant = gain**2 - spread_p
-    middle = q * gain
+    middle = q * gain + both * factor * p * q  # plus and minus exclude each other in a trial
     root = np.sqrt(np.maximum(middle**2 - (q**2 - spread_q) * constant, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where((gain > 0) & (constant > 0), np.log(constant / (middle + root)), -np.inf))
 
 
-def _detectable(q: FloatArray, claim: Claim, critical: float, trials: int) -> FloatArray:
-    """Returns roughly the epsilon that would be refuted with probability 0.9 through an event with probability q."""
-    ratio = math.exp(min(claim.epsilon, 300))
+def _detectable(rated: _Rated, claim: Claim, critical: float) -> FloatArray:
+    """Returns roughly the epsilon that would be refuted with probability 0.9 through each event."""
+    ratio, q = math.exp(min(claim.epsilon, 300)), rated.q
+    share = rated.p + q  # of two events: what they happen in all stays as it is
+    q = np.where(rated.both, np.maximum(share - claim.delta, 0.0) / (1 + ratio), q)
     p = np.minimum(ratio * q + claim.delta, 1.0)
-    needed = p + (critical + 1.3) * np.sqrt((p * (1 - p) + ratio**2 * q * (1 - q)) / trials)
-    return np.where(needed < 1, np.log(np.maximum(needed - claim.delta, 1e-300) / q), np.inf)
+    spread = p * (1 - p) + ratio**2 * q * (1 - q) + 2 * ratio * rated.both * p * q
+    excess = (critical + 1.3) * np.sqrt(spread / rated.trials)
+    q = np.where(rated.both, q - excess / (1 + ratio), q)
+    p = np.where(rated.both, share - q, p + excess)
+    possible = np.where(rated.both, q > 0, p < 1)
+    return np.where(possible, np.log(np.maximum(p - claim.delta, 1e-300) / np.maximum(q, 1e-300)), np.inf)
 
 
-def _cuts(family: _Family) -> IntArray:
+def _cuts(family: Family) -> IntArray:
     """Returns sizes of events whose false-positive rates cover (0, 1)."""
     rates = np.cumsum(family.totals[1 - family.direction][family.order]) / max(1, family.runs)
     sizes = np.unique(np.searchsorted(rates, _CURVE) + 1)

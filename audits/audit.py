@@ -14,7 +14,8 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 
 from .attack import Event, choose_counted, choose_event, choose_leak, rival_partitions, steepest_ratio
-from .bounds import clopper_pearson, detectable_probability, frontier
+from .both_orders import Tossed, both_frontier, detectable_epsilon, toss
+from .bounds import Region, clopper_pearson, detectable_probability, frontier
 from .cells import IntArray
 from .checkpoint import Checkpoint, digest
 from .claim import Claim
@@ -26,6 +27,8 @@ from .statistic import Look, Statistic
 from .target_features import with_statistics
 from .verdict import TradeoffPoint, Verdict
 from .workers import Workers
+
+_COINS = (2, 0)  # key of their random stream; those of outputs begin with 0 or 1
 
 
 def audit(
@@ -49,8 +52,9 @@ def audit(
 ) -> Verdict:
     """Tries to refute a claim of differential privacy from samples alone.
 
-    Some of the samples (half; of outputs that are one number, a quarter; at most 2^20) choose one event, one direction
-    and, of a curve, one point of the claim; the rest bound the event's two probabilities jointly and exactly
+    Some of the samples (half; of outputs that are one number, a quarter; at most 2^20) choose two events, one for each
+    order of the data sets, and, of a curve, one point of the claim; the rest bound the events' mean probabilities
+    jointly and exactly (:func:`.both_orders.both_frontier`). Where one event promises more, that is bounded alone
     (:func:`.bounds.frontier`). Since all choices are made before the bounding samples are seen, one test is made and
     the stated confidence covers everything looked at.
 
@@ -127,7 +131,9 @@ def audit(
             rivals = rival_partitions(evidence, claim, alpha=alpha, trials=spare)
             event = choose_counted(rivals, draws.tuning(spare, spacing, rivals), claim, alpha=alpha, trials=trials)
         else:
-            event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits)
+            # What an event that is given leaves is seldom one for the other order, and few outputs are there to tell.
+            pairs = not draws.event_given
+            event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits, both=pairs)
         plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
         leak = None if look is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
         del evidence
@@ -142,13 +148,13 @@ def audit(
     if kept is not None:
         kept.remove()
 
-    x, y = event.counts(counts[id(event)])
-    region = frontier(x, trials, y, trials, slope=event.slope, alpha=alpha)
+    inside = event.counts_of_both(counts[id(event)])
+    tossed = _tossed(event, inside, trials, seed)
+    region = _region(event, inside, tossed, trials, alpha)
     refuted = [point for point in (event.point, *claim.points) if region.refutes(*point)]
     tested = refuted[0] if refuted else event.point
     leaked = leak is not None and _leaks(leak, counts[id(leak)], plain, counts[id(plain)], claim, trials, alpha)
-    reach = detectable_probability(trials, trials, event.q, alpha=alpha, epsilon=tested[0], delta=tested[1])
-    detectable = max(0.0, math.log((reach - claim.delta) / event.q)) if reach > claim.delta else 0.0
+    detectable = _detectable(event, tossed, trials, alpha, tested, claim.delta)
     blind = detectable > max(2 * claim.epsilon, claim.epsilon + 0.1)
     return Verdict(
         outcome="refuted" if refuted else "inconclusive" if blind else "consistent",
@@ -160,8 +166,8 @@ def audit(
         timed=wanted is None and draws.total < DEFAULT_SAMPLES,
         direction="d0->d1" if event.direction == 0 else "d1->d0",
         event=str(event),
-        count_p=x,
-        count_q=y,
+        count_p=int(inside[0, 0]),
+        count_q=int(inside[1, 0]),
         trials=trials,
         epsilon_tested=tested[0],
         delta_tested=tested[1],
@@ -171,7 +177,10 @@ def audit(
         seed=seed,
         seconds=time.perf_counter() - started,
         warnings=tuple(_warnings(target, data, leaked and not bits)),
-        event_probability=event.q,
+        event_probability=event.alone,
+        event_back=event.words_back(),
+        count_back_p=int(inside[1, 1]),
+        count_back_q=int(inside[0, 1]),
         tradeoff=_tradeoff(event, counts[id(event)], trials, confidence),
     )
 
@@ -182,6 +191,36 @@ def _own_claim(target: object) -> Claim:
         if callable(own):
             return Claim.of(own())
     return Claim.of(None)  # which says what to give
+
+
+def _tossed(event: Event, inside: IntArray, trials: int, seed: int) -> Tossed | None:
+    """Returns what random sides show of two events; None if there is one."""
+    if not len(event.back):
+        return None
+    return toss(inside, trials, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_COINS)))
+
+
+def _region(event: Event, inside: IntArray, tossed: Tossed | None, trials: int, alpha: float) -> Region:
+    if tossed is not None:
+        return both_frontier(tossed, slope=event.slope, alpha=alpha)
+    return frontier(int(inside[0, 0]), trials, int(inside[1, 0]), trials, slope=event.slope, alpha=alpha)
+
+
+def _detectable(
+    event: Event, tossed: Tossed | None, trials: int, alpha: float, point: tuple[float, float], delta: float
+) -> float:
+    """Returns the least epsilon at ``delta`` that is refuted at ``point`` with probability 0.9."""
+    epsilon, allowed = point
+    if tossed is not None:
+        found = detectable_epsilon(tossed.trials, event.share, alpha=alpha, epsilon=epsilon, delta=allowed)
+        q = (event.share - allowed) / (1 + math.exp(found)) if found < 700 else 0.0
+        reach = event.share - q
+    else:
+        reach = detectable_probability(trials, trials, event.q, alpha=alpha, epsilon=epsilon, delta=allowed)
+        q = event.q
+    if reach == math.inf or q == 0.0:
+        return math.inf
+    return max(0.0, math.log((reach - delta) / q)) if reach > delta else 0.0
 
 
 def _leaks(

@@ -74,19 +74,32 @@ class Bets:
         Args:
           epsilon, delta: the claimed point, epsilon >= 0 and delta in [0, 1].
           q: where on the claim's boundary; cut to [0, (1 - delta) / e^epsilon].
-          stake: in [0, 1), as a fraction of the largest s. All arguments so far broadcast.
+          stake: in [0, 1), as a fraction of the largest s; an epsilon above 300 is not bet against. All arguments so
+            far broadcast.
           grades: m, 1 for plain events.
         """
         ratio = np.exp(np.minimum(epsilon, _LARGEST))
         q = np.clip(q, 0.0, (1 - np.asarray(delta)) / ratio)
         p = np.minimum(ratio * q + delta, 1.0)
         with np.errstate(divide="ignore"):
-            s = np.asarray(stake) * np.minimum(1 / p, 1 / (ratio * (1 - q)))
+            s = np.where(np.asarray(epsilon) > _LARGEST, 0.0, stake) * np.minimum(1 / p, 1 / (ratio * (1 - q)))
         value = np.arange(grades + 1) / grades
         p, q, s, slope = (np.asarray(v)[..., None] for v in (p, q, s, s * ratio))
         for_p, for_q = np.log1p(s * (value - p)), np.log1p(-slope * (value - q))
         rest = np.asarray(for_p[..., 0] + for_q[..., 0])
         return cls(rest, np.diff(for_p, axis=-1), np.diff(for_q, axis=-1))
+
+    @classmethod
+    def on_cells(cls, first: FloatArray, second: FloatArray) -> Bets:
+        """Returns bets that pay F(x) G(y), functions of the cells that outputs are in, at all stakes.
+
+        A stake s turns F into 1 + s (F - 1) and G likewise: if F and G have means of at most 2 together, so have these.
+
+        Args:
+          first, second: F and G, shape (roles, cells); positive.
+        """
+        for_x, for_y = (np.log1p(STAKES[:, None] * (factor[:, None] - 1)) for factor in (first, second))
+        return cls(np.zeros(for_x.shape[:-1]), for_x, for_y)
 
     def of(self, hypothesis: int) -> Bets:
         """Returns the bets of one entry of the first axis."""
@@ -99,7 +112,8 @@ class Bets:
           x, y: how often each nested event happened among the first, and among the second outputs of the pairs; they
             broadcast against the bets' shape and an axis of length m.
         """
-        from_p, from_q = (self.on_p * np.asarray(x)).sum(axis=-1), (self.on_q * np.asarray(y)).sum(axis=-1)
+        from_p = np.einsum("...j,...j", self.on_p, np.asarray(x, dtype=float))
+        from_q = np.einsum("...j,...j", self.on_q, np.asarray(y, dtype=float))
         return np.asarray(self.rest * np.asarray(pairs) + from_p + from_q)
 
     def settle_each(self, pairs: IntArray, x: IntArray, y: IntArray) -> FloatArray:

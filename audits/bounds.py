@@ -27,6 +27,7 @@ bound w is for a slope that was far off.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
@@ -37,13 +38,13 @@ from scipy import optimize, special
 
 FloatArray = npt.NDArray[np.float64]
 
-_SHARE_Q = 0.005  # of alpha, spent on the interval of Q
-_SHARE_P = 0.003  # of alpha, spent on the lower bound of P alone
-_CELLS = 257  # of that interval; they cost 1 % of the bound's width
+SHARE_Q = 0.005  # of alpha, spent on the interval of Q
+SHARE_P = 0.003  # of alpha, spent on the lower bound of P alone
+CELLS = 257  # of that interval; they cost 1 % of the bound's width
 _STRIDE = 8  # every eighth is solved; the rest are interpolated, then checked
 _WINDOW = 7.0  # standard deviations summed; what lies outside is added from the tails
-_ROUND_OFF = 1e-14  # relative, per trial: above the error of a log-gamma
-_STEEPEST = 25.0  # logarithm of the largest slope: beyond, only y matters
+ROUND_OFF = 1e-14  # relative, per trial: above the error of a log-gamma
+STEEPEST = 25.0  # logarithm of the largest slope: beyond, only y matters
 
 
 def clopper_pearson(
@@ -104,34 +105,66 @@ def frontier(x: int, n: int, y: int, m: int, *, slope: float, alpha: float) -> R
         this one is sharpest.
       alpha: probability that the true pair is missed.
     """
-    level = alpha * (1 - _SHARE_P - _SHARE_Q)
-    least, _ = clopper_pearson(x, n, confidence=1 - alpha * _SHARE_P, side="lower")
-    low, high = clopper_pearson(y, m, confidence=1 - alpha * _SHARE_Q)
+    level = alpha * (1 - SHARE_P - SHARE_Q)
+    least, _ = clopper_pearson(x, n, confidence=1 - alpha * SHARE_P, side="lower")
+    low, high = clopper_pearson(y, m, confidence=1 - alpha * SHARE_Q)
     start, end = np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))  # the scale on which the spread of Y/m is constant
-    q_edges = np.sin(np.linspace(start, end, _CELLS + 1)) ** 2
+    q_edges = np.sin(np.linspace(start, end, CELLS + 1)) ** 2
     q_edges[0], q_edges[-1] = low, high
     threshold = x - slope * y
     q = q_edges[:-1]
     # g(1, q) <= a leaves no P at all; g decreases in q, so this goes for the rest of the cell too
     empty = special.bdtr(math.floor((n - threshold) / slope + 1e-9 * (1 + y)), m, q) <= level
-    every = np.arange(_CELLS)
-    window = _window(m, q)
-    solved, sure = _solve_p(n, m, threshold, slope, q[::_STRIDE], window.rows(slice(None, None, _STRIDE)), level)
-    p = np.interp(every, every[::_STRIDE], solved)
-    sure = np.maximum.accumulate(sure)[every // _STRIDE]  # f increases: what holds at one node holds to its right
-    spread = _spread(n, m, slope, p, q) / n
-    p -= 0.01 * spread
+    window = window_of(m, q)
+
+    def tail(p: FloatArray, rows: Rows) -> FloatArray:
+        return _upper_tail(n, threshold, slope, p, window.rows(rows))
+
+    def spread(p: FloatArray, rows: Rows) -> FloatArray:
+        return _spread(n, m, slope, p, q[rows]) / n
+
+    start = np.clip((threshold + slope * m * q) / n, 0.0, 1.0)
+    p = least_shares(tail, spread, start, np.ones_like(q), level, empty)
+    return Region(p_low=np.where(empty, np.inf, np.maximum(p, least)), q_low=q, q_high=q_edges[1:])
+
+
+Rows = slice | npt.NDArray[np.intp]
+
+
+def least_shares(
+    tail: Callable[[FloatArray, Rows], FloatArray],
+    spread: Callable[[FloatArray, Rows], FloatArray],
+    start: FloatArray,
+    top: FloatArray,
+    level: float,
+    empty: npt.NDArray[np.bool_],
+) -> FloatArray:
+    """Returns, for each of the cells of a nuisance, a P with g(P, q_j) <= ``level`` for sure, and nearly the largest.
+
+    Args:
+      tail: an upper bound on g(P, q_j), given P for some of the cells; increasing in P, decreasing from cell to cell.
+      spread: the standard deviation of the statistic, on the scale of P.
+      start: the P at which the statistic is expected to be as large as it was.
+      top: the largest P that there can be.
+      level: of g.
+      empty: cells that no P is left in, and that need not be solved.
+    """
+    every, nodes = np.arange(len(start)), slice(None, None, _STRIDE)
+    solved, sure = _solve_p(tail, spread, start[nodes], top[nodes], level, empty[nodes])
+    p = np.minimum(np.interp(every, every[nodes], solved), top)
+    sure = np.maximum.accumulate(sure)[every // _STRIDE]  # P increases: what holds at one node holds to its right
+    unit = spread(p, slice(None))
+    p -= 0.01 * unit
     checked = empty.copy()
     for _ in range(4):
         todo = np.flatnonzero(~checked & (p > sure))
         if not len(todo):
             break
-        g = _upper_tail(n, threshold, slope, p[todo], window.rows(todo))
+        g = tail(p[todo], todo)
         checked[todo] = g <= level
         excess = special.ndtri(np.minimum(g, 0.999)) - special.ndtri(level)
-        p[todo] -= np.where(g <= level, 0.0, (1.1 * excess + 0.01) * spread[todo])
-    p = np.maximum.accumulate(np.where(checked, np.maximum(p, sure), sure))
-    return Region(p_low=np.where(empty, np.inf, np.maximum(p, least)), q_low=q, q_high=q_edges[1:])
+        p[todo] -= np.where(g <= level, 0.0, (1.1 * excess + 0.01) * unit[todo])
+    return np.maximum.accumulate(np.where(checked, np.maximum(p, sure), sure))
 
 
 def sharpest_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
@@ -141,7 +174,7 @@ def sharpest_slope(p: float, q: float, *, epsilon: float, delta: float) -> float
     from it; the likelihood ratio of the two is linear in the counts, and its slope is returned. For pairs that nearly
     or truly satisfy the claim that is e^epsilon. Rounded to 5 % steps: the optimum is flat.
     """
-    ratio = math.exp(min(epsilon, _STEEPEST))
+    ratio = math.exp(min(epsilon, STEEPEST))
     if p <= ratio * q + delta:
         return ratio
     top = (p - delta) / ratio
@@ -167,16 +200,16 @@ def detectable_probability(
     critical value t(Q) of the pair (e^epsilon Q + delta, Q). So the power is a sum of binomial tails over y; t is
     solved on a grid and interpolated.
     """
-    level = alpha * (1 - _SHARE_P - _SHARE_Q)
-    slope = math.exp(min(epsilon, _STEEPEST))
-    window = _window(m, np.array([q]))
+    level = alpha * (1 - SHARE_P - SHARE_Q)
+    slope = math.exp(min(epsilon, STEEPEST))
+    window = window_of(m, np.array([q]))
     width = window.mass.shape[1]
     stride = -(-width // 400)  # neighbouring values of Y go together where there are many
     weight = np.add.reduceat(window.mass[0], np.arange(0, width, stride))
     y = np.minimum(window.first[0] + np.arange(0, width, stride) + (stride - 1) / 2, m)
-    start, end = (np.arcsin(np.sqrt(edge)) for edge in clopper_pearson(y, m, confidence=1 - alpha * _SHARE_Q))
+    start, end = (np.arcsin(np.sqrt(edge)) for edge in clopper_pearson(y, m, confidence=1 - alpha * SHARE_Q))
     places = np.linspace(start[0], end[-1], 33)
-    cell = float(np.interp(m * q, y, end - start)) / _CELLS
+    cell = float(np.interp(m * q, y, end - start)) / CELLS
     low, high = np.sin(places) ** 2, np.sin(np.minimum(places + cell, np.pi / 2)) ** 2
     critical = _solve_threshold(n, m, slope, np.minimum(slope * high + delta, 1.0), low, level)
     within = start + (end - start) * np.linspace(0, 1, 9)[:, None]
@@ -194,7 +227,7 @@ def _solve_threshold(n: int, m: int, slope: float, p: FloatArray, q: FloatArray,
     """Returns t with Pr[X' - slope Y' >= t] close to ``level`` in each row."""
     target = -float(special.ndtri(level))
     spread = _spread(n, m, slope, p, q)
-    t, y = np.asarray(n * p - slope * m * q + target * spread), _window(m, q)
+    t, y = np.asarray(n * p - slope * m * q + target * spread), window_of(m, q)
     for _ in range(4):
         g = _upper_tail(n, t, slope, p, y)
         t = t + (target + special.ndtri(np.clip(g, 1e-200, 0.9999))) * spread
@@ -207,43 +240,55 @@ def _spread(n: int, m: int, slope: float, p: FloatArray, q: FloatArray) -> Float
 
 
 def _solve_p(
-    n: int, m: int, threshold: float, slope: float, q: FloatArray, y: _Window, level: float
+    tail: Callable[[FloatArray, Rows], FloatArray],
+    spread: Callable[[FloatArray, Rows], FloatArray],
+    start: FloatArray,
+    top: FloatArray,
+    level: float,
+    empty: npt.NDArray[np.bool_],
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns P with g(P, q) close to ``level``, and one with g(P, q) <= level for sure.
+    """Returns P with g(P, q) close to ``level``, and one with g(P, q) <= level for sure, at every so many cells.
 
-    A secant on the normal scale, kept within a shrinking bracket.
+    Steps of the slope expected on the normal scale; once a bracket is known, secants of its ends.
     """
+    nodes = slice(None, None, _STRIDE)
     target = -float(special.ndtri(level))
-    low, high = np.zeros_like(q), np.ones_like(q)
-    p = np.clip((threshold + slope * m * q) / n, 0.0, 1.0)
-    p = np.clip(p - target * _spread(n, m, slope, p, q) / n, 0.0, 1.0)
+    low, high = np.zeros_like(start), top.copy()
+    at_low, at_high = np.full_like(start, np.inf), np.full_like(start, -np.inf)
+    p = np.where(empty, top, np.clip(start - target * spread(start, nodes), 0.0, top))
     for _ in range(12):
-        g = _upper_tail(n, threshold, slope, p, y)
-        spread = _spread(n, m, slope, p, q) / n
+        g = tail(p, nodes)
+        unit = spread(p, nodes)
         short = -special.ndtri(np.clip(g, 1e-200, 0.9999)) - target
-        low, high = np.where(g <= level, p, low), np.where(g > level, p, high)
-        if np.all((np.abs(short) < 0.01) | (high - low < 0.01 * spread)):
+        below = g <= level
+        low, at_low = np.where(below, p, low), np.where(below, short, at_low)
+        high, at_high = np.where(below, high, p), np.where(below, at_high, short)
+        if np.all((np.abs(short) < 0.01) | (high - low < 0.01 * unit) | empty):
             break
-        step = p + short * spread
-        p = np.where((step > low) & (step < high), step, (low + high) / 2)
+        step = p + short * unit
+        known = (at_low > at_high) & np.isfinite(at_low - at_high)
+        share = np.divide(at_low, at_low - at_high, out=np.full_like(p, 0.5), where=known)
+        inside = np.where((step > low) & (step < high) & ~known, step, low + np.clip(share, 0.02, 0.98) * (high - low))
+        p = np.where(empty, top, inside)
     return p, low
 
 
 @frozen(eq=False)
-class _Window:
+class Window:
     """Per row of a binomial: the first of consecutive values around the mean, their probabilities, and the rest's."""
 
     first: npt.NDArray[np.int64]
     mass: FloatArray
     outside: FloatArray
 
-    def rows(self, index: slice | npt.NDArray[np.intp]) -> _Window:
-        return _Window(self.first[index], self.mass[index], self.outside[index])
+    def rows(self, index: slice | npt.NDArray[np.intp]) -> Window:
+        return Window(self.first[index], self.mass[index], self.outside[index])
 
 
-def _window(trials: int, p: FloatArray) -> _Window:
+def window_of(trials: int, p: FloatArray, spreads: float = _WINDOW) -> Window:
+    """Returns values within some standard deviations of the mean, of binomials with ``trials`` and each of ``p``."""
     mean = trials * p
-    half = _WINDOW * np.sqrt(np.max(mean * (1 - p))) + 12
+    half = spreads * np.sqrt(np.max(mean * (1 - p))) + 12
     width = int(min(trials + 1, 2 * math.ceil(half) + 1))
     first = np.clip(np.floor(mean - half), 0, trials + 1 - width).astype(np.int64)
     base = int(first.min())
@@ -256,15 +301,15 @@ def _window(trials: int, p: FloatArray) -> _Window:
     last = first + width - 1
     outside = np.where(last < trials, special.bdtrc(last, trials, p), 0.0)
     outside += np.where(first > 0, special.bdtr(np.maximum(first - 1, 0), trials, p), 0.0)
-    return _Window(first, mass, outside)
+    return Window(first, mass, outside)
 
 
-def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArray, y: _Window) -> FloatArray:
+def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArray, y: Window) -> FloatArray:
     """Returns Pr[X - slope Y >= threshold] for each row's X ~ Bin(n, p) and Y, never below the truth.
 
     Sums over a window of Y's values and one of X's; the outside of both is added whole.
     """
-    x = _window(n, p)
+    x = window_of(n, p)
     width = x.mass.shape[1]
     above = np.zeros((len(p), width + 1))
     np.cumsum(x.mass[:, ::-1], axis=1, out=above[:, -2::-1])
@@ -276,4 +321,4 @@ def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArr
     index += np.arange(len(p))[:, None] * (width + 1)
     reach = np.where(need <= 0, 1.0, above.ravel()[index])
     total = np.einsum("ij,ij->i", y.mass, reach) + x.outside + y.outside
-    return np.asarray(np.minimum(total * (1 + 1e-6 + _ROUND_OFF * n), 1.0))
+    return np.asarray(np.minimum(total * (1 + 1e-6 + ROUND_OFF * n), 1.0))

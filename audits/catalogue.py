@@ -12,8 +12,12 @@ from fnmatch import fnmatchcase
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.cases import STATED_CONFIDENCE, Case, Subject
 from hockeystick.audits.catalogue_run import CaseResult, run_catalogue
+from hockeystick.audits.targets_distribution import distribution_cases
+from hockeystick.audits.targets_federated import federated_cases
+from hockeystick.audits.targets_kl import kl_cases
 from hockeystick.audits.targets_learners import learner_cases
 from hockeystick.audits.targets_mechanisms import mechanism_cases
+from hockeystick.audits.targets_smoothed import smoothed_cases
 from hockeystick.audits.targets_zoo import zoo_cases
 
 __all__ = ["STATED_CONFIDENCE", "Case", "CaseResult", "Subject", "catalogue", "run_catalogue", "select"]
@@ -21,7 +25,8 @@ __all__ = ["STATED_CONFIDENCE", "Case", "CaseResult", "Subject", "catalogue", "r
 
 def catalogue() -> tuple[Case, ...]:
     """Returns all cases: the zoo of the literature, then mechanisms, then learners, mutants after what they mutate."""
-    return (*zoo_cases(), *mechanism_cases(), *learner_cases())
+    learners = (*learner_cases(), *federated_cases(), *kl_cases(), *distribution_cases(), *smoothed_cases())
+    return (*zoo_cases(), *mechanism_cases(), *learners)
 
 
 def select(*patterns: str) -> tuple[Case, ...]:

@@ -1,8 +1,8 @@
 """What is kept of a long audit while it runs, so that an interrupted one goes on where it was.
 
-One file holds the samples for choosing and, of those for bounding, the counts so far and which calls they came from. An
-audit is told from another by what it is asked to do (:func:`digest`). That the target's code is the same is the
-caller's word: outputs of two versions must not be mixed.
+One file holds the samples for choosing, once they are complete, and of those for bounding the counts so far and which
+calls they came from. An audit is told from another by what it is asked to do (:func:`digest`). That the code of the
+target and of the statistic is the same is the caller's word: outputs of two versions must not be mixed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import pickle
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,8 @@ class Checkpoint:
       seed: of its random numbers.
       total: outputs from each data set; 0 until it is known.
       tables: samples for choosing; None until they are complete.
-      counts: of the samples for bounding so far, an array (sides, cells) per event.
-      counted: numbers of the calls that they came from.
+      bounded: numbers of the calls for bounding that were counted, and their counts, an array (sides, cells) per event.
+        One value, so that no interruption comes between the two.
     """
 
     path: Path
@@ -66,8 +66,7 @@ class Checkpoint:
     simple: bool = True
     book: Codebook = field(factory=Codebook)
     tables: tuple[Table, Table] | None = None
-    counts: list[IntArray] = field(factory=list)
-    counted: set[int] = field(factory=set)
+    bounded: tuple[frozenset[int], list[IntArray]] = field(factory=lambda: (frozenset(), []))
     _written: float = field(default=0.0, init=False)
 
     @classmethod
@@ -100,8 +99,8 @@ class Checkpoint:
             found.book.code(_tuples(key), tuple(kinds))
         found.book.closed = True
         found.tables = _table(arrays, 0), _table(arrays, 1)
-        found.counted = set(arrays["counted"].tolist())
-        found.counts = [arrays[f"counts{i}"] for i in range(plain["events"])] if found.counted else []
+        counts = [arrays[f"counts{i}"] for i in range(plain["events"])]
+        found.bounded = frozenset(arrays["counted"].tolist()), counts
         return found
 
     def keep_tables(self, total: int, book: Codebook, pace: float, simple: bool, tables: tuple[Table, Table]) -> None:
@@ -109,10 +108,33 @@ class Checkpoint:
         self.total, self.book, self.pace, self.simple, self.tables = total, book, pace, simple, tables
         self.write()
 
+    def counts(self, runs: Mapping[int, int], nothing: list[IntArray]) -> tuple[frozenset[int], list[IntArray]]:
+        """Returns which calls were counted, and their counts.
+
+        Args:
+          runs: of each call for bounding, by its number.
+          nothing: an array of zeros for each event.
+
+        Raises:
+          InvalidArgumentError: the counts are not those of these calls and events.
+        """
+        counted, counts = self.bounded
+        if not counted:
+            return counted, nothing
+        drawn = sum(runs.get(number, 0) for number in counted)
+        shapes = [count.shape for count in counts] == [count.shape for count in nothing]
+        if not shapes or any((count.sum(axis=1) != drawn).any() for count in counts):
+            raise InvalidArgumentError(
+                "checkpoint", str(self.path), "does not fit: the target or the library has changed", "move it away"
+            )
+        return counted, counts
+
     def keep_counts(self, calls: Iterable[int], counts: list[IntArray]) -> None:
-        """Keeps the counts so far, with ``calls`` among those that they came from; writes every few seconds."""
-        self.counted.update(calls)
-        self.counts = counts
+        """Keeps the counts so far, with ``calls`` among those that they came from; writes every few seconds.
+
+        The arrays must not be changed afterwards.
+        """
+        self.bounded = self.bounded[0].union(calls), counts
         if time.monotonic() - self._written > _SECONDS:
             self.write()
 
@@ -120,6 +142,7 @@ class Checkpoint:
         """Writes the file, whole or not at all. Outputs of unusual types are not kept: they will be drawn again."""
         if self.tables is None:
             return
+        counted, counts = self.bounded
         layouts = [[_lists(layout.key), list(layout.kinds)] for layout in self.book.layouts]
         plain: dict[str, Any] = {
             "schema": _SCHEMA,
@@ -128,7 +151,7 @@ class Checkpoint:
             "total": self.total,
             "pace": self.pace,
             "simple": self.simple,
-            "events": len(self.counts),
+            "events": len(counts),
             "layouts": layouts,
         }
         try:
@@ -137,12 +160,12 @@ class Checkpoint:
                 return
         except (TypeError, ValueError):
             return
-        arrays: dict[str, Any] = {"plain": np.array(text), "counted": np.array(sorted(self.counted), dtype=np.int64)}
+        arrays: dict[str, Any] = {"plain": np.array(text), "counted": np.array(sorted(counted), dtype=np.int64)}
         for side, table in enumerate(self.tables):
             arrays[f"runs{side}"] = np.array(table.runs)
             arrays[f"codes{side}"] = np.asarray(table.codes)
             arrays |= {f"block{side}-{code}": block for code, block in table.blocks.items()}
-        arrays |= {f"counts{i}": count for i, count in enumerate(self.counts)}
+        arrays |= {f"counts{i}": count for i, count in enumerate(counts)}
         part = self.path.with_name(self.path.name + ".part")
         with part.open("wb") as file:
             np.savez(file, **arrays)

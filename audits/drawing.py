@@ -146,6 +146,7 @@ class Draws:
         if self.kept is not None and self.kept.tables is not None:
             self.total, self.book, self._pace = self.kept.total, self.kept.book, self.kept.pace
             self._simple, self._chosen = self.kept.simple, self.kept.tables[0].runs
+            self._numbers = max(table.numbers for table in self.kept.tables)
             return self.kept.tables
         tables: tuple[list[Table], list[Table]] = ([], [])
         self.total, drawn, number = self.wanted or 0, 0, 0
@@ -195,14 +196,12 @@ class Draws:
         """Returns the counts of the bounding samples, shape (sides, cells), in each partition; keeps no output."""
         counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
         calls = list(self._calls(0, 0, trials, trials))
-        done = self.total - trials
         if self.kept is not None:
-            counts = self.kept.counts or counts
-            done += sum(call.runs for call in calls if call.number in self.kept.counted)
-            calls = [call for call in calls if call.number not in self.kept.counted]
+            counted, counts = self.kept.counts({call.number: call.runs for call in calls}, counts)
+            calls = [call for call in calls if call.number not in counted]
+        done = self.total - sum(call.runs for call in calls)
         for job, found in self._counted(_BOUNDING, calls, grid, partitions, done):
-            for count, more in zip(counts, found, strict=True):
-                count += more
+            counts = [count + more for count, more in zip(counts, found, strict=True)]  # what is kept stays as it is
             if self.kept is not None:
                 self.kept.keep_counts([call.number for call in job], counts)
         return counts
@@ -277,6 +276,11 @@ class Draws:
             held += call.runs
         return [tuple(job) for job in jobs]
 
+    @property
+    def event_given(self) -> bool:
+        """Whether outputs are looked at through one event, so that hardly anything is left to choose."""
+        return self.look is not None and bool(self.book.layouts and self.book.layouts[0].is_bool)
+
     def _share(self) -> int:
         """Returns how many outputs choose the event.
 
@@ -285,8 +289,7 @@ class Draws:
         """
         most = min(_MOST_CHOOSING, max(_MOST_NUMBERS // self._numbers, MINIMUM_SAMPLES // 2))
         if self.look is not None:
-            binary = bool(self.book.layouts and self.book.layouts[0].is_bool)
-            return min(self.look.samples(self.total, binary=binary), most)
+            return min(self.look.samples(self.total, binary=self.event_given), most)
         return min(self.total // (4 if self._simple else 2), most)
 
     def _is_simple(self, tables: tuple[list[Table], list[Table]]) -> bool:

@@ -1,6 +1,6 @@
 """The public :func:`sequential_audit`: draw outputs until they refute a claim, or as many as there may be.
 
-It may stop at any time, and look as often as it likes: :mod:`.betting` has the proof.
+It may stop at any time, and look as often as it likes: :mod:`.betting` and :mod:`.sequential_numeraire` have the proof.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hockeystick.audits.sampling import (
     neighbour_pair,
     refuse_raised,
 )
-from hockeystick.audits.sequential_events import Events, FixedEvents, GivenEvents, Memory
+from hockeystick.audits.sequential_events import Events, FixedEvents, GivenEvents, LearnedEvents, Memory
 from hockeystick.audits.sequential_game import Game, ladder, next_change
 from hockeystick.audits.sequential_verdict import SequentialVerdict
 from hockeystick.audits.statistic import LIKELIHOOD_RATIO, Look
@@ -37,6 +37,7 @@ MOST_SAMPLES = 100_000
 _PURPOSE = 2  # of a stream; those of an audit of the same seed are others
 _SHARE_OF_BOUND = 0.02  # of alpha, for the lower bound where the claim itself is not refuted
 _NUMBERS = 1 << 21  # in a batch
+_ON_EVENTS = 1.4  # growth of the number of pairs between changes of events
 _FIRST = 8  # pairs in the first batch; if events are learned they are not bet on
 
 
@@ -71,10 +72,10 @@ def sequential_audit(
 ) -> SequentialVerdict:
     """Tries to refute a claim of differential privacy from as few samples as it takes.
 
-    Money is bet against the claim on events that are learned from earlier outputs, at stakes of all sizes, in both
-    directions and, of a curve, at the points where a violation shows best. If the claim is true the wealth ever reaches
-    1/alpha with probability at most alpha, so false alarms are controlled at any stopping time: nothing needs to be
-    planned, and a gross violation is found within some fifty outputs.
+    Money is bet against the claim on the laws of the outputs as earlier ones show them, on both orders of the data sets
+    at once, and on events, at stakes of all sizes; of a curve, at the points where a violation shows best. If the claim
+    is true the wealth ever reaches 1/alpha with probability at most alpha, so false alarms are controlled at any
+    stopping time: nothing needs to be planned, and a gross violation is found within some forty outputs.
 
     Args:
       target, neighbours, exceptions_as_output, grid: as of :func:`.audit.audit`.
@@ -122,6 +123,7 @@ class Run:
     events: Events | None = field(default=None, init=False)
     _memory: Memory = field(init=False)
     _numbers: int = field(default=1, init=False)
+    _learned_at: int = field(default=0, init=False)
 
     @classmethod
     def of(
@@ -163,12 +165,22 @@ class Run:
             batch = self._draw(streams, self._size(streams[0].drawn, change))
             self._settle(batch, carried)
             if streams[0].drawn == change and not self.game.crossed[0]:
-                if not isinstance(self.events, FixedEvents):
-                    self.events = self._memory.learn()
-                self.game.change(self.events)
+                self._learn(change)
             if progress is not None:
                 progress(2 * streams[0].drawn, 2 * self.most)
         return self._verdict(streams[0].drawn, time.perf_counter() - started)
+
+    def _learn(self, drawn: int) -> None:
+        """Learns the laws anew, and the events too if there are many more outputs than when they were learned."""
+        whole = drawn >= _ON_EVENTS * self._learned_at
+        if not isinstance(self.events, FixedEvents):
+            before = self.events if isinstance(self.events, LearnedEvents) and not whole else None
+            self.events = self._memory.learn(before)
+        if whole:
+            self.game.change(self.events)
+            self._learned_at = drawn
+        else:
+            self.game.refresh(self.events)
 
     def _needed(self) -> FloatArray:
         """Returns the log-wealth that refutes the claim, and each epsilon of the ladder beside it.
@@ -209,7 +221,10 @@ class Run:
     def _settle(self, batch: tuple[Any, Any], carried: Carried) -> None:
         if isinstance(batch[0], Table):
             if self.events is not None:
-                self.game.settle((self.events.happened(batch[0]), self.events.happened(batch[1])))
+                self.game.settle(
+                    (self.events.happened(batch[0]), self.events.happened(batch[1])),
+                    (self.events.places(batch[0]), self.events.places(batch[1])),
+                )
             self._memory.keep(batch)
             return
         events = self.events

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import items
-from hockeystick.audits.cells import BoolArray, IntArray, Partition, real_blocks
+from hockeystick.audits.cells import BoolArray, IntArray, Intervals, Partition, real_blocks
 from hockeystick.audits.outputs import UNSEEN, Codebook, Layout, Table
 from hockeystick.audits.partitions import Evidence, real_partitions
 from hockeystick.audits.sampling import TargetError
@@ -29,6 +29,7 @@ GRADES = 7  # nested events that make a graded one
 _ORDERS = 6
 _RAMPS = (0.5, 1.0)
 _SUPPORTS = (0.4, 1.0)  # of all outputs, where a graded event is above 0
+_FINE = 32  # intervals that a partition is cut into at least
 _RANKS = 2  # partitions that are bet on, of those that tell the data sets apart best
 _MOST_OUTPUTS, _MOST_NUMBERS = 1 << 17, 1 << 22  # learned from, of each data set: the latest
 
@@ -58,9 +59,24 @@ class Events(Protocol):
         """Returns which events each output of a batch is in, shape (events, runs)."""
         ...
 
+    @property
+    def cuts(self) -> tuple[Cut, ...]: ...
+
+    def places(self, batch: Any) -> IntArray:
+        """Returns the cell of each output of a batch in each of ``cuts``, shape (cuts, runs)."""
+        ...
+
     def words(self, event: int) -> str:
         """Describes an event."""
         ...
+
+
+@frozen(eq=False)
+class Cut:
+    """Cells, and how often outputs were in them so far, shape (sides, cells)."""
+
+    partition: Partition
+    counts: IntArray
 
 
 @frozen(eq=False)
@@ -72,9 +88,13 @@ class FixedEvents:
     trials: int
     graded: int = 0
     learned: bool = False
+    cuts: tuple[Cut, ...] = ()
 
     def happened(self, batch: BoolArray) -> BoolArray:
         return batch
+
+    def places(self, batch: BoolArray) -> IntArray:
+        return np.zeros((0, batch.shape[1]), dtype=np.int64)
 
     def after(self, batch: tuple[BoolArray, BoolArray]) -> FixedEvents:
         """Returns the events with a batch of either data set counted in."""
@@ -98,9 +118,10 @@ class _Fronts:
 
 @frozen(eq=False)
 class LearnedEvents:
-    """Fronts of orders of cells, of one or more partitions. A batch is a :class:`Table`."""
+    """Fronts of orders of cells, of one or more partitions, and the cells. A batch is a :class:`Table`."""
 
     fronts: tuple[_Fronts, ...]
+    cuts: tuple[Cut, ...]
     trials: int
     grid: float | None
     layouts: list[Layout]  # of the codebook, which may have grown since
@@ -115,14 +136,20 @@ class LearnedEvents:
         return np.concatenate([own.plain_counts for own in self.fronts] + [own.graded_counts for own in self.fronts])
 
     def happened(self, batch: Table) -> BoolArray:
-        known = len(self.fronts[0].partition.layouts)
+        cells = self._index([own.partition for own in self.fronts], batch)
+        plain = [own.plain[:, index] for own, index in zip(self.fronts, cells, strict=True)]
+        return np.concatenate(plain + [own.graded[:, index] for own, index in zip(self.fronts, cells, strict=True)])
+
+    def places(self, batch: Table) -> IntArray:
+        return np.stack(self._index([own.partition for own in self.cuts], batch))
+
+    def _index(self, partitions: list[Partition], batch: Table) -> list[IntArray]:
+        known = len(partitions[0].layouts)
         rounded = real_blocks(batch, tuple(self.layouts), self.grid)
         codes = batch.codes
         codes = (codes if codes < known else UNSEEN) if isinstance(codes, int) else np.where(codes < known, codes, -1)
         table = Table(batch.runs, codes, batch.blocks)
-        cells = [own.partition.index(table, rounded) for own in self.fronts]
-        plain = [own.plain[:, index] for own, index in zip(self.fronts, cells, strict=True)]
-        return np.concatenate(plain + [own.graded[:, index] for own, index in zip(self.fronts, cells, strict=True)])
+        return [partition.index(table, rounded) for partition in partitions]
 
     def words(self, event: int) -> str:
         for own in self.fronts:
@@ -154,15 +181,31 @@ class Memory:
             while len(own) > 1 and sum(t.runs for t in own[1:]) >= most:
                 own.pop(0)
 
-    def learn(self) -> LearnedEvents:
-        """Returns the events that the outputs kept so far suggest."""
+    def learn(self, before: LearnedEvents | None = None) -> LearnedEvents:
+        """Returns the events and cells that the outputs kept so far suggest, or the events of ``before``."""
         joined = Table.join(self.tables[0]), Table.join(self.tables[1])
         evidence = Evidence.of(joined, tuple(self.book.layouts), self.grid)
         found = [(p, evidence.tally(p)) for p in real_partitions(evidence)]
         found.sort(key=lambda pair: -_separation(pair[1]))
         self.ranks = self.ranks or min(_RANKS, len(found))
         chosen = [found[rank % len(found)] for rank in range(self.ranks)]
-        return LearnedEvents(tuple(_fronts(*pair) for pair in chosen), joined[0].runs, self.grid, self.book.layouts)
+        cuts = tuple(_cut(evidence, *pair) for pair in chosen)
+        if before is not None:
+            return evolve(before, cuts=cuts)
+        fronts = tuple(_fronts(*pair) for pair in chosen)
+        return LearnedEvents(fronts, cuts, joined[0].runs, self.grid, self.book.layouts)
+
+
+def _cut(evidence: Evidence, partition: Partition, tally: IntArray) -> Cut:
+    """Returns a partition's cells, cut finer if they are few intervals: their counts are smoothed, not trusted."""
+    part = partition.parts.get(0)
+    if not partition.ordered or partition.folds or not isinstance(part, Intervals) or part.cells >= _FINE:
+        return Cut(partition, tally.sum(axis=0))
+    keys = np.sort(np.concatenate(evidence.keys(0, part.feature)))
+    more = keys[np.arange(1, _FINE) * len(keys) // _FINE]
+    edges = np.union1d(part.edges, more[more > keys[0]])
+    finer = evolve(partition, parts={0: Intervals(part.feature, edges)}, cells=len(edges) + 2)
+    return Cut(finer, evidence.tally(finer).sum(axis=0))
 
 
 def _separation(tally: IntArray) -> float:

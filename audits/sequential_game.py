@@ -1,4 +1,4 @@
-"""The game of a sequential audit: money on the roles of events, against a claim and each epsilon of a ladder beside it.
+"""The game of a sequential audit: money on events and on whole laws, against a claim and each epsilon of a ladder.
 
 Bets change after fixed numbers of pairs, which grow geometrically. In between, wealth against the claim is looked at
 after fixed numbers of pairs too: every one at first, later every half per cent. So what is found depends on the order
@@ -17,11 +17,14 @@ from scipy import special
 from hockeystick.audits.betting import PRIOR, ROUND_OFF, STAKES, Bets, nearest_boundary, share_out, standing
 from hockeystick.audits.cells import BoolArray, FloatArray, IntArray
 from hockeystick.audits.claim import Claim
-from hockeystick.audits.sequential_events import GRADES, Events
+from hockeystick.audits.sequential_events import GRADES, Cut, Events
+from hockeystick.audits.sequential_numeraire import RULES, best_factors, smoothed, worst_points
 
 _EVERY = 256  # pairs up to which wealth is looked at after each one; then so many times, at least, until they double
-_GROWTH = 1.4  # of the number of pairs between changes of bets
+_GROWTH = ((1000, 0.17), (10_000, 0.25), (math.inf, 0.4))  # of the pairs up to the next change, while they are few
 _POWER = 1.2816  # the normal quantile of 0.9
+_ON_LAWS = 0.8  # of the money, on bets on whole laws
+_LOWER = 0.15  # of that, on stakes of all sizes
 _BLOCK = 1 << 20  # numbers in a block of wealths
 _ADD = (0.03, 0.1, 0.3, 1.0, 3.0, 8.0)
 _TIMES = (0.25, 0.5, 0.75, 0.9, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0, 5.0)
@@ -37,7 +40,8 @@ def next_change(pairs: int) -> int:
     """Returns after how many pairs, more than ``pairs``, bets change next."""
     at = 8
     while at <= pairs:
-        at = max(at + 4, int(at * _GROWTH))
+        growth = next(growth for most, growth in _GROWTH if at < most)
+        at += max(2, int(at * growth))
     return at
 
 
@@ -49,6 +53,19 @@ def looks(start: int, stop: int) -> IntArray:
         at = min(stop, (at // step + 1) * step)
         found.append(at)
     return np.array(found, dtype=np.int64)
+
+
+def _joined(prior: FloatArray, cuts: int) -> FloatArray:
+    """Returns the prior of all money: on events, and against the claim also on estimated laws of each cut's cells."""
+    if not cuts:
+        return prior
+    by_cut = 0.5 ** np.arange(cuts)
+    roles = np.outer(by_cut / by_cut.sum(), RULES).ravel()
+    stakes = (1 - _LOWER) * (STAKES.max() == STAKES) + _LOWER * PRIOR
+    found = np.concatenate([prior, np.zeros((len(prior), len(roles), len(STAKES)))], axis=1)
+    found[0] *= 1 - _ON_LAWS
+    found[0, -len(roles) :] = _ON_LAWS * (1 - 1e-12) * np.outer(roles, stakes)
+    return found
 
 
 def _sums(events: Events, plain: int) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
@@ -72,7 +89,9 @@ class Game:
       claim, epsilons: the hypotheses, the claim first.
       needed: log-wealth that refutes each hypothesis.
       carried, runs: log-money against the claim that earlier runs left, shape (roles, stakes), and how many they were.
-      log_money: shape (hypotheses, roles, stakes). Roles are the events, likelier on d0; then again, likelier on d1.
+      log_money: shape (hypotheses, roles, stakes). Roles are the events, likelier on d0; then again, likelier on d1;
+        then the laws of each cut by each rule, which are bet on against the claim alone. Money is moved among events;
+        what is on laws stays there, since a law is estimated anew at each change.
       start: log-wealth against the claim before the first bet.
       pairs: that were bet on; the ``first`` before them were not.
       best, best_at: the largest log-wealth that was seen against the claim, and after how many pairs.
@@ -96,6 +115,8 @@ class Game:
     _events: Events | None = field(default=None, init=False)
     _means: FloatArray = field(factory=lambda: np.zeros((2, 0)), init=False)
     _bets: tuple[Bets, ...] = field(default=(), init=False)
+    _laws: tuple[Bets, ...] = field(default=(), init=False)
+    _roles: int = field(default=0, init=False)
     _paid: FloatArray = field(factory=lambda: np.zeros(0), init=False)
     _changes: int = field(default=0, init=False)
 
@@ -112,20 +133,36 @@ class Game:
         epsilons = np.concatenate([epsilon[self.points][None], np.repeat(self.epsilons[:, None], len(x), axis=1)])
         deltas = np.concatenate([delta[self.points][None], np.full((len(self.epsilons), len(x)), self.claim.delta)])
         prior = self._prior(*standing(x, y, n, epsilons, deltas, squares), n)[..., None] * PRIOR
+        self._roles = len(x)
         if self.log_money is None:
+            prior = _joined(prior, len(events.cuts))
             self.log_money = self._opening(prior)
             self.start = self.best = float(self.log_totals[0])
         else:
-            self.log_money = share_out(self.log_money, 1 / (1 + self._changes + self.runs), prior)
+            shared = share_out(self.log_money[:, : len(x)], 1 / (1 + self._changes + self.runs), prior)
+            self.log_money = np.concatenate([shared, self.log_money[:, len(x) :]], axis=1)
         self.first = self.first if self._changes else (n if events.learned else 0)
-        self._events, self._means, self._paid = events, np.stack([x + 0.5, y + 0.5]) / (n + 1), prior[0].sum(axis=-1)
+        self._events, self._means = events, np.stack([x + 0.5, y + 0.5]) / (n + 1)
+        self._paid = prior[0, : len(x)].sum(axis=-1) * (1 - _ON_LAWS if events.cuts and self._changes else 1.0)
         q = nearest_boundary(x, y, n, epsilons, deltas)
         about = [np.asarray(v)[..., None] for v in (epsilons, deltas, q)]
         self._bets = tuple(
             Bets.at(about[0][:, own], about[1][:, own], about[2][:, own], STAKES, grades=grades)
             for own, grades in ((slice(2 * plain), 1), (slice(2 * plain, None), GRADES))
         )
+        self.refresh(events)
         self._changes += 1
+
+    def refresh(self, events: Events) -> None:
+        """Sets the bets on laws alone, by what is known of them so far."""
+        self._laws = tuple(self._on_laws(cut) for cut in events.cuts)
+
+    def _on_laws(self, cut: Cut) -> Bets:
+        """Returns the bets on the laws of a cut's cells, estimated by each rule."""
+        p, q = smoothed(cut.counts, ordered=cut.partition.ordered)
+        epsilon, delta = np.array(self.claim.points).T
+        chosen = worst_points(p.mean(axis=0), q.mean(axis=0), epsilon, delta)
+        return Bets.on_cells(*best_factors(p, q, epsilon[chosen], delta[chosen]))
 
     def _opening(self, prior: FloatArray) -> FloatArray:
         """Returns the money at the first bets: what was carried over, against the claim, and 1 against the others."""
@@ -150,21 +187,24 @@ class Game:
         weight = np.exp(np.maximum(log, -30.0))
         return np.asarray(weight / weight.sum(axis=-1, keepdims=True) * (1 - 1e-12))
 
-    def settle(self, happened: tuple[BoolArray, BoolArray], *, watch: bool = True) -> bool:
+    def settle(self, happened: tuple[BoolArray, BoolArray], places: tuple[IntArray, IntArray] | None = None) -> bool:
         """Settles the bets on a batch of pairs, up to the first look that refutes the claim; says whether one did.
 
         Args:
           happened: for either data set which events happened, shape (events, pairs), in the order of the stream.
+          places: for either data set the outputs' cells in each of the events' cuts, shape (cuts, pairs).
         """
         assert self.log_money is not None
         ends = looks(self.pairs, self.pairs + happened[0].shape[1]) - self.pairs
         starts = np.concatenate([[0], ends[:-1]])
         sums = [np.add.reduceat(side, starts, axis=1, dtype=np.int64).cumsum(axis=1) for side in happened]
         counts = list(self._by_role(sums))
+        on_laws = list(self._by_cell(places, ends)) if places is not None else []
         settled, block = len(ends) - 1, max(1, _BLOCK // self.log_money[0].size)
         for at in range(0, len(ends), block):
             own = slice(at, at + block)
             gains = [bets.of(0).settle_each(ends[own], x[..., own], y[..., own]) for bets, x, y in counts]
+            gains += [bets.settle_each(ends[own], x[..., own], y[..., own]) for bets, x, y in on_laws]
             money = self.log_money[0] + np.concatenate(gains, axis=1)
             total = special.logsumexp(money, axis=(1, 2)) - (self.pairs + ends[own]) * ROUND_OFF
             reached = np.flatnonzero(total >= self.needed[0])
@@ -176,6 +216,9 @@ class Game:
                 break
         pairs = int(ends[settled])
         gains = [bets.settle(pairs, x[:, None, :, settled], y[:, None, :, settled]) for bets, x, y in counts]
+        for bets, x, y in on_laws:
+            gain = bets.settle(pairs, x[:, None, :, settled], y[:, None, :, settled])
+            gains.append(np.broadcast_to(gain, (len(self.log_money), *gain.shape)))
         self.log_money = self.log_money + np.concatenate(gains, axis=1)
         self.pairs += pairs
         self.crossed |= self.log_totals >= self.needed
@@ -191,6 +234,15 @@ class Game:
             yield bets, np.concatenate([d0, d1]), np.concatenate([d1, d0])
             start += rows
 
+    def _by_cell(self, places: tuple[IntArray, IntArray], ends: IntArray) -> Iterator[tuple[Bets, IntArray, IntArray]]:
+        """Yields the bets on laws, with the counts of cells on either data set, shape (1, cells, times)."""
+        turn = np.searchsorted(ends, np.arange(places[0].shape[1]), side="right")
+        for i, bets in enumerate(self._laws):
+            cells = bets.on_p.shape[-1]
+            at = [np.bincount(turn * cells + side[i], minlength=len(ends) * cells) for side in places]
+            x, y = (own.reshape(len(ends), cells).cumsum(axis=0).T[None] for own in at)
+            yield bets, x, y
+
     @property
     def log_totals(self) -> FloatArray:
         """The log-wealth against each hypothesis."""
@@ -199,9 +251,9 @@ class Game:
 
     @property
     def richest(self) -> int:
-        """The role with the most money on it against the claim."""
+        """The role of an event with the most money on it against the claim."""
         assert self.log_money is not None
-        return int(special.logsumexp(self.log_money[0], axis=1).argmax())
+        return int(special.logsumexp(self.log_money[0, : self._roles], axis=1).argmax())
 
     def event(self, role: int) -> tuple[int, int]:
         """Returns a role's event and its direction: 0 if it is to be likelier on d0."""

@@ -80,10 +80,15 @@ class Verdict:
       event: the event, in words.
       count_p, count_q: how often it happened on the likelier data set and on the other, of ``trials`` outputs each that
         had no part in choosing it.
+      event_back: the event for the other order of the data sets, in words, if two events were tested at once (see
+        :mod:`.both_orders`); else empty.
+      count_back_p, count_back_q: how often that one happened: on the data set where it is the likelier, which is not
+        that of ``count_p``, and on the other.
       epsilon_tested, delta_tested: the claimed point that was tested; of a curve, where a violation showed best.
       detectable_epsilon: the least epsilon' such that P = e^epsilon' q + delta would have been refuted with probability
-        0.9 through this event, with q its probability on the less likely data set as estimated while choosing.
-      event_probability: of the event on the less likely data set, as estimated while choosing.
+        0.9 through this event, with q its probability on the less likely data set as estimated while choosing; where
+        two events were tested, P and q are the means of theirs, and P + q is what it was estimated to be.
+      event_probability: of ``event`` on the less likely data set, as estimated while choosing.
       float_leak: whether the bit patterns of the outputs refute the claim, beyond what they do as real numbers: a test
         of its own, at the same confidence. Bit patterns count for ``outcome`` only if the audit was made with
         ``bits=True``.
@@ -117,6 +122,9 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     tradeoff: tuple[TradeoffPoint, ...] = field(default=(), repr=False)
     event_probability: float = field(default=1.0, repr=False)
+    event_back: str = ""
+    count_back_p: int = 0
+    count_back_q: int = 0
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     @property
@@ -129,8 +137,8 @@ class Verdict:
 
         With so many outputs, and the event given as ``statistic``, a true epsilon of ``factor`` times the claimed one
         would be refuted with probability 0.9, if the event is then as likely on the less likely data set as it is now;
-        infinite where it can't be. Finding the event anew takes up to twice as many. Empty if the claimed epsilon is 0.
-        Takes some hundredths of a second.
+        infinite where it can't be. Only ``event`` counts; with one for the other order beside it fewer will do. Finding
+        the event anew takes up to twice as many. Empty if the claimed epsilon is 0. Takes some hundredths of a second.
         """
         if self.epsilon_claimed == 0:
             return ()
@@ -215,6 +223,15 @@ class Verdict:
             f"{what} (confidence {self.confidence:.10g})",
             f"event: {self.event}",
             f"happened {self.count_p} of {self.trials} times on {first}, {self.count_q} of {self.trials} on {second}",
+            *(
+                [
+                    f"and, for the other order: {self.event_back}",
+                    f"happened {self.count_back_p} of {self.trials} times on {second}, "
+                    f"{self.count_back_q} of {self.trials} on {first}",
+                ]
+                if self.event_back
+                else []
+            ),
             f"epsilon is at least {_rounded_down(self.epsilon_lower)} at delta={self.delta:g}; "
             f"an epsilon of {found} would have been refuted with probability 0.9",
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "

@@ -9,31 +9,26 @@ installed, does the same with its auditor. ``--write`` puts the table into docs/
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.metadata
 import importlib.util
 import json
 import math
-import os
-import platform
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
+from benchmarks.table import main
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.auditor_audit import measure_efficiency, measure_false_alarms
 from hockeystick.audits.auditor_targets import AuditorTarget, gaussian_mu, gaussian_shift, laplace
 from hockeystick.audits.estimators import Estimator, estimator
 from hockeystick.audits.recorded import Recorded
 
-ROOT = Path(__file__).resolve().parent.parent
 ALPHA = 0.05
 
 
@@ -177,29 +172,10 @@ def jax_privacy(quick: bool) -> Iterator[Row]:
         )
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="fewer replications, a tenth of the samples")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks-audits.md")
-    options = parser.parse_args()
-    lines = ["| | what | ours | beside | ratio | at most | |", "|---|---|---|---|---|---|---|"]
-    failed = False
-    started = time.perf_counter()
-    for rows in (seconds, samples, jax_privacy):
-        for row in rows(options.quick):
-            failed |= not row.met
-            lines.append(row.markdown())
-            print(lines[-1], file=sys.stderr, flush=True)
-    machine = (
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}; "
-        f"{time.perf_counter() - started:.0f} s in all{', --quick' if options.quick else ''}."
-    )
-    text = "\n".join([machine, "", *lines])
-    print(text)
-    if options.write:
-        (ROOT / "docs" / "benchmarks-audits.md").write_text(PAGE.format(table=text), encoding="utf-8")
-    sys.exit(failed)
+def rows(quick: bool) -> Iterator[Row]:
+    """Yields all rows."""
+    for part in (seconds, samples, jax_privacy):
+        yield from part(quick)
 
 
 PAGE = """# Audits: side by side
@@ -208,8 +184,8 @@ Written by `python -m benchmarks.audits --write`; edit that instead.
 
 Samples of each data set at which a claim that is too small is refuted in 90 % of audits, at a false-alarm probability
 of 0.05; every sample counts, also those that choose an event. The interval is one of 95 %, from the number of audits.
-*Beside* is the local optimum (z₀.₉₅ + z₀.₉)²/(2 KLinf) for one order of the data sets; an audit that used both orders
-at once could do with the number under *both orders*, and no test whatever takes fewer than the last one. Rows without a
+*Beside* is the local optimum (z₀.₉₅ + z₀.₉)²/(2 KLinf) for one order of the data sets. Audits here use both orders; the
+best such test takes the number under *both orders*, and no test whatever takes fewer than the last one. Rows without a
 limit are there to be compared with. Seconds are those of the processor.
 
 {table}
@@ -229,4 +205,5 @@ Not run here, and not for the same question; from the logs that DP-Sniper comes 
 
 
 if __name__ == "__main__":
-    main()
+    columns = "| | what | ours | beside | ratio | at most | |"
+    sys.exit(main("audits", columns, rows, PAGE, quick="fewer replications, a tenth of the samples"))

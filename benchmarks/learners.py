@@ -9,22 +9,18 @@ puts the table into docs/benchmarks-learners.md. Wall time; the machine should h
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from benchmarks.table import main
 from hockeystick.learners import LazyExperts
 
-ROOT = Path(__file__).resolve().parent.parent
 EXPERTS = 1000
 
 
@@ -120,28 +116,11 @@ def auditing(runs: int) -> Iterator[Row]:
         )
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks-learners.md")
-    options = parser.parse_args()
-    lines = ["| | ours | seconds | beside | seconds | ratio | at most |", "|---|---|---|---|---|---|---|"]
-    failed = False
-    shrink = 10 if options.quick else 1
-    for rows in (reading(10**6 // shrink), auditing(10**5 // shrink)):
-        for row in rows:
-            failed |= not row.met
-            lines.append(row.markdown())
-            print(lines[-1], file=sys.stderr, flush=True)
-    machine = (
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}."
-    )
-    text = "\n".join([machine, "", *lines])
-    print(text)
-    if options.write:
-        (ROOT / "docs" / "benchmarks-learners.md").write_text(PAGE.format(table=text), encoding="utf-8")
-    sys.exit(failed)
+def rows(quick: bool) -> Iterator[Row]:
+    """Yields all rows."""
+    shrink = 10 if quick else 1
+    yield from reading(10**6 // shrink)
+    yield from auditing(10**5 // shrink)
 
 
 PAGE = """# Learners: side by side
@@ -157,4 +136,5 @@ the coins of all batches, draws, and adds up what it played.
 
 
 if __name__ == "__main__":
-    main()
+    columns = "| | ours | seconds | beside | seconds | ratio | at most |"
+    sys.exit(main("learners", columns, rows, PAGE, quick="a tenth of the sizes"))

@@ -8,20 +8,16 @@ target is met. ``--write`` puts the table into docs/benchmarks-mechanisms.md.
 
 from __future__ import annotations
 
-import argparse
-import platform
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
+from benchmarks.table import main
 from hockeystick import mechanisms
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @frozen
@@ -35,6 +31,28 @@ class Item:
     least: float  # ratio of speeds
     draws: float
     repeats: int
+
+
+@frozen
+class Row:
+    """One line of the table: an item and its CPU seconds."""
+
+    item: Item
+    ours: float
+    other: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the ratio of speeds is at least its limit."""
+        return self.other / self.ours >= self.item.least
+
+    def markdown(self) -> str:
+        """The line."""
+        item = self.item
+        return (
+            f"| {'PASS' if self.met else 'FAIL'} | {item.name} | {item.draws / self.ours:.2g} | {item.other_name} "
+            f"| {item.draws / self.other:.2g} | {self.other / self.ours:.2f} | {item.least:.2f} |"
+        )
 
 
 def items(quick: bool) -> list[Item]:
@@ -124,29 +142,10 @@ def measure(item: Item) -> tuple[float, float]:
     return best[0], best[1]
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks-mechanisms.md")
-    options = parser.parse_args()
-    lines = ["| | ours | draws/s | beside | draws/s | ratio of speeds | at least |", "|---|---|---|---|---|---|---|"]
-    failed = False
-    for item in items(options.quick):
-        ours, other = measure(item)
-        met = other / ours >= item.least
-        failed |= not met
-        lines.append(
-            f"| {'PASS' if met else 'FAIL'} | {item.name} | {item.draws / ours:.2g} | {item.other_name} "
-            f"| {item.draws / other:.2g} | {other / ours:.2f} | {item.least:.2f} |"
-        )
-        print(lines[-1], file=sys.stderr, flush=True)
-    header = f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}."
-    text = "\n".join([header, "", *lines])
-    print(text)
-    if options.write:
-        (ROOT / "docs" / "benchmarks-mechanisms.md").write_text(PAGE.format(table=text), encoding="utf-8")
-    sys.exit(failed)
+def rows(quick: bool) -> Iterator[Row]:
+    """Yields all rows."""
+    for item in items(quick):
+        yield Row(item, *measure(item))
 
 
 PAGE = """# Mechanisms: side by side
@@ -162,4 +161,5 @@ whole numbers.
 
 
 if __name__ == "__main__":
-    main()
+    columns = "| | ours | draws/s | beside | draws/s | ratio of speeds | at least |"
+    sys.exit(main("mechanisms", columns, rows, PAGE, quick="a tenth of the sizes"))

@@ -21,7 +21,9 @@ from hockeystick.cli_account import account
 from hockeystick.cli_audit import audit
 from hockeystick.cli_bench import bench
 from hockeystick.cli_demo import demo
+from hockeystick.cli_kl import kl
 from hockeystick.cli_output import Interrupted, complain, one_line, silence_stdout
+from hockeystick.cli_release import release
 from hockeystick.cli_run import run
 
 COULD_NOT_RUN = 2
@@ -114,6 +116,8 @@ def cli(ctx: click.Context) -> int:
       hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
       hockeystick account graph.json --delta 1e-6
       hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
+      hockeystick kl --reference R.csv --clients C.parquet --epsilon 1 --delta 1e-6
+      hockeystick release --data T.csv --column age --low 0 --high 120 --sigma 0.2 --epsilon 1
 
     Exit status: 0 not refuted, 1 refuted, 2 could not run.
     """
@@ -126,6 +130,8 @@ cli.add_command(demo)
 cli.add_command(audit)
 cli.add_command(account)
 cli.add_command(run)
+cli.add_command(kl)
+cli.add_command(release)
 cli.add_command(bench)
 
 

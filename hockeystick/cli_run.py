@@ -1,23 +1,39 @@
-"""``hockeystick run``: a lazy learner calibrated and played on a stream, or only accounted for."""
+"""``hockeystick run``: a learner calibrated and played on a stream, or only accounted for. Here: the lazy learners."""
 
 from __future__ import annotations
 
 import io
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_output import Interrupted, Progress, check_outputs, deliver, note, warn
-from hockeystick.cli_types import Count, Real
+from hockeystick.cli_options import (
+    POSITIVE,
+    SHARE,
+    Given,
+    json_option,
+    need,
+    picked,
+    plan_option,
+    refuse,
+    refuse_seeded_release,
+    refuse_with_plan,
+    release_option,
+    seed_of,
+    seed_option,
+)
+from hockeystick.cli_output import check_outputs, note, warn
+from hockeystick.cli_result import conclude, working
+from hockeystick.cli_run_distribution import online_distribution
+from hockeystick.cli_run_federated import fed_stoch, fed_svt
+from hockeystick.cli_run_smoothed import smoothed_online
+from hockeystick.cli_types import Command, Count, Real, together
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_POSITIVE = Real(0.0, low_open=True)
 _CHANCE = Real(0.0, 1.0, high_open=True)
 
 
@@ -34,24 +50,24 @@ class _Normaliser(Real):
         return f"paper, tight or {super()._range()}"
 
 
-def _shared(played: str) -> Callable[[_Command], _Command]:
+def _shared(played: str) -> Callable[[Command], Command]:
     """The options that both learners have; ``played`` says what a file of losses holds."""
-    options = (
-        click.option("--plan", is_flag=True, help="Only account for given parameters; play nothing."),
+    return together(
+        plan_option("Only account for given parameters; play nothing."),
         click.option("--losses", metavar="FILE", help=f"Play on these: {played}."),
         click.option(
             "--dataset", metavar="NAME", help="Play on the people of breast_cancer, wine or digits, of scikit-learn."
         ),
-        click.option("--epsilon", metavar="E", type=_POSITIVE, help="The ε to calibrate to."),
+        click.option("--epsilon", metavar="E", type=POSITIVE, help="The ε to calibrate to."),
         click.option(
             "--delta",
             required=True,
             metavar="D",
-            type=Real(0.0, 1.0, low_open=True, high_open=True),
+            type=SHARE,
             help="The δ at which ε is meant.",
         ),
-        click.option("--seed", metavar="S", type=Count(0), help="Of the simulation; 0 without it."),
-        click.option("--release", is_flag=True, help="Play with secure noise, to publish the actions."),
+        seed_option(),
+        release_option("Play with secure noise, to publish the actions."),
         click.option("--actions", metavar="FILE.npy", help="Write what was played in every round."),
         click.option("--clip", is_flag=True, help="Clip losses that are too large instead of refusing them."),
         click.option("--rounds", metavar="T", type=Count(1), help="With --plan: the rounds, one person each."),
@@ -67,15 +83,8 @@ def _shared(played: str) -> Callable[[_Command], _Command]:
             "--user-batch", metavar="S0", type=Count(1), help="With --plan: ε of the people in a batch, from 1."
         ),
         click.option("--view", type=click.Choice(("white-box", "actions")), help="With --plan: what is seen."),
-        click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to standard output)."),
+        json_option(),
     )
-
-    def add(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 @click.group(invoke_without_command=True)
@@ -87,6 +96,7 @@ def run(ctx: click.Context) -> int:
     Examples:
       hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
       hockeystick run lazy-convex --dataset breast_cancer --epsilon 2 --delta 1e-6
+      hockeystick run fed-svt --clients 10 --rounds 512 --experts 100 --epsilon 1 --adversary zero-expert
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -96,7 +106,7 @@ def run(ctx: click.Context) -> int:
 @run.command("lazy-experts")
 @_shared("an .npy file of shape (rounds, experts), numbers in [0, 1]")
 @click.option("--experts", metavar="D", type=Count(2), help="With --plan: the number of experts.")
-@click.option("--eta", metavar="H", type=_POSITIVE, help="With --plan: the learning rate.")
+@click.option("--eta", metavar="H", type=POSITIVE, help="With --plan: the learning rate.")
 @click.option(
     "--variant",
     type=click.Choice(("l2p", "dartboard", "frozen-shadow")),
@@ -137,15 +147,10 @@ def lazy_experts(**given: Any) -> int:
         from hockeystick.run_plan import experts_of
 
         return experts_of(
-            variant=given["variant"],
-            rounds=given["rounds"],
-            experts=given["experts"],
-            batch=given["batch"],
             learning_rate=given["eta"],
-            fake=given["fake_switch"],
-            shadow=given["shadow_switch"],
-            normaliser=given["normaliser"] or "paper",
-            draw_budget=given["draw_budget"],
+            normaliser="paper" if given["normaliser"] is None else given["normaliser"],
+            **picked(given, "variant", "experts"),
+            **_switching(given),
         )
 
     def played(progress: Callable[[str], None]) -> Any:
@@ -155,12 +160,9 @@ def lazy_experts(**given: Any) -> int:
         name = given["dataset"]
         return run_experts(
             experts_file(given["losses"]) if name is None else experts_dataset(name),
-            epsilon=given["epsilon"],
-            delta=given["delta"],
-            variant=given["variant"],
-            clip=given["clip"],
-            seed=_seed(given),
+            seed=seed_of(given),
             progress=progress,
+            **picked(given, "epsilon", "delta", "variant", "clip"),
         )
 
     return _end(given, planned, played)
@@ -170,10 +172,10 @@ def lazy_experts(**given: Any) -> int:
 @_shared("gradients of linear losses, shape (rounds, dimension), in an .npy file or as 'gradients' in an .npz file")
 @click.option("--domain", type=click.Choice(("ball", "box")), default="ball", show_default=True, help="Of the points.")
 @click.option(
-    "--radius", metavar="R", default=1.0, show_default=True, type=_POSITIVE, help="Of the ball; half the box's width."
+    "--radius", metavar="R", default=1.0, show_default=True, type=POSITIVE, help="Of the ball; half the box's width."
 )
 @click.option(
-    "--lipschitz", metavar="L", default=1.0, show_default=True, type=_POSITIVE, help="Lipschitz constant of every loss."
+    "--lipschitz", metavar="L", default=1.0, show_default=True, type=POSITIVE, help="Lipschitz constant of every loss."
 )
 @click.option(
     "--adversary",
@@ -183,12 +185,12 @@ def lazy_experts(**given: Any) -> int:
     help="Whether losses are fixed in advance, or may depend on the actions.",
 )
 @click.option("--dimension", metavar="D", type=Count(1), help="With --plan: the number of coordinates.")
-@click.option("--inverse-temperature", metavar="BETA", type=_POSITIVE, help="With --plan: β, per unit of loss.")
-@click.option("--regularisation", metavar="LAMBDA", type=_POSITIVE, help="With --plan: λ.")
+@click.option("--inverse-temperature", metavar="BETA", type=POSITIVE, help="With --plan: β, per unit of loss.")
+@click.option("--regularisation", metavar="LAMBDA", type=POSITIVE, help="With --plan: λ.")
 @click.option(
     "--failure",
     metavar="Q",
-    type=Real(0.0, 1.0, low_open=True, high_open=True),
+    type=SHARE,
     help="With --plan: the part of δ for failing bounds; a twentieth without it.",
 )
 def lazy_convex(**given: Any) -> int:
@@ -215,19 +217,10 @@ def lazy_convex(**given: Any) -> int:
         from hockeystick.run_streams import domain_of
 
         return convex_of(
-            rounds=given["rounds"],
             domain=domain_of(given["domain"], given["dimension"], given["radius"]),
-            lipschitz=given["lipschitz"],
-            batch=given["batch"],
-            inverse_temperature=given["inverse_temperature"],
-            regularisation=given["regularisation"],
-            fake=given["fake_switch"],
-            shadow=given["shadow_switch"],
             normaliser="paper" if given["normaliser"] is None else given["normaliser"],
-            failure=given["failure"],
-            adversary=given["adversary"],
-            draw_budget=given["draw_budget"],
-            delta=given["delta"],
+            **picked(given, "lipschitz", "inverse_temperature", "regularisation", "failure", "adversary", "delta"),
+            **_switching(given),
         )
 
     def played(progress: Callable[[str], None]) -> Any:
@@ -239,17 +232,18 @@ def lazy_convex(**given: Any) -> int:
             convex_file(given["losses"], lipschitz=given["lipschitz"], clip=given["clip"])
             if name is None
             else convex_dataset(name),
-            domain=given["domain"],
-            radius=given["radius"],
-            lipschitz=given["lipschitz"],
-            epsilon=given["epsilon"],
-            delta=given["delta"],
-            adversary=given["adversary"],
-            seed=_seed(given),
+            seed=seed_of(given),
             progress=progress,
+            **picked(given, "domain", "radius", "lipschitz", "epsilon", "delta", "adversary"),
         )
 
     return _end(given, planned, played)
+
+
+run.add_command(fed_svt)
+run.add_command(fed_stoch)
+run.add_command(online_distribution)
+run.add_command(smoothed_online)
 
 
 # --- what both do ----------------------------------------------------------------------------------------------------
@@ -268,45 +262,32 @@ _PLAN_ONLY = (
 _RUN_ONLY = ("losses", "dataset", "epsilon", "seed", "release", "actions", "clip")
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def _switching(given: Given) -> Given:
+    """The parameters that plans of both learners have."""
+    shared = {"fake": given["fake_switch"], "shadow": given["shadow_switch"]}
+    return picked(given, "rounds", "batch", "draw_budget") | shared
 
 
-def _require(given: dict[str, Any], *needed: str) -> None:
+def _require(given: Given, *needed: str) -> None:
     """Checks the options of a plan: all that it needs, none that belong to a run."""
-    for name in _RUN_ONLY:
-        if given[name] is not None and given[name] is not False:
-            raise click.UsageError(f"{_flag(name)} can't be combined with --plan, which plays nothing")
-    missing = [_flag(name) for name in needed if given[name] is None]
-    if missing:
-        raise click.UsageError(f"--plan needs {', '.join(missing)}")
+    refuse_with_plan(given, *_RUN_ONLY)
+    need(given, "--plan", *needed)
 
 
-def _require_run(given: dict[str, Any], *own: str) -> None:
+def _require_run(given: Given, *own: str) -> None:
     """Checks the options of a run: one stream and a target, and none that belong to a plan."""
-    for name in (*_PLAN_ONLY, *own):
-        if given[name] is not None:
-            raise click.UsageError(f"{_flag(name)} belongs to --plan; a run is calibrated")
+    refuse(given, "belongs to --plan; a run is calibrated", *_PLAN_ONLY, *own)
     if (given["losses"] is None) == (given["dataset"] is None):
         raise click.UsageError("give one of --losses, --dataset and --plan")
     if given["epsilon"] is None:
         raise click.UsageError("a run needs --epsilon, to which it is calibrated")
-    if given["release"] and given["seed"] is not None:
-        raise click.UsageError("--release refuses --seed: noise that can be repeated can be taken off again")
+    refuse_seeded_release(given)
 
 
-def _seed(given: dict[str, Any]) -> int | None:
-    if given["release"]:
-        return None
-    return 0 if given["seed"] is None else int(given["seed"])
-
-
-def _end(given: dict[str, Any], planned: Callable[[], Any], played: Callable[[Callable[[str], None]], Any]) -> int:
+def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[str], None]], Any]) -> int:
     """Makes the result, writes its files, prints the report, and says what to beware of."""
     json_path, _ = check_outputs(given["json_file"], None)
     actions_path = _actions_path(given["actions"], json_path)
-    from hockeystick.report import run_result
-
     if given["plan"]:
         from hockeystick.run_plan import FULL_VIEW, plan
 
@@ -318,19 +299,11 @@ def _end(given: dict[str, Any], planned: Callable[[], Any], played: Callable[[Ca
             view=given["view"] or FULL_VIEW,
         )
     else:
-        try:
-            with Progress() as progress:
-                content, actions = played(progress)
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted before there was a result; result files are unchanged") from None
+        with working() as progress:
+            content, actions = played(progress)
         if actions_path is not None:
             _write_actions(actions_path, actions)
-    result = run_result(content)
-    deliver(result, json_file=given["json_file"], json_path=json_path)
-    if result["mode"] == "simulation":
-        warn(
-            f"simulated with seed {result['seed']}: whoever knows it can repeat the run; nothing to publish (--release)"
-        )
+    result = conclude(given, content, json_path)
     if result["mode"] == "release" and actions_path is None:
         warn("the released actions were written nowhere; a second release costs its own ε (--actions)")
     if math.isinf(float(result["epsilon"])):

@@ -1,12 +1,26 @@
-"""Numbers on the command line: click's own types let NaN pass every range, so these check all of it."""
+"""Options of commands: numbers of which all is checked (click's own types let NaN pass every range), and groups."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds all options, to be listed in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported

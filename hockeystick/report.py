@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hockeystick import report_distribution, report_federated, report_kl, report_release, report_run, report_smoothed
 from hockeystick.accounting import Guarantee
 from hockeystick.accounting.extras import MissingExtraError
 from hockeystick.report_account import account_report
 from hockeystick.report_audit import audit_report
 from hockeystick.report_content import Report
 from hockeystick.report_demo import demo_report
-from hockeystick.report_run import run_report
+from hockeystick.report_facts import Draw
 from hockeystick.report_terminal import TerminalReport
 
 if TYPE_CHECKING:
@@ -127,10 +128,20 @@ def to_terminal(result: Mapping[str, Any]) -> TerminalReport:
 
 def to_report(result: Mapping[str, Any]) -> Report:
     """Returns the content of the report on a result."""
-    return _REPORTS[result["command"]](result)
+    return _REPORTS[result.get("learner", result["command"])](result)
 
 
-_REPORTS = {"account": account_report, "audit": audit_report, "demo": demo_report, "run": run_report}
+_COMMANDS: dict[str, Draw] = {"account": account_report, "audit": audit_report, "demo": demo_report}
+_LEARNERS = (
+    report_run.REPORTS,
+    report_federated.REPORTS,
+    report_distribution.REPORTS,
+    report_kl.REPORTS,
+    report_release.REPORTS,
+    report_smoothed.REPORTS,
+)
+# A result about a learner is reported by its learner, any other by its command.
+_REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}
 
 
 def to_json(result: Mapping[str, Any]) -> str:

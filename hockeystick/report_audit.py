@@ -68,6 +68,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         ("could have caught", could_catch(result)),
         ("event", shorten(result["event"], 400)),
         ("direction", f"likelier on {likelier} than on {other}"),
+        *((("second event", f"{shorten(back, 400)}: likelier on {other}"),) if (back := result["event_back"]) else ()),
         ("floating point", _leak(result)),
     )
 
@@ -85,11 +86,16 @@ def _sides(result: Result) -> tuple[str, str]:
 
 
 def _counts(result: Result) -> Table:
-    rows = []
-    for side, count in zip(_sides(result), (result["count_p"], result["count_q"]), strict=True):
-        rows.append((side, whole(count), whole(result["trials"]), f"{count / result['trials']:.4%}"))
-    caption = "How often the event happened, in outputs that had no part in choosing it"
-    return Table(caption, ("data set", ">times", ">of", ">share"), tuple(rows))
+    likelier, other = _sides(result)
+    found = [("the event", likelier, result["count_p"]), ("the event", other, result["count_q"])]
+    if result["event_back"]:
+        found += [("the second", other, result["count_back_p"]), ("the second", likelier, result["count_back_q"])]
+    rows = tuple(
+        (event, side, whole(count), whole(result["trials"]), f"{count / result['trials']:.4%}")
+        for event, side, count in found
+    )
+    caption = "How often each event happened, in outputs that had no part in choosing it"
+    return Table(caption, ("event", "data set", ">times", ">of", ">share"), rows)
 
 
 def _tradeoff(result: Result) -> Plot:

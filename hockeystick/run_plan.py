@@ -180,14 +180,15 @@ def accounted(
         "delta": delta,
         "method": bracket.method,
         "epsilon_printed": None if printed is None else printed.epsilon,
-        "printed": _printed_content(printed, reason),
+        "printed": printed_content(printed, reason),
         "adjacency": guarantee.adjacency.value,
         "assumptions": guarantee.assumptions,
         "parameters": _parameters(learner),
     }
 
 
-def _printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dict[str, Any]:
+def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dict[str, Any]:
+    """A printed guarantee as plain values; or the ``reason`` for which there is none."""
     if printed is None:
         return {"source": None, "applies": False, "conditions": [], "constants": {}, "reason": reason}
     conditions = [

@@ -93,3 +93,16 @@ def _table(path: str, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def domain_of(kind: str, dimension: int, radius: float) -> Domain:
     """The ball of a radius, or the cube of that half width."""
     return Ball(dimension, radius) if kind == "ball" else Box.cube(dimension, radius)
+
+
+def federated_file(path: str) -> npt.NDArray[Any]:
+    """Losses of clients in an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
+
+    Raises:
+        InvalidArgumentError: no such file, or no table of numbers in it.
+    """
+    found = _loaded(path)
+    if found.ndim not in (2, 3) or found.dtype.kind not in "fiu" or found.size == 0:
+        reason = f"holds {found.dtype} of shape {found.shape} and no losses of clients, rounds and experts"
+        raise InvalidArgumentError("--losses", path, reason, "write an array of floats with numpy.save")
+    return found

@@ -115,7 +115,7 @@ class AboveThreshold(ThresholdStream):
         Raises:
           InvalidArgumentError: an argument is out of its domain, see the class.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         weight = (1 if monotone else 2) * parameters.answers(answers)
         share = target / (1.0 + weight ** (2.0 / 3.0))

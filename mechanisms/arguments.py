@@ -85,3 +85,12 @@ def difference_up(minuend: float, subtrahend: float) -> float:
     if math.isfinite(difference) and Fraction(difference) < Fraction(minuend) - Fraction(subtrahend):
         return math.nextafter(difference, math.inf)
     return difference
+
+
+def target_epsilon(value: float) -> float:
+    """Returns the ε > 0 that a mechanism is calibrated to; less than 1e-90 is beyond what events can say.
+
+    Raises:
+      InvalidArgumentError: it is no such number.
+    """
+    return validate.real("epsilon", value, low=1e-90)

@@ -101,7 +101,7 @@ class CumulativeAboveThreshold(Releasable):
         Raises:
           InvalidArgumentError: an argument is out of its domain.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         scale = arguments.quotient_up(distance, target)
         found = cls(threshold, threshold_scale=scale, query_scale=scale, sensitivity=distance)

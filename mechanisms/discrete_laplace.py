@@ -62,7 +62,7 @@ class DiscreteLaplace(AdditiveIntegers):
                 least_noise(lambda t: cls(t, sensitivity=distance), epsilon=loss, delta=delta, guess=guess),
                 sensitivity=distance,
             )
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         found = cls(arguments.quotient_up(distance, target), sensitivity=distance)
         while found.event().pure_epsilon() > target:  # its quotient is rounded too
             found = cls(math.nextafter(found.scale, math.inf), sensitivity=distance)

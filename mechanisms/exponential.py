@@ -68,7 +68,7 @@ class ExponentialMechanism(Selection):
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, a flag is not a bool, or
             ``base2`` where that takes a scale above 1024.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         scale = arguments.quotient_up(distance if arguments.monotone(monotone) else 2 * distance, target)
         if not _base2(base2):

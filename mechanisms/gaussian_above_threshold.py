@@ -78,7 +78,7 @@ class GaussianAboveThreshold(ThresholdStream):
           InvalidArgumentError: an argument is out of its domain.
           NumericalError: the target is so extreme that no noise can be shown to reach it.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         allowed = validate.probability("delta", delta, open=True)
         distance, count = arguments.sensitivity(sensitivity), parameters.answers(answers)
         moved = 1.0 if arguments.monotone(monotone) else 2.0

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, NumericalError, UnsupportedEventError, validate
+from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise, SecureReleaseUnavailableError
 from hockeystick.mechanisms.protocol import Mechanism
 from hockeystick.mechanisms.release import Releasable
@@ -71,7 +72,7 @@ class ForGroups(Releasable):
           NumericalError: no parameter between 1e-9 and 1e9 times epsilon/size separates what meets the target from what
             does not.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         allowed = validate.probability("delta", delta)
         members = _size(size)
         if not callable(make):

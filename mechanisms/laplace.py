@@ -9,7 +9,6 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import validate
 from hockeystick.mechanisms import arguments, lattice
 from hockeystick.mechanisms.additive import AdditiveNoise, Floats
 from hockeystick.mechanisms.noise import Noise
@@ -46,7 +45,7 @@ class Laplace(AdditiveNoise):
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         found = cls(arguments.quotient_up(distance, target), sensitivity=distance)
         while found.event().pure_epsilon() > target:  # its quotients are rounded too

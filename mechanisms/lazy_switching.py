@@ -103,7 +103,7 @@ class LazySwitch(Releasable):
           InvalidArgumentError: an argument is out of its domain, or keeping alone costs more than ``epsilon``: then no
             number of fake switches will do.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
 
         def found(p: float) -> LazySwitch:
             return cls(p, normaliser=normaliser, sensitivity=sensitivity, lowest=lowest, highest=highest)

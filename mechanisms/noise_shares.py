@@ -33,6 +33,7 @@ from hockeystick.mechanisms.integer_law import IntegerLaw, NegativeBinomialLaw, 
 from hockeystick.mechanisms.noise import Noise, check_noise
 from hockeystick.mechanisms.skellam import skellam_log_masses
 
+_DEVIATIONS = 40.0  # over which a law is tabulated
 _WIDEST = 300.0  # scales whose laws are added up directly
 _LOCAL_DEVIATION = (
     1.5  # from here on a sum of discrete Gaussian shares is one but for 3e-9 (in the measure of KLS 2021)
@@ -86,6 +87,18 @@ class NoiseShares(ABC):
     @abstractmethod
     def _log_masses(self, drawn: Integers) -> Floats:
         """ln P(sum = drawn), up to a constant."""
+
+    def law(self) -> tuple[Integers, Floats]:
+        """Returns what the survivors' noise together can be, and how probable each number is, up to 1e-14 in all."""
+        reach = math.ceil(_DEVIATIONS * math.sqrt(self.variance())) + 2
+        drawn = np.arange(-min(reach, self._reach()), min(reach, self._reach()) + 1)
+        log_masses = self._log_masses(drawn)
+        masses = np.exp(log_masses - log_masses.max())
+        return drawn, masses / masses.sum()
+
+    def _reach(self) -> int:
+        """The largest number that ``_log_masses`` takes."""
+        return 2**40
 
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost for one record against all who see the sum, and know all noise but the survivors'."""
@@ -251,6 +264,9 @@ class DiscreteGaussianShares(NoiseShares):
     def _log_masses(self, drawn: Integers) -> Floats:
         return _looked_up(_gaussian_sum(self.share_sigma, self.survivors), drawn)
 
+    def _reach(self) -> int:
+        return len(_gaussian_sum(self.share_sigma, self.survivors).log_pmf) // 2
+
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns 0 and a change by ``factor * rise`` and ``−factor * fall``."""
         near, far = super().worst_case_neighbours()
@@ -301,7 +317,7 @@ class PolyaShares(NoiseShares):
         Raises:
           InvalidArgumentError: an argument is out of its domain.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
 
         def build(scale: float) -> PolyaShares:
             return cls(scale, survivors=survivors, rise=rise, fall=fall)
@@ -335,6 +351,11 @@ class PolyaShares(NoiseShares):
         if self.survivors == self.whole:
             return -np.abs(drawn) / self.scale
         return _looked_up(_polya_sum(self.scale, self.survivors, self.whole), drawn)
+
+    def _reach(self) -> int:
+        if self.survivors == self.whole:
+            return super()._reach()
+        return len(_polya_sum(self.scale, self.survivors, self.whole).log_pmf) // 2
 
 
 def _guess(shares: NoiseShares, epsilon: float) -> float:

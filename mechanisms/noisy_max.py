@@ -10,7 +10,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, NumericalError, validate
+from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.mechanisms import arguments, selection
 from hockeystick.mechanisms.exponential import ExponentialMechanism
 from hockeystick.mechanisms.noise import Noise
@@ -70,7 +70,7 @@ class NoisyMax(Selection):
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, or the noise is unknown.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         scale = arguments.quotient_up(distance if monotone else 2 * distance, target)
         while True:

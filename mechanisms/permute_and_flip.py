@@ -9,7 +9,6 @@ from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import validate
 from hockeystick.mechanisms import arguments, selection
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.selection import ExactScores, Floats, Selection
@@ -47,7 +46,7 @@ class PermuteAndFlip(Selection):
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         return cls(
             arguments.quotient_up(distance if monotone else 2 * distance, target),

@@ -150,6 +150,29 @@ class MaskedSum:
                 sent += self._signed_mask(own, other, sent.shape)
         return np.asarray(sent & np.uint64(self.modulus - 1))
 
+    def reveal(self, client: int, dropped: Iterable[int], shape: tuple[int, ...]) -> Residues:
+        """Returns what a survivor reveals once others have dropped out: the masks that it shares with them, added up.
+
+        Whoever has a client's message and all that is revealed of it has its numbers. So a message of a client that
+        others were told had dropped out must never be used.
+
+        Args:
+          client: the survivor.
+          dropped: clients whose messages are not there.
+          shape: of a message.
+
+        Raises:
+          InvalidArgumentError: there is no such client, or the survivor is among those that dropped out.
+        """
+        (own,) = _clients("client", [client], self.clients)
+        gone = _clients("dropped", dropped, self.clients)
+        if own in gone:
+            raise InvalidArgumentError("dropped", gone, f"holds client {own}, which is asked", "ask a survivor")
+        total = np.zeros(shape, dtype=np.uint64)
+        for other in gone:
+            total += self._signed_mask(own, other, shape)
+        return np.asarray(total & np.uint64(self.modulus - 1))
+
     def unmask(self, sent: Mapping[int, ArrayLike]) -> Integers:
         """Returns the sum of those whose messages arrived, read in [−R/2, R/2).
 
@@ -168,13 +191,9 @@ class MaskedSum:
                 raise AggregationError(f"client {client} sent shape {message.shape}, client {kept[0]} {shape}")
             if message.dtype != np.uint64 or (message >= np.uint64(self.modulus)).any():
                 raise AggregationError(f"client {client} sent what is no array of numbers modulo {self.modulus}")
-        total = np.zeros(shape, dtype=np.uint64)
-        for message in messages:
-            total += message
-        for dropped in set(range(self.clients)).difference(kept):
-            for survivor in kept:
-                total -= self._signed_mask(survivor, dropped, shape)
-        return _centred(total, self.modulus)
+        dropped = set(range(self.clients)).difference(kept)
+        revealed = [self.reveal(survivor, dropped, shape) for survivor in kept]
+        return unmasked(messages, revealed, modulus=self.modulus)
 
     def _signed_mask(self, own: int, other: int, shape: tuple[int, ...]) -> Residues:
         """The mask that ``own`` adds for ``other``, modulo 2^64: the one with the lower number adds, the other not."""
@@ -183,6 +202,18 @@ class MaskedSum:
         count = int(np.prod(shape, dtype=np.int64))
         words = np.frombuffer(hashlib.shake_256(seed).digest(8 * count), dtype="<u8").astype(np.uint64).reshape(shape)
         return words if own == low else np.asarray(~words + np.uint64(1))
+
+
+def unmasked(messages: Iterable[Residues], revealed: Iterable[Residues], *, modulus: int) -> Integers:
+    """Returns the sum that a server finds from masked messages and from what their senders revealed of the others.
+
+    Args:
+      messages: of all survivors, residues of one shape.
+      revealed: by all survivors, of those that dropped out; see ``MaskedSum.reveal``.
+      modulus: R.
+    """
+    sums = (np.stack(list(rows)).sum(axis=0, dtype=np.uint64) for rows in (messages, revealed))
+    return _centred(np.asarray(np.subtract(*sums)), _modulus(modulus))
 
 
 def _room(largest: float, sigma: float) -> float:

@@ -115,7 +115,7 @@ class SparseVector(ThresholdStream):
         Raises:
           InvalidArgumentError: an argument is out of its domain.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         share = 0.0 if answer_share is None else validate.probability("answer_share", answer_share, open=True)
         count, distance = parameters.answers(answers), arguments.sensitivity(sensitivity)
         spend = target * (1.0 - share)

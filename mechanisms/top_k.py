@@ -55,7 +55,7 @@ class TopK(Selection):
             or ``k`` no integer ≥ 1.
           NumericalError: no scale can be shown to meet the target.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         failure = validate.real("delta", delta, low=0.0, high=1.0, high_open=True)
         distance, count = arguments.sensitivity(sensitivity), _k(k)
 

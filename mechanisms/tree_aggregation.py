@@ -119,7 +119,7 @@ class TreeAggregation(Releasable):
           InvalidArgumentError: ``epsilon`` not positive and finite, ``delta`` not in (0, 1), or a parameter of the
             mechanism outside its domain.
         """
-        target = validate.real("epsilon", epsilon, low=0.0, low_open=True)
+        target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         law: Law = "laplace" if delta is None else "gaussian"
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
+
+# The processes of `pytest -n` share the cores already. It has to be said before numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 pytest_plugins = ["pytester"]  # runs pytest on small projects of its own, for the tests of our plugin
 

@@ -51,6 +51,7 @@ def _both_orders(k: float, ratio: Floats, gamma: float) -> Floats:
     return np.asarray(np.maximum(*ways))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.3, 2.0]), st.sampled_from([1.0, 2.0, 7.0]))
 @settings(max_examples=25)
 def test_average_is_above_every_law_that_it_is_stated_for(seed: int, largest: float, distance: float) -> None:

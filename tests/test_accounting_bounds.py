@@ -80,6 +80,7 @@ def test_composition_of_few_outcomes_is_enumerated(events, share):
     assert upper <= exact + 1e-4
 
 
+@pytest.mark.slow
 @given(inner=LEAF, r=st.floats(0.01, 0.99), count=st.integers(1, 3), share=st.floats(0, 0.9))
 @settings(deadline=None, max_examples=60)
 def test_mixture_and_nested_composition_are_enumerated(inner, r, count, share):
@@ -106,6 +107,7 @@ def adaptive_delta(choices: list[list[list[tuple[float, float]]]], eps: float) -
     )
 
 
+@pytest.mark.slow
 @given(
     k=st.floats(0.1, 0.95),
     kappa=st.floats(0.05, 1.0),
@@ -132,6 +134,7 @@ def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice
     assert adaptive <= delta(compose((decision, 3)), 0.8).upper + 1e-13
 
 
+@pytest.mark.slow
 @given(
     a=st.floats(0.1, 2),
     b=st.floats(0.1, 2),
@@ -236,6 +239,7 @@ ANY = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(event=ANY, n=st.integers(2, 12), d=st.sampled_from([1e-3, 1e-6, 1e-12]))
 @settings(deadline=None, max_examples=40)
 def test_repetition_is_a_list_and_more_costs_more(event, n, d):

@@ -251,6 +251,7 @@ def test_more_accesses_cost_more(event):
     assert_increasing(costs([compose((event, n)) for n in (1, 2, 5)], 1e-6))
 
 
+@pytest.mark.slow
 @every_event
 def test_a_larger_distance_costs_more(event):
     found: list[PrivacyEvent] = []

@@ -159,6 +159,7 @@ def test_at_an_atom(where):
     assert low <= exact * (1 + 1e-11) and exact * (1 - 1e-11) <= high
 
 
+@pytest.mark.slow
 def test_visible_mixture_by_enumeration():
     inner = compose(PureDP(0.4), RandomizedResponse(1.0, 3))
     event = compose((VisibleMixture(0.25, inner), 2), PureDP(0.1))

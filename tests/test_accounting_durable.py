@@ -98,6 +98,7 @@ if step == "publishing":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
 @pytest.mark.parametrize(
     ("step", "charged", "drawn"),

@@ -105,6 +105,7 @@ def test_mermaid_text():
     assert to_mermaid(graph()).count("\n") == 1 + len(graph().nodes) + graph().networkx().number_of_edges()
 
 
+@pytest.mark.slow
 def test_the_picture_shows_every_node_and_cost():
     figure = draw_graph(graph(), delta=1e-6)
     texts = {text.get_text() for text in figure.axes[0].texts}

@@ -27,6 +27,7 @@ from hockeystick.accounting import (
     Laplace,
     LazySwitchDecision,
     NonPrivate,
+    Parallel,
     PureDP,
     RandomizedResponse,
     Reach,
@@ -275,6 +276,7 @@ def test_only_the_first_release_may_lead():
     assert built("decision", "other").delta(0.1).upper < 0.93 * built("other", "decision").delta(0.1).upper
 
 
+@pytest.mark.slow
 def test_group_privacy_of_the_lazy_algorithm():
     graph = lazy(200, batch=4, eta=0.02, p=0.2)
     found = [eps(graph, 1e-5, group=k) for k in (1, 2, 4)]
@@ -399,6 +401,15 @@ GRAPH = (
     .transform("sum", reads=["batches"], stability={("records", "l1"): 2.0, ("records", "l2"): math.sqrt(2)})
     .release("total", compose((Gaussian(3), 2), Gaussian(9)), reads=["sum"])
 )
+
+
+def test_one_branch_alone_still_refuses_groups_after_a_round_trip():
+    graph = AccountantGraph().source("people").release("r", Parallel((Laplace(2.0),)), reads=["people"])
+    again = AccountantGraph.from_json(graph.to_json())
+    assert again == graph
+    for each in (graph, again):
+        with pytest.raises(UnsupportedEventError):
+            each.guarantee(group=2)
 
 
 def test_json_round_trip_is_the_same_value_and_the_same_text():

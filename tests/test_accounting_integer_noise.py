@@ -264,6 +264,7 @@ def test_skellam_losses_of_a_unit_shift_lie_between_the_bounds_of_amos(variance)
     assert (np.diff(table.steps) >= -(slack[1:] + slack[:-1])).all()  # the law is log-concave
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [0.5, 4.0])
 @pytest.mark.parametrize("square", [1, 2, 4])
 def test_skellam_is_the_worst_over_all_integer_vectors(variance, square):
@@ -293,6 +294,7 @@ def test_skellam_rdp(variance, shift):
         assert value <= exact * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_skellam_rdp_far_out_is_still_a_bound_and_grows_like_a_logarithm():
     event = Skellam(2.0)
     for order in (300.0, 2000.0):
@@ -311,6 +313,7 @@ def test_skellam_rdp_is_below_the_bound_of_agarwal_kairouz_and_liu(variance):
         assert event.rdp(np.array([float(a)]))[0] <= bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [0.05, 1.0, 25.0])
 def test_skellam_rho_is_the_steepest_slope(variance):
     rho = Skellam(variance).zcdp_rho()

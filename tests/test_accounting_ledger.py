@@ -92,6 +92,7 @@ def test_a_published_input_comes_first():
     ledger.record("test", Laplace(2.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     records=st.lists(

@@ -127,6 +127,7 @@ def test_input_mixes_compose_in_either_order_of_each(p):
     never_above(compose((InputMix(p, RandomizedResponse(eps, 3)), 2)), pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.05, 0.5])
 @pytest.mark.parametrize(
     ("noise", "law"), [(Laplace(0.7), stats.laplace(scale=0.7)), (Gaussian(0.7), stats.norm(scale=0.7))]
@@ -151,6 +152,7 @@ def test_input_mix_of_additive_noise(p, noise, law):
         assert (1 - p) * inner.lower * (1 - 1e-9) <= got.upper <= (1 - p) * inner.upper * (1 + 1e-4) + 1e-9
 
 
+@pytest.mark.slow
 def test_several_records_each_have_their_own_coin():
     rng = np.random.default_rng(1)
     p = 0.3
@@ -201,6 +203,7 @@ def test_input_mix_is_for_replacement_alone():
         InputMix(0.1, compose(Laplace(1), Oriented(LazySwitchDecision(0.9, 0.1), True)))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 0.99), st.floats(0.01, 3.0), st.floats(0.0, 1.0))
 def test_input_mix_laws(p, eps, share):

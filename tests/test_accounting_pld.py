@@ -408,6 +408,7 @@ def binomial_delta(epsilon, n, eps):
     )
 
 
+@pytest.mark.slow
 @given(e=st.floats(1e-4, 2), n=st.integers(1, 60), share=st.floats(0, 1))
 @example(e=1.0601097304625864, n=5, share=1.0)  # half an ulp below the largest loss
 @settings(deadline=None, max_examples=60)
@@ -477,6 +478,7 @@ def gaussian_epsilon(mu, d):
         return high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mu, count", [(1.0, 1), (1.0, 100), (0.01, 10), (7.0, 30), (1.0, 10**4), (1.0, 10**6), (1e-5, 7)]
 )

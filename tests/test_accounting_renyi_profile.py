@@ -53,6 +53,7 @@ def test_the_profile_is_the_renyi_bound_up_to_its_points():
         assert wanted * (1 - 1e-9) <= got <= wanted * 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1e-2, 1e-6, 1e-12])
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5])
 def test_a_mixed_composition_lies_between_a_mechanism_it_allows_and_the_curves_alone(rho, at):

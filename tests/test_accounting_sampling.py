@@ -492,6 +492,7 @@ def test_nested_samples_are_one():
     assert removal[1:] == pytest.approx(PoissonSampled(0.02, Gaussian(1.0)).rdp(orders)[1:], rel=1e-6)
 
 
+@pytest.mark.slow
 @given(
     q=st.floats(1e-6, 0.9),
     more=st.floats(1.0, 1.1),

@@ -267,6 +267,7 @@ def test_truncated_batches_by_enumeration(count, rate, batch, seed):
     assert_dominated(output(values[1:]), output(values), addition, 1e-6)
 
 
+@pytest.mark.slow
 def test_truncated_batches_that_are_never_full_are_poisson_samples():
     whole, cut = PoissonSampled(0.1, Gaussian(1.0)), TruncatedPoissonSampled(100, 0.1, 200, 1.0)
     assert epsilon(compose((cut, 10)), 1e-6).upper == pytest.approx(epsilon(compose((whole, 10)), 1e-6).upper, rel=1e-6)

@@ -50,6 +50,7 @@ def vector(size: int | None = None) -> tuple[Any, Any]:
 # ------------------------------------------------------------------------------------------------------------- OpenDP
 
 
+@pytest.mark.slow
 def test_opendp_laplace_is_not_refuted_and_is_where_it_is_declared_wrongly() -> None:
     laplace = dp.m.make_laplace(*number(), scale=1.0)
 

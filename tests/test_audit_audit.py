@@ -159,7 +159,7 @@ def test_every_kind_of_output_can_refute(kind: str) -> None:
     verdict = audit(target, claim=Claim(1.0), neighbours=(0, 1), samples=1000, rng=1)
 
     assert verdict.refuted
-    assert verdict.event.startswith(words)
+    assert any(event.startswith(words) for event in (verdict.event, verdict.event_back))
     assert verdict.count_p > math.e * verdict.count_q
 
 
@@ -270,6 +270,7 @@ def test_the_public_grid_hides_last_bits_that_bit_patterns_show() -> None:
     assert run(True).refuted
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_everything_but_the_clock() -> None:
     def run(rng: Any) -> dict[str, Any]:
         plain = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=3000, rng=rng).to_dict()
@@ -559,6 +560,7 @@ def test_the_trade_off_curve_lies_within_its_bands_and_near_the_truth() -> None:
             assert point.fnr == pytest.approx(best, abs=0.02)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.permutations(range(6)), st.integers(0, 2**32))
 def test_names_of_categories_do_not_matter(names: list[int], seed: int) -> None:
@@ -575,6 +577,7 @@ def test_names_of_categories_do_not_matter(names: list[int], seed: int) -> None:
     assert plain.epsilon_lower == renamed.epsilon_lower
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.floats(0.01, 100), st.integers(0, 2**32))
 def test_the_unit_of_the_outputs_does_not_matter(unit: float, seed: int) -> None:
@@ -593,6 +596,7 @@ def test_the_unit_of_the_outputs_does_not_matter(unit: float, seed: int) -> None
     assert (plain.count_p, plain.count_q) == (scaled.count_p, scaled.count_q)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.floats(0.2, 1.2), st.sampled_from([0.0, 0.05]))
 def test_swapping_the_data_sets_turns_the_verdict_round(seed: int, epsilon: float, delta: float) -> None:
@@ -623,6 +627,7 @@ def test_unreadable_outputs_are_refused() -> None:
         audit(lambda d, r, runs: np.zeros(3), claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
 
 
+@pytest.mark.slow
 def test_a_mechanism_states_its_own_claim():
     from hockeystick.mechanisms import Laplace
     from hockeystick.mechanisms.testing import Released

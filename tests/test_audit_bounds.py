@@ -39,6 +39,7 @@ def test_clopper_pearson_at_the_ends_has_a_closed_form(trials: int, confidence: 
     )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 400), st.floats(0, 1), st.sampled_from([0.8, 0.99, 0.9999]))
 def test_clopper_pearson_agrees_with_scipy(trials: int, share: float, confidence: float) -> None:
     count = round(share * trials)
@@ -68,7 +69,7 @@ def test_the_tail_of_the_statistic_is_the_sum_over_all_outcomes(
     reached = x - slope * y >= threshold - 1e-11
     exact = float((stats.binom.pmf(x, n, p) * stats.binom.pmf(y, m, q))[reached].sum())
 
-    found = float(bounds._upper_tail(n, threshold, slope, np.array([p]), bounds._window(m, np.array([q])))[0])
+    found = float(bounds._upper_tail(n, threshold, slope, np.array([p]), bounds.window_of(m, np.array([q])))[0])
 
     assert found >= min(1.0, exact * (1 - 1e-12)) - 1e-15
     assert found <= exact * (1 + 1e-5) + 1e-10
@@ -80,7 +81,7 @@ def test_the_tail_of_many_trials_agrees_with_the_normal_law(n: int) -> None:
     spread = math.sqrt(n * (0.25 + E**2 * 0.18 * 0.82))
     threshold = float(n * (0.5 - E * 0.18) + 3 * spread)
 
-    found = bounds._upper_tail(n, threshold, E, p, bounds._window(n, q))
+    found = bounds._upper_tail(n, threshold, E, p, bounds.window_of(n, q))
 
     assert found[0] == pytest.approx(stats.norm.sf(3), rel=0.05)
 
@@ -103,6 +104,7 @@ def miss_probability(make: Maker, n: int, m: int, p: float, q: float) -> float:
 PAIRS = [(p, q) for p in (0.001, 0.05, 0.3, 0.5, 0.9, 0.999) for q in (0.001, 0.02, 0.1, 0.3, 0.9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("slope", [1.0, E, 30.0])
 @pytest.mark.parametrize(("n", "m"), [(12, 12), (17, 11)])
@@ -140,14 +142,14 @@ def test_the_frontier_excludes_only_what_is_improbable(
     """In every cell, by the sum over all outcomes: g at (p_low, q_low) is within the level, unless p_low is w."""
     x, y, slope = round(share_x * n), round(share_y * n), math.exp(log_slope)
     region = frontier(x, n, y, n, slope=slope, alpha=alpha)
-    alone = float(clopper_pearson(x, n, confidence=1 - bounds._SHARE_P * alpha, side="lower")[0])
+    alone = float(clopper_pearson(x, n, confidence=1 - bounds.SHARE_P * alpha, side="lower")[0])
     counts = np.arange(n + 1)
     reached = counts[:, None] - slope * counts >= x - slope * y - 1e-13
 
     for p, q in zip(np.minimum(region.p_low, 1), region.q_low, strict=True):
         if p > alone * (1 + 1e-9):
             tail = stats.binom.pmf(counts, n, p) @ reached @ stats.binom.pmf(counts, n, q)
-            assert tail <= (1 - bounds._SHARE_P - bounds._SHARE_Q) * alpha * (1 + 1e-5)
+            assert tail <= (1 - bounds.SHARE_P - bounds.SHARE_Q) * alpha * (1 + 1e-5)
 
 
 def too_sure(x: int, n: int, y: int, m: int) -> Region:

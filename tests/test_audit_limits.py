@@ -54,6 +54,7 @@ def direct(laws: np.ndarray, claim: Claim, both: bool) -> float | None:
     return float(found.fun / scale) if found.success else None
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(1, 40), min_size=3, max_size=3),
@@ -162,6 +163,7 @@ def test_laws_of_the_accounting_bracket_the_closed_form(step: float) -> None:
     assert found.upper / found.lower < 1 + 20 * step
 
 
+@pytest.mark.slow
 @given(st.floats(0.2, 4.0), st.floats(0.0, 3.0), st.floats(0.0, 0.2))
 @settings(max_examples=25, deadline=None)
 def test_finer_cells_bracket_more_tightly(true: float, epsilon: float, delta: float) -> None:

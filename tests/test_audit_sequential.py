@@ -19,6 +19,7 @@ from hockeystick.audits.sampling import TargetError
 from hockeystick.audits.sequential import sequential_audit
 from hockeystick.audits.sequential_events import FixedEvents, Memory
 from hockeystick.audits.sequential_game import Game, ladder, looks, next_change
+from hockeystick.audits.sequential_numeraire import best_factors, smoothed
 from hockeystick.audits.sequential_verdict import SequentialVerdict
 
 PAIR = (0.0, 1.0)
@@ -75,6 +76,7 @@ def test_a_curve_is_refuted_at_another_point() -> None:
     assert verdict.delta_tested > 1e-3
 
 
+@pytest.mark.slow
 def test_outputs_of_several_layouts_and_one_at_a_time() -> None:
     def sometimes(value: float, rng: np.random.Generator) -> Any:
         return None if rng.random() < 0.3 + 0.6 * value else float(rng.normal())
@@ -167,6 +169,52 @@ def test_looks_do_not_depend_on_batches(start: int, first: int, second: int) -> 
     assert next_change(start) > start
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 60), min_size=1, max_size=6))
+def test_wealth_on_learned_laws_does_not_depend_on_batches(seed: int, sizes: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    memory, total = Memory(None), sum(sizes)
+    outputs = rng.normal([[0.0], [1.5]], 1.0, (2, 30 + total))
+
+    def batch(start: int, stop: int) -> list[Any]:
+        return [read(own[start:stop], stop - start, memory.book, vectorised=True) for own in outputs]
+
+    d0, d1 = batch(0, 30)
+    memory.keep((d0, d1))
+    events = memory.learn()
+    one, many = (Game(Claim(0.5), np.array([0.4]), np.full(2, math.inf)) for _ in range(2))
+
+    def play(game: Game, start: int, stop: int) -> None:
+        d0, d1 = batch(start, stop)
+        game.settle((events.happened(d0), events.happened(d1)), (events.places(d0), events.places(d1)))
+
+    one.change(events)
+    many.change(events)
+    play(one, 30, 30 + total)
+    at = 30
+    for size in sizes:
+        play(many, at, at + size)
+        at += size
+    assert one.log_money is not None and many.log_money is not None
+    np.testing.assert_allclose(one.log_money, many.log_money, atol=1e-9)
+    (cut,) = events.cuts
+    laws = one.log_money[:, -4:]
+    assert np.all(np.isfinite(laws[0])) and np.all(np.isinf(laws[1]))
+    np.testing.assert_array_equal(
+        cut.counts, [np.bincount(events.places(own)[0], minlength=cut.partition.cells) for own in batch(0, 30)]
+    )
+    # money on the laws by hand, from the cells of the outputs after those that the laws were estimated from
+    p, q = smoothed(cut.counts, ordered=True)
+    f, g = best_factors(p, q, np.array([0.5]), np.array([0.0]))
+    x, y = (events.places(own)[0] for own in batch(30, 30 + total))
+    gain = np.log1p(0.97 * (f[:, x] - 1)).sum(axis=1) + np.log1p(0.97 * (g[:, y] - 1)).sum(axis=1)
+    fresh = Game(Claim(0.5), np.array([0.4]), np.full(2, math.inf))
+    fresh.change(events)
+    assert fresh.log_money is not None
+    np.testing.assert_allclose(laws[0, :, 0] - fresh.log_money[0, -4:, 0], gain, atol=1e-9)
+    assert fresh.log_totals == pytest.approx(np.zeros(2), abs=1e-9)
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 60), min_size=1, max_size=6))
 def test_wealth_does_not_depend_on_batches(seed: int, sizes: list[int]) -> None:
@@ -205,30 +253,36 @@ def test_learned_events_are_those_of_their_cells() -> None:
     assert events.happened(new).shape == (len(events.counts), 5)
 
 
+def normal(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
+    return value + rng.standard_normal(runs)
+
+
+def response(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
+    return np.asarray((rng.random(runs) < math.e / (1 + math.e)) == bool(value))
+
+
+def refuted(target: Any, claim: Claim, runs: int, most: int) -> int:
+    """How many of so many audits at level 0.1 refute."""
+    return sum(
+        sequential_audit(target, claim=claim, neighbours=PAIR, alpha=0.1, most_samples=most, rng=seed).refuted
+        for seed in range(runs)
+    )
+
+
 @pytest.mark.slow
-def test_false_alarms_of_whole_audits_and_power() -> None:
-    """Exactly tight claims; 100 audits each at level 0.1; more alarms than allowed have probability 1e-6."""
-    curve = Claim.curve(accounting.Gaussian(1.0), 1e-5)
+@pytest.mark.parametrize(
+    ("target", "claim"),
+    [(fair, Claim(1.0)), (normal, Claim.curve(accounting.Gaussian(1.0), 1e-5)), (response, Claim(1.0))],
+    ids=["laplace", "curve", "response"],
+)
+def test_false_alarms_of_whole_audits(target: Any, claim: Claim) -> None:
+    """Exactly tight claims: more alarms than allowed have probability 1e-6."""
+    assert refuted(target, claim, 100, 150) <= stats.binom.isf(1e-6, 100, 0.1)
 
-    def normal(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
-        return value + rng.standard_normal(runs)
 
-    def response(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
-        return np.asarray((rng.random(runs) < math.e / (1 + math.e)) == bool(value))
-
-    runs, level = 100, 0.1
-    allowed = stats.binom.isf(1e-6, runs, level)
-    for target, claim in ((fair, Claim(1.0)), (normal, curve), (response, Claim(1.0))):
-        verdicts = [
-            sequential_audit(target, claim=claim, neighbours=PAIR, alpha=level, most_samples=150, rng=seed)
-            for seed in range(runs)
-        ]
-        assert sum(verdict.refuted for verdict in verdicts) <= allowed
-    found = [
-        sequential_audit(half, claim=Claim(1.0), neighbours=PAIR, alpha=level, most_samples=400, rng=seed).refuted
-        for seed in range(60)
-    ]
-    assert sum(found) >= 48
+@pytest.mark.slow
+def test_power_of_whole_audits() -> None:
+    assert refuted(half, Claim(1.0), 60, 200) >= 48
 
 
 @pytest.mark.slow

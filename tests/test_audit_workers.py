@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.extras import MissingExtraError, require
-from hockeystick.audits import Claim, TargetError, Verdict, audit
+from hockeystick.audits import Claim, TargetError, Verdict, audit, checkpoint, drawing
 from hockeystick.audits.workers import Crew, WorkerError, Workers
 
 CLAIM = Claim(1.0)
@@ -49,6 +50,7 @@ def once(target: Callable[..., Any], **options: Any) -> Verdict:
     return audit(target, claim=CLAIM, neighbours=(0.0, 1.0), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_verdict_does_not_depend_on_the_number_of_workers(target: Callable[..., Any], workers: int) -> None:
@@ -175,6 +177,7 @@ def stopping(after: int) -> Callable[[int, int], None]:
     return progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("after", [400, 5000, 9000])
 def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tmp_path: Path) -> None:
@@ -192,6 +195,74 @@ def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tm
         assert all(done > 5000 for done in again)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("after", [7000, 9000])
+def test_counts_of_an_interrupted_audit_are_kept_once(
+    target: Callable[..., Any], after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls are small, and more so for outputs of several numbers; each is a piece of its own."""
+    monkeypatch.setattr("hockeystick.audits.sampling._NUMBERS", 512)
+    monkeypatch.setattr("hockeystick.audits.drawing._PILOT_SECONDS", 1e-9)
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(target, checkpoint=kept, progress=stopping(after))
+    with np.load(kept) as stored:
+        counted, counts = stored["counted"], stored["counts0"]
+    assert len(counted) > 0 and counts.sum() < 12_000
+    again: list[int] = []
+    found = once(target, checkpoint=kept, progress=lambda done, total: again.append(done))
+
+    assert result(found) == result(once(target))
+    assert again[0] > after
+
+
+def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever line of the bounding the interruption hits, nothing is counted twice."""
+    monkeypatch.setattr("hockeystick.audits.sampling._NUMBERS", 512)
+    monkeypatch.setattr("hockeystick.audits.drawing._PILOT_SECONDS", 1e-9)
+    plain = result(once(vectorised))
+    files = [drawing.__file__, checkpoint.__file__]
+    for line in range(20):
+        kept, left = tmp_path / f"audit{line}.npz", 40 + line  # lines of the two functions that run before it
+
+        def step(frame: Any, event: str, _: Any) -> Any:
+            nonlocal left
+            left -= event == "line"
+            if left == 0:
+                raise Stop
+            return step
+
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            code = frame.f_code
+            return step if code.co_filename in files and code.co_name in ("bounding", "keep_counts") else None
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with pytest.raises(Stop):
+                once(vectorised, checkpoint=kept)
+        finally:
+            sys.settrace(before)
+        assert result(once(vectorised, checkpoint=kept)) == plain
+
+
+def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hockeystick.audits.drawing._PILOT_SECONDS", 1e-9)
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(vectorised, samples=60_000, checkpoint=kept, progress=stopping(80_000))
+    with np.load(kept) as stored:
+        arrays = dict(stored)
+    for name, wrong in (("counts0", arrays["counts0"] + 1), ("counts0", arrays["counts0"][:, 1:])):
+        np.savez(kept, **{**arrays, name: wrong})
+        with pytest.raises(InvalidArgumentError, match="does not fit"):
+            once(vectorised, samples=60_000, checkpoint=kept)
+
+
+@pytest.mark.slow
 def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
     with pytest.raises(Stop):

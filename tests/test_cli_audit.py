@@ -234,6 +234,7 @@ def test_json_on_the_standard_output_is_alone_there_though_the_target_prints() -
     assert "the target talks" in result.stderr and "refuted: the claim" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_real_process(folder: Path) -> None:
     command = [sys.executable, "-m", "hockeystick", "audit", "mymech:half_noise", "--d0", "0", "--d1", "1"]
     command += ["--epsilon", "1", "--samples", "2e3", "--seed", "7", "--json", "-"]
@@ -245,6 +246,7 @@ def test_a_real_process(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_exit_status_survives_a_reader_that_goes_away(folder: Path) -> None:
     command = [sys.executable, "-m", "hockeystick", "audit", "mymech:half_noise", "--d0", "0", "--d1", "1"]
     command += ["--epsilon", "1", "--samples", "2000", "--seed", "7"]
@@ -465,6 +467,7 @@ def catalogue(*args: str) -> Result:
 PAIR = ("zoo/laplace@1", "zoo/svt-5@1")  # a correct case, and one that a thousand samples refute
 
 
+@pytest.mark.slow
 def test_the_catalogue_tells_right_from_wrong(folder: Path) -> None:
     result = catalogue(*PAIR, "--samples", "2000", "--seed", "7", "--json", "out.json", *SURE)
 
@@ -501,6 +504,7 @@ def test_the_catalogue_is_listed() -> None:
     assert "mechanism/laplace[half the scale]" in result.stdout and "zoo/svt-6@0.1" not in result.stdout
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits import catalogue_run
 

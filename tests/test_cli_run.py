@@ -97,6 +97,7 @@ def test_the_plans_report() -> None:
     [
         ("--normaliser tight", {"normaliser": "tight"}),
         ("--normaliser 0.4", {"normaliser": 0.4}),
+        ("--normaliser 0", {"normaliser": 0.0}),
         ("--shadow-switch 0.6", {"normaliser": "paper", "shadow_probability": 0.6}),
         ("--variant frozen-shadow", {"normaliser": "paper", "shadow_probability": 0.0}),
         ("--variant dartboard", {"variant": "dartboard"}),
@@ -147,6 +148,7 @@ def test_a_plan_without_fake_switches_warns() -> None:
     assert json.loads(result.stdout, parse_constant=no_constant)["epsilon"] == "inf"
 
 
+@pytest.mark.slow
 def test_a_plan_for_convex_losses() -> None:
     weights: dict[str, Any] = {"inverse_temperature": 1e-3, "regularisation": 10.0, "lipschitz": 1.0}
     printed = paper_epsilon_convex(rounds=1000, batch=5, fake_switch_probability=0.2, delta=1e-4, **weights)
@@ -239,6 +241,7 @@ def test_losses_of_any_number_type(tmp_path: Path, dtype: str) -> None:
     assert found["epsilon_printed"] is None and found["parameters"]["variant"] == "dartboard"
 
 
+@pytest.mark.slow
 def test_losses_are_clipped_on_demand_alone(tmp_path: Path) -> None:
     stream = np.full((30, 2), 0.5)
     stream[3, 1] = 1.5
@@ -417,6 +420,7 @@ def test_no_release_without_the_extra(learner: str, losses: Path, monkeypatch: p
 # --- the rest --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_data_sets() -> None:
     for name in DATA:
         errors = classifier_errors(name)

@@ -114,6 +114,7 @@ def test_averaged_decisions_lower_the_bound(epsilon: float, known: float) -> Non
     assert clipped <= 2e-3 * found.regret_bound()
 
 
+@pytest.mark.slow
 def test_inexact_sampler_is_paid_for_within_the_target() -> None:
     learner = _calibrated(300, Ball(2, 1.0), 2.0, 1e-4, sampler=ProximalSampler(1e-12))
     assert _certified(learner, 1e-4) <= 2.0

@@ -71,6 +71,7 @@ def test_how_counts_grow() -> None:
     assert _slope([10**k for k in range(10, 15)], "epsilon") == pytest.approx(1 / 3, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_shadow_costs_room() -> None:
     shadowed = free_instances(rounds=10**6, experts=10, epsilon=1.0, delta=1e-6, variant="l2p")
     assert 1 <= shadowed.instances < 21 and shadowed.learner.variant == "l2p"

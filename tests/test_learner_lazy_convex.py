@@ -441,6 +441,7 @@ def test_draw_budget_is_kept_and_charged() -> None:
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_does_not_grow_with_the_rounds_and_later_people_pay_less() -> None:
     def of(n: int) -> LazyConvex:
         return _learner(n, 1, 5e-5, 1e4, 0.003, domain=Ball(3, 1e3), failure=1e-8)

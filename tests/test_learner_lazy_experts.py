@@ -262,6 +262,7 @@ def test_expected_regret_is_below_its_bound(seed: int, rounds: int, experts: int
     assert baseline.expected_regret(losses) <= baseline.regret_bound() + 1e-9
 
 
+@pytest.mark.slow
 def test_batching_costs_what_it_should_on_alternating_losses() -> None:
     """eta*T*(B-1)/8 of extra regret, exactly in the limit: batches are not free (T = 1e6, B = 10, eta = 1e-3: 1125)."""
     rounds, batch, rate = 10**6, 10, 1e-3

@@ -89,6 +89,7 @@ def test_redraws_add_up_as_charged() -> None:
     assert 6 / math.sqrt(2 * standard.size) < 1.0 - math.sqrt(0.5)  # the mutants' mu lies outside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0.5, math.sqrt(0.5)])
 def test_smaller_charges_fall_below_the_truth(part: float) -> None:
     """The exact loss of the later draws alone, a mixture of Gaussian ones, exceeds the mutants' whole claims."""

@@ -96,6 +96,7 @@ def _enumerated_delta(chain0: LazyChain, chain1: LazyChain, epsilon: float) -> f
     return sum(max(0.0, p0 - math.exp(epsilon) * p1) for p0, p1 in table.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(2, 3), st.integers(0, 3))
 def test_bracket_holds_the_enumerated_value(seed: int, n: int, experts: int, changed: int) -> None:
@@ -202,6 +203,7 @@ def _charged(
     )
 
 
+@pytest.mark.slow
 def test_accounting_mutants_fall_below_the_truth() -> None:
     """Half the draw's width; no shadow draws; a tenth of the steps."""
     n, rate, p, delta = 400, 0.1, 0.3, 1e-2
@@ -257,6 +259,7 @@ def test_equal_streams_and_the_last_batch_lose_nothing() -> None:
     assert exact_loss(learner.chain(losses), learner.chain(other)).epsilon(0.0)[0] == 0.0
 
 
+@pytest.mark.slow
 def test_refusals() -> None:
     learner = _learner(5, 1, 0.1, 0.1)
     losses = np.zeros((5, 2))

@@ -123,6 +123,7 @@ def defects(preset: Preset[Any]) -> list[str]:
     return [warning.defect for warning in preset.warnings]
 
 
+@pytest.mark.slow
 def test_the_statement_of_theorem_3_10() -> None:
     """T = 1e4, d = 2, eps = 0.1: what it names, and what the exact laws say of it."""
     preset = paper_stmt_3_10(rounds=10**4, experts=2, epsilon=0.1, delta=1e-6)
@@ -156,6 +157,7 @@ def test_the_statement_is_refuted_by_the_played_actions_alone() -> None:
     assert law.epsilon(1e-6)[0] == pytest.approx(0.96, abs=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "epsilon"), [(10**5, 0.1), (10**6, 0.05), (10**4, 0.05)])
 def test_the_proof_of_theorem_3_10_is_private_and_breaks_its_own_condition(rounds: int, epsilon: float) -> None:
     preset = paper_proof_3_10(rounds=rounds, experts=10, epsilon=epsilon, delta=1e-6)
@@ -186,6 +188,7 @@ def test_batches_are_whole_and_probabilities_below_one(epsilon: float, batch: in
     assert (preset.learner.fake_switch_probability == LARGEST_FAKE) == ("out of range" in kinds)
 
 
+@pytest.mark.slow
 def test_theorem_3_12() -> None:
     delta = 1e-6
     preset = paper_3_12(rounds=10**6, domain=Ball(3, 2.0), lipschitz=0.5, epsilon=0.01, delta=delta)

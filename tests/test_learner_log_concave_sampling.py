@@ -137,6 +137,7 @@ def test_joint_law_in_the_plane(sampler: Sampler, kind: str, domain: Domain) -> 
     assert _cell_p_value(sampler.sample(measure, np.random.default_rng(6), 4000), measure) >= FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["logistic", "absolute", "hinge"])
 def test_tangents_may_be_taken_at_the_worst_point(kind: str) -> None:
     """At the least likely corner, and at a point outside, which is moved in: a bad tangent costs time alone."""
@@ -243,6 +244,7 @@ def test_proximal_default_step_and_the_first_measure() -> None:
     assert sampler.plan(first)[1] == 0  # the start is the measure itself
 
 
+@pytest.mark.slow
 def test_proximal_rounds_are_needed_and_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its rounds the sampler is seen to be off."""
     measure = _measure(_losses("absolute", 1), Box.cube(1, 1.0), beta=1.0, lam=0.5)

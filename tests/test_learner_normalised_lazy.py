@@ -234,11 +234,13 @@ def test_no_certificate_below_the_truth(
     assert _exceeds(learner, first, second) <= 1.0 + 1e-9
 
 
+@pytest.mark.slow
 def test_no_certificate_below_the_truth_in_one_setting() -> None:
     learner = _learner(4, 3, 0.2, 0.1)
     assert 0.1 < _exceeds(learner, *learner.worst_case_neighbours()) <= 1.0
 
 
+@pytest.mark.slow
 def test_a_decision_charged_once_falls_below_the_truth() -> None:
     """Rare fake switches, and a normaliser at which the good expert is nearly always kept: later coins tell most."""
     learner = _learner(150, 40, 0.02, 0.001, 0.477)

@@ -281,6 +281,7 @@ def test_refusals(given, name: str) -> None:
 # --- calibration -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta", "beta"), [(1.0, 1e-6, None), (0.3, 1e-3, 1e-4), (8.0, 1e-9, 0.5)])
 def test_calibration_never_exceeds_its_target(epsilon: float, delta: float, beta: float | None) -> None:
     learner = ShrinkingDartboard.calibrated(rounds=300, experts=5, epsilon=epsilon, delta=delta, beta=beta)

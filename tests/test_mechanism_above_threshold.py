@@ -329,6 +329,7 @@ class TestRelease:
         for off in (evolve(self.mechanism, threshold_scale=1.4), evolve(self.mechanism, query_scale=1.2)):
             assert chi_square(seen, law(off, self.value), 20_000) < FALSE_ALARM
 
+    @pytest.mark.slow
     def test_secure_releases_follow_the_law(self) -> None:
         rows = [tuple(self.mechanism.release(self.value).tolist()) for _ in range(1200)]
         assert chi_square(counted(rows), law(self.mechanism, self.value), 1200) > FALSE_ALARM
@@ -627,6 +628,7 @@ def test_cost_of_both_noises_is_what_opendp_says() -> None:
     assert epsilon * (1 - 1e-4) <= total <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.3, 0.02])
 def test_accuracy_holds_for_releases(beta: float) -> None:
     mechanism = AboveThreshold(0.0, threshold_scale=1.0, query_scale=3.0, answers=6)

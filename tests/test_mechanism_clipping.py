@@ -71,6 +71,7 @@ entries = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(
     st.lists(st.lists(entries, min_size=3, max_size=3), min_size=1, max_size=4),
@@ -280,6 +281,7 @@ def test_bounded_contributions_are_as_stable_as_stated_and_no_more(most, public)
     assert by_person == bounded.stability(ADD)[RECORDS] == most
 
 
+@pytest.mark.slow
 def test_selections_that_are_not_stable() -> None:
     """One random number for each row of the data, and leaving out whoever has too much: neither keeps the bound."""
 

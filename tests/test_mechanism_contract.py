@@ -114,6 +114,7 @@ class TestContract:
         with pytest.raises(AttributeError):
             mechanism.sensitivity = 3.0
 
+    @pytest.mark.slow
     def test_log_likelihood_ratio_fits_the_neighbours(self, mechanism: AuditableMechanism) -> None:
         """E over P of P'/P is 1 in both directions, and the loss never exceeds the pure ε."""
         pair = mechanism.worst_case_neighbours()

@@ -215,6 +215,7 @@ def test_audits_do_not_refute_it() -> None:
         assert not verdict.refuted, verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["half the sigma", "one noise for both entries", "one call's noise for all", "no noise"]
 )
@@ -255,6 +256,7 @@ def test_accuracy_of_large_sigma_is_that_of_the_normal_law() -> None:
         assert 2 * stats.norm.sf(reach / 1e6) <= beta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.1, 1e-8), (1.0, 1e-5), (3.0, 1e-3), (8.0, 0.01)])
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_calibrated_is_the_least_sigma(epsilon: float, delta: float, sensitivity: int) -> None:

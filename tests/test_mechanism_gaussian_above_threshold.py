@@ -138,6 +138,7 @@ def test_release_scales_are_raised_enough(sensitivity: float, queries: int) -> N
     assert query * step <= 7.0 * 1.0001 and threshold * step <= 3.0 * 1.0001
 
 
+@pytest.mark.slow
 def test_calibrated_meets_the_target_and_less_noise_does_not() -> None:
     for answers, monotone in ((1, False), (20, True)):
         mechanism = GaussianAboveThreshold.calibrated(
@@ -260,6 +261,7 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
+@pytest.mark.slow
 def test_audit_of_releases_with_bits() -> None:
     verdict = audit(
         Released(STATED),

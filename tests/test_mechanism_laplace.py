@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 
 from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.mechanisms import Laplace
 
 FALSE_ALARM = 1e-6
@@ -63,6 +64,7 @@ def test_cost_is_the_exact_profile(scale: float, sensitivity: float) -> None:
         assert stated <= truth * (1 + 1e-4) + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_cost_covers_a_change_spread_over_two_entries(share: float) -> None:
     mechanism = Laplace(1.0, sensitivity=1.5)
@@ -112,3 +114,10 @@ def test_accuracy_is_the_exact_quantile(beta: float, entries: int) -> None:
     radius = Laplace(2.0).accuracy(beta, entries=entries)
     log_inside = entries * math.log1p(-2 * stats.laplace(0, 2.0).sf(radius))
     assert -math.expm1(log_inside) == pytest.approx(beta, rel=1e-9)
+
+
+def test_an_epsilon_that_no_event_can_have_is_refused():
+    """The least noise for it would be beyond what events can say, and a search for it without end."""
+    with pytest.raises(InvalidArgumentError, match="epsilon"):
+        Laplace.calibrated(epsilon=1e-200)
+    assert Laplace.calibrated(epsilon=1e-80).event().pure_epsilon() <= 1e-80

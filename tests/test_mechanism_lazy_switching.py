@@ -296,6 +296,7 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fake_switch", [0.1, 0.0])
 def test_audit_of_releases(fake_switch: float) -> None:
     stated = LazySwitch.dartboard(0.1, sensitivity=0.3)

@@ -240,6 +240,7 @@ def test_opendp_states_the_same_epsilon(monotone: bool) -> None:
         assert mechanism.event().pure_epsilon() == pytest.approx(stated, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_opendp_draws_the_same_law() -> None:
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")

@@ -89,6 +89,7 @@ def test_simulated_and_released_noise_have_the_stated_law(variance: float) -> No
         assert chi_square(draws, 8, variance) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_noise_of_large_variance() -> None:
     draws = Skellam(1e8).simulate(0, np.random.default_rng(1502), 100_000)
     assert stats.kstest(draws, stats.norm(0, 1e4).cdf).pvalue > FALSE_ALARM

@@ -72,6 +72,7 @@ def test_simulated_bits_follow_the_law() -> None:
         assert chi_square(drawn, law(off, VALUE)) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [KEPT, BOTH])
 def test_simulated_numbers_have_noise_of_their_own(mechanism: SparseVector) -> None:
     drawn = mechanism.simulate(VALUE, np.random.default_rng(412), RUNS)
@@ -158,6 +159,7 @@ def test_cost_covers_the_numbers() -> None:
         assert 0.001 < truth <= accounting.delta(mechanism.event(), epsilon).upper
 
 
+@pytest.mark.slow
 def test_event_is_per_record() -> None:
     mechanism = SparseVector(0.0, threshold_scale=4.0, query_scale=8.0, sensitivity=2.0, answers=3, answer_scale=6.0)
     assert mechanism.event() == accounting.sparse_vector(2.0, 4.0, answers=3, answer_scale=3.0)

@@ -63,6 +63,7 @@ def test_simulated_choices_follow_the_law(k: int) -> None:
     assert fit(outputs, 1.3, k) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("digits", "k"), [(0, 2), (1, 4), (selection.DIGITS, 3)])
 def test_released_choices_follow_the_law(digits: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few digits of the noise drawn at once, most comparisons need later ones."""
@@ -71,6 +72,7 @@ def test_released_choices_follow_the_law(digits: int, k: int, monkeypatch: pytes
     assert fit([mechanism.release(SCORES, noise=noise) for _ in range(5000)], 1.5, k) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     noise, mechanism = ReleaseNoise(), TopK(1.5, k=2)

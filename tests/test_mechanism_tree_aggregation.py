@@ -111,6 +111,7 @@ class TestLinearAlgebra:
         assert set(np.unique(b)) <= {0.0, 1.0}
         np.testing.assert_array_equal(b.sum(axis=1), [t.bit_count() for t in range(1, steps + 1)])
 
+    @pytest.mark.slow
     @given(st.integers(1, 300), st.integers(0, 2**32))
     def test_last_blocks_undo_prefixes(self, steps: int, seed: int) -> None:
         noise = [np.random.default_rng(seed).normal(size=(2, count, 1)) for count in tree_blocks.counts(steps)]

@@ -118,6 +118,7 @@ def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pyt
     project(pytester, tests, "-W", "error::hockeystick.pytest_support.PrivacyAuditWarning").assert_outcomes(failed=1)
 
 
+@pytest.mark.slow
 def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         MECHANISMS
@@ -142,6 +143,7 @@ def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
 # --------------------------------------------------------------------------------------------------------- claims
 
 
+@pytest.mark.slow
 def test_options_and_claims_of_a_call(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -229,6 +231,7 @@ def test_no_claim_at_all(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.slow
 def test_bad_arguments_point_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -342,6 +345,7 @@ def test_the_seed_depends_on_file_and_name_alone(request: pytest.FixtureRequest)
 # ----------------------------------------------------------------------------------------- what a bare run costs
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_the_library(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -372,6 +376,7 @@ def test_the_plugin_is_found_by_its_entry_point_and_can_be_switched_off(pytester
     off.stdout.no_fnmatch_line("*privacy*")
 
 
+@pytest.mark.slow
 def test_the_property_is_a_complete_verdict(pytester: pytest.Pytester) -> None:
     project(pytester, REPEATED)
     (verdict,) = verdicts(pytester, "-k", "half")["test_half"]

@@ -34,7 +34,8 @@ from rich.console import Console
 from rich.progress import track
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "lazy-online-learning.md"
+PAGE = ROOT / "docs" / "lazy-online-learning.md"  # of experiments that name no other
+FEDERATED_PAGE = ROOT / "docs" / "federated-experts.md"
 FIGURES = ROOT / "docs" / "figures"
 
 Result = dict[str, Any]
@@ -108,9 +109,14 @@ class Cells:
 
     def all(self, keys: Sequence[Mapping[str, Any]], compute: Callable[..., Result], title: str) -> list[Result]:
         """``compute(**key)`` for each key, unknown ones by the workers; ``compute`` is a function of a module."""
-        names = [json.dumps(key, sort_keys=True) for key in keys]
+        by = getattr(compute, "__name__", "")  # two functions may be asked for the same arguments
+        tagged = [{"computed by": by, **key} for key in keys]
+        names = [json.dumps(key, sort_keys=True) for key in tagged]
         if self.workers == 1:
-            return [self(key, partial(compute, **key)) for key in self.progress(keys, title)]
+            return [
+                self(tag, partial(compute, **key))
+                for tag, key in self.progress(list(zip(tagged, keys, strict=True)), title)
+            ]
         with ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn")) as pool:
             missing = {name: key for name, key in zip(names, keys, strict=True) if name not in self._known}
             futures = {pool.submit(compute, **key): name for name, key in missing.items()}
@@ -197,13 +203,20 @@ def replaced(page: str, name: str, text: str) -> str:
     return pattern.sub(lambda found: f"{found[1]}\n{text}\n\n{found[2]}", page)
 
 
-def main(name: str, experiment: Callable[[Cells], Report], arguments: Sequence[str] | None = None) -> int:
+def main(
+    name: str,
+    experiment: Callable[[Cells], Report],
+    arguments: Sequence[str] | None = None,
+    *,
+    page: Path | None = None,
+) -> int:
     """Runs an experiment from the command line and returns the exit status: 1 if something does not hold.
 
     Args:
         name: The script's name, under which its results, figure and markers are found.
         experiment: What to run.
         arguments: Of the command line; None for those of this process.
+        page: That the table and the figure belong to; None for ``PAGE``.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.experiments.{name}", description=experiment.__doc__)
     parser.add_argument("--write", action="store_true", help="put table and figure into docs/")
@@ -225,6 +238,7 @@ def main(name: str, experiment: Callable[[Cells], Report], arguments: Sequence[s
         if report.draw is not None:
             FIGURES.mkdir(exist_ok=True)
             (FIGURES / f"{name}.svg").write_text(svg(report.draw), encoding="utf-8")
-        PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), name, section(name, report)), encoding="utf-8")
-        print(f"written to {PAGE.relative_to(ROOT)}", file=sys.stderr)
+        target = PAGE if page is None else page
+        target.write_text(replaced(target.read_text(encoding="utf-8"), name, section(name, report)), encoding="utf-8")
+        print(f"written to {target.relative_to(ROOT)}", file=sys.stderr)
     return 0 if report.holds else 1

@@ -1,0 +1,258 @@
+"""Bets on whole laws: the fastest there are against both orders of a claim, and all of its points, at once.
+
+For outputs x ~ P and y ~ Q, independent, a bet pays F(x) G(y). Let a claim have the points (eps_j, delta_j), and write
+L_j = e^eps_j. For any l, m and v_j, w_j >= 0, and any functions a_j, b_j of an output with values in [0, 1], let
+
+    F = l + sum_j (v_j a_j - L_j w_j b_j),    G = m + sum_j (w_j b_j - L_j v_j a_j),
+
+where F, G >= 0 and l + m + sum_j (v_j + w_j) delta_j = 2. Here a_j bets on P > L_j Q + delta_j, b_j on the other order.
+
+*It is an e-value for the claim.* The claim bounds means of functions with values in [0, 1] as it bounds probabilities:
+E_P a_j - L_j E_Q a_j <= delta_j, and E_Q b_j - L_j E_P b_j <= delta_j. So E_P F + E_Q G <= l + m + sum_j (v_j + w_j)
+delta_j = 2, and as x and y are independent, E[F(x) G(y)] = E_P F E_Q G <= ((E_P F + E_Q G) / 2)^2 <= 1. Pairs of laws
+that satisfy the claim form a convex set H, their products do not: it is the last step, a mean of two numbers, that
+leads from the one to the other. F and G may depend on earlier pairs. The bets of :mod:`.betting` are those with one
+a_j, l = 1 - s p and m = 1 + s L q.
+
+*There are no others of this form.* If F(x) G(y) is an e-value for all (P, Q) in H, the points (E_P F, E_Q G) make a
+convex set below the hyperbola u v = 1, hence below one of its tangents t u + v / t = 2; so t F and G / t have
+E_P (t F) + E_Q (G / t) <= 2 on H, and are, by linear duality, no larger than such a pair.
+
+*The best one is a likelihood ratio.* Let (P*, Q*) be the pair of H with the least KL(P || P*) + KL(Q || Q*). That the
+divergence does not fall along any line from there into H says that F = dP/dP* and G = dQ/dQ* have E_P' F + E_Q' G <= 2
+for all (P', Q') in H: their product is an e-value, and a likelihood ratio to an element of the null. So no e-value of
+any form grows faster (Grünwald, de Heide, Koolen 2024, Theorem 1; Larsson, Ramdas, Ruf 2025 call it the numeraire),
+and its rate is KLinf of both orders (:mod:`.limits`).
+
+P and Q are not known: they are estimated from earlier pairs, smoothed by several rules, each of which has an account
+of its own. A bad estimate costs speed only. The multipliers are found by Newton's method; the bet is made from them by
+the two equations above, so that it is fair however well that went.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick.audits.cells import BoolArray, FloatArray, IntArray
+
+_EMPTY = 1e-3  # counts in a cell that was never met: its likelihood ratio is about 1
+_RANGE = 0.02  # of a part, at either end
+_MOST_EPSILON = 300.0  # that is bet against: beyond, no number of pairs shows anything
+_NEIGHBOURS = (-8, -4, 0, 4, 8)  # points of a curve that are bet on, around the one exceeded most
+_STEPS = 25
+_LENGTHS = np.array([1.0, 0.5, 0.2, 0.05, 0.01, 0.001])[:, None, None]
+_CLOSE = 1e-6  # nats
+_LEAST = 1e-9  # of a factor
+_TOTAL = 2.0 * (1 - 1e-14)  # of the means: with room for round-off
+
+
+@frozen
+class _Rule:
+    """How counts are smoothed: a kernel of width ``width * pairs ** -shrinks`` in ranks, and counts put in."""
+
+    width: float
+    shrinks: float
+    more: float
+    linear: bool = False
+
+
+_ORDERED = (
+    _Rule(0.28, 0.2, 1.0, linear=True),
+    _Rule(0.17, 0.2, 1.0),
+    _Rule(0.17, 0.1, 2.0),
+    _Rule(0.0, 0.0, 1.0),
+)
+_UNORDERED = (_Rule(0.0, 0.0, 0.5), _Rule(0.0, 0.0, 1.0), _Rule(0.0, 0.0, 2.0), _Rule(0.0, 0.0, 4.0))
+RULES = np.array([0.4, 0.3, 0.2, 0.1])  # the money on each
+
+
+def smoothed(counts: IntArray, *, ordered: bool) -> tuple[FloatArray, FloatArray]:
+    """Returns estimates of the laws of both data sets over cells, shape (rules, cells) each, all positive.
+
+    A cell's mass is that of both data sets together, and is divided between them by the counts nearby: in their ratio,
+    or as a line through them says.
+
+    Args:
+      counts: shape (sides, cells).
+      ordered: whether neighbouring cells are alike.
+    """
+    pooled = counts.sum(axis=0) + _EMPTY
+    mass = pooled / pooled.sum()
+    place = np.cumsum(mass) - mass / 2
+    rules = _ORDERED if ordered else _UNORDERED
+    share = np.stack([_share(counts.astype(float), place, rule) for rule in rules])
+    found = np.stack([share * mass, (1 - share) * mass])
+    found /= found.sum(axis=-1, keepdims=True)
+    return found[0], found[1]
+
+
+def _share(counts: FloatArray, place: FloatArray, rule: _Rule) -> FloatArray:
+    """Returns the first data set's part of each cell."""
+    if not rule.width:
+        return np.asarray((counts[0] + rule.more / 2) / (counts.sum(axis=0) + rule.more))
+    width = rule.width * max(1.0, float(counts[0].sum())) ** -rule.shrinks
+    apart = place[:, None] - place
+    near = np.exp(-0.5 * np.square(apart / width))
+    (first, both) = np.stack([counts[0], counts.sum(axis=0)]) @ near
+    first, both = first + rule.more / 2, both + rule.more
+    if not rule.linear:
+        return np.asarray(first / both)
+    # least squares; the counts put in also hold the slope back, as if they lay a little more than a width away
+    turned = near * apart
+    first_turned, both_turned = np.stack([counts[0], counts.sum(axis=0)]) @ turned
+    square = counts.sum(axis=0) @ (turned * apart) + 2 * rule.more * width**2
+    line = (first * square - both_turned * first_turned) / (both * square - both_turned**2)
+    return np.asarray(np.clip(line, _RANGE, 1 - _RANGE))
+
+
+def worst_points(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray) -> IntArray:
+    """Returns which points of a curve to bet on: the one exceeded most, in standard errors, and some around it.
+
+    Args:
+      p, q: laws over cells, shape (cells,).
+      epsilon, delta: the curve, shape (points,).
+    """
+    ratio = np.exp(np.minimum(epsilon, _MOST_EPSILON))[:, None]
+    best = np.full(len(epsilon), -np.inf)
+    for x, y in ((p, q), (q, p)):
+        front = x > ratio * y
+        at_x, at_y = (front * x).sum(axis=1), (front * y).sum(axis=1)
+        spread = np.sqrt(at_x * (1 - at_x) + ratio[:, 0] ** 2 * at_y * (1 - at_y)) + 1e-12
+        best = np.maximum(best, (at_x - ratio[:, 0] * at_y - delta) / spread)
+    order = np.argsort(epsilon, kind="stable")
+    at = int(best[order].argmax()) + np.array(_NEIGHBOURS)
+    return np.asarray(order[at[(at >= 0) & (at < len(order))]])
+
+
+@frozen(eq=False)
+class _Forms:
+    """F, G and what they are on kinks, as linear forms of z = (l, m, multipliers).
+
+    Constraints are sorted by their kinks, the ratios P*/Q* at which they begin to count (``above``) or cease to. Piece
+    k is between the kinks k - 1 and k.
+    """
+
+    kinks: FloatArray  # (constraints,)
+    first: FloatArray  # F on pieces, (pieces, multipliers)
+    second: FloatArray  # G
+    held: FloatArray  # kink F + G on kinks, (constraints, multipliers)
+    charge: FloatArray  # what a multiplier takes of the 2
+
+    @classmethod
+    def of(cls, epsilon: FloatArray, delta: FloatArray) -> _Forms:
+        ratio = np.exp(epsilon)
+        one = np.ones(len(ratio))
+        kinks = np.concatenate([1 / ratio, ratio])
+        above = np.repeat([False, True], len(ratio))
+        order = np.lexsort((above, kinks))
+        kinks, above = kinks[order], above[order]
+        weights = np.stack([np.concatenate([-ratio, one]), np.concatenate([one, -ratio])])[:, order]
+        piece = np.arange(len(kinks) + 1)[:, None]
+        on = np.where(above, piece > np.arange(len(kinks)), piece <= np.arange(len(kinks)))
+        own = np.repeat(np.eye(2)[:, None], len(piece), axis=1)
+        first, second = np.concatenate([own, weights[:, None] * on], axis=-1)
+        held = kinks[:, None] * first[1:] + second[1:]
+        return cls(kinks, first, second, held, np.concatenate([np.ones(2), np.tile(delta, 2)[order]]))
+
+    def states(self, z: FloatArray, ratio: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Returns each cell's state (2 k on piece k, 2 k + 1 on kink k), and F and G on pieces, shape (..., pieces).
+
+        Args:
+          z: shape (..., multipliers).
+          ratio: of the laws, shape (..., cells).
+        """
+        f, g = z @ self.first.T, z @ self.second.T
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            slope = np.where(g > 0, np.maximum(f, 0.0) / np.where(g > 0, g, 1.0), np.inf)
+            ends = np.stack([self.kinks * slope[..., :-1], self.kinks * slope[..., 1:]], axis=-1)
+        ends = np.maximum.accumulate(ends.reshape(*ends.shape[:-2], -1), axis=-1)
+        return (ratio[..., None] > ends[..., None, :]).sum(axis=-1), f, g
+
+
+def best_factors(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns F and G of the module's docstring, positive, that grow fastest if the laws are p and q.
+
+    They are fair for every claim that implies P <= e^epsilon Q + delta, in both orders, at each of the points.
+
+    Args:
+      p, q: laws over cells, positive; shape (laws, cells).
+      epsilon, delta: the points, shape (points,).
+    """
+    known = (epsilon <= _MOST_EPSILON) & (delta < 1.0)
+    if not known.any():
+        return np.ones_like(p), np.ones_like(q)
+    forms, ratio, both = _Forms.of(epsilon[known], delta[known]), p / q, p + q
+    z = np.zeros((len(p), forms.first.shape[1]))
+    z[:, :2] = 1.0
+    value = _value(z, p, q, ratio, both, forms)
+    for _ in range(_STEPS):
+        tried = np.maximum(z + _LENGTHS * _direction(z, p, q, ratio, both, forms), 0.0)
+        values = _value(tried, p, q, ratio, both, forms)
+        best = values.argmax(axis=0)
+        rows = np.arange(len(z))
+        gain = values[best, rows] - value
+        better = gain > 0
+        z, value = np.where(better[:, None], tried[best, rows], z), np.where(better, values[best, rows], value)
+        if np.all(gain < _CLOSE):
+            break
+    return _factors(z, p, q, ratio, both, forms)
+
+
+def _value(
+    z: FloatArray, p: FloatArray, q: FloatArray, ratio: FloatArray, both: FloatArray, forms: _Forms
+) -> FloatArray:
+    """Returns the expected log of the bet, before it is charged to 2 in total; minus infinity outside its domain."""
+    state, f, g = forms.states(z, ratio)
+    piece, kink = state // 2, np.minimum(state // 2, len(forms.kinks) - 1)
+    h = z @ forms.held.T
+    on = state % 2 == 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_f, log_g, log_h = (np.log(np.maximum(v, 0.0)) for v in (f, g, h))
+        at_f, at_g, at_h = (
+            np.take_along_axis(log, i, axis=-1) for log, i in ((log_f, piece), (log_g, piece), (log_h, kink))
+        )
+        held = both * at_h + p * np.log(p / (forms.kinks[kink] * both)) + q * np.log(q / both)
+        total = np.where(on, held, p * at_f + q * at_g).sum(axis=-1)
+    return np.asarray(np.nan_to_num(total, nan=-np.inf) - z @ forms.charge)
+
+
+def _direction(
+    z: FloatArray, p: FloatArray, q: FloatArray, ratio: FloatArray, both: FloatArray, forms: _Forms
+) -> FloatArray:
+    """Returns Newton's step uphill, of multipliers that are free to move."""
+    state, f, g = forms.states(z, ratio)
+    pieces, kinks = len(forms.first), len(forms.kinks)
+    at = (state[..., None] == np.arange(pieces + kinks)).astype(float)
+    masses_p, masses_q = np.einsum("ic,ics->is", p, at), np.einsum("ic,ics->is", q, at)
+    rows = np.concatenate([forms.first, forms.second, forms.held])
+    mass = np.concatenate([masses_p[:, ::2], masses_q[:, ::2], (masses_p + masses_q)[:, 1::2]], axis=1)
+    heights = np.concatenate([f, g, z @ forms.held.T], axis=1)
+    over = np.divide(mass, heights, out=np.zeros_like(mass), where=mass > 0)
+    slope = over @ rows - forms.charge
+    square = np.divide(over, heights, out=np.zeros_like(mass), where=mass > 0)
+    curve = np.einsum("is,sj,sk->ijk", square, rows, rows)
+    fixed = (z <= 0) & (slope <= 0)
+    slope = np.where(fixed, 0.0, slope)
+    curve = np.where(fixed[:, :, None] | fixed[:, None, :], 0.0, curve)
+    size = np.einsum("ijj->ij", curve)
+    curve[:, np.arange(z.shape[1]), np.arange(z.shape[1])] += np.where(fixed, 1.0, 1e-9 * size + np.abs(slope) + 1e-9)
+    return np.asarray(np.linalg.solve(curve, slope[..., None])[..., 0])
+
+
+def _factors(
+    z: FloatArray, p: FloatArray, q: FloatArray, ratio: FloatArray, both: FloatArray, forms: _Forms
+) -> tuple[FloatArray, FloatArray]:
+    """Returns F and G: on pieces as they are, on kinks between those of both pieces; 1 if they are out of bounds."""
+    state, f, g = forms.states(z, ratio)
+    kink = np.minimum(state // 2, len(forms.kinks) - 1)
+    low_f, low_g = (np.take_along_axis(v, state // 2, axis=-1) for v in (f, g))
+    high_f, high_g = (np.take_along_axis(v, kink + 1, axis=-1) for v in (f, g))
+    wanted = q * np.take_along_axis(z @ forms.held.T, kink, axis=-1) / both
+    span = high_g - low_g
+    part = np.divide(wanted - low_g, span, out=np.zeros_like(span), where=span != 0)
+    part = np.where(state % 2 == 1, np.clip(part, 0.0, 1.0), 0.0)
+    scale = _TOTAL / (z @ forms.charge)[:, None]
+    found = scale * (low_f + part * (high_f - low_f)), scale * (low_g + part * span)
+    sound: BoolArray = np.all([np.all(np.isfinite(v) & (v > _LEAST), axis=1) for v in found], axis=0)[:, None]
+    return np.where(sound, found[0], 1.0), np.where(sound, found[1], 1.0)

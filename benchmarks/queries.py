@@ -1,0 +1,297 @@
+"""Private query release and smoothed online learning: errors beside other methods' at equal epsilon, and speed.
+
+    python -m benchmarks.queries [--quick] [--write]
+
+Errors are the largest over all queries of the class that are asked, the mean over runs; they read the data, which is
+made up. All methods have epsilon = 1 under replace-one, but for SmartNoise's MWEM, whose epsilon is for adding or
+removing a record. That one is run by the Python that the variable PEER_PYTHON names, if it has smartnoise-synth;
+otherwise its rows say that it was skipped. ``--write`` puts the table into docs/benchmarks-queries.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from benchmarks.distribution import Row, seconds
+from benchmarks.table import main
+from hockeystick.learners.base_measure import UniformCube, UniformGrid
+from hockeystick.learners.box_cells import BoxCells
+from hockeystick.learners.expert_losses import FloatArray
+from hockeystick.learners.interval_classes import Thresholds
+from hockeystick.learners.kl_projection import kl_projection
+from hockeystick.learners.public_column import PublicColumn
+from hockeystick.learners.query_laplace import LaplacePerQuery
+from hockeystick.learners.query_release import QueryRelease
+from hockeystick.learners.smooth_mwem_plan import calibrated, mwem
+from hockeystick.learners.smoothed_online import SmoothedOnline
+
+_EPSILON, _RECORDS, _SIGMA = 1.0, 20_000, 0.2
+_PEER = "PEER_PYTHON"
+
+
+@frozen
+class ErrorRow:
+    """A method's error on a task, or why there is none; it has no limit."""
+
+    task: str
+    method: str
+    error: float | None
+    note: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Always: methods are compared, not judged."""
+        return True
+
+    def markdown(self) -> str:
+        """The line."""
+        said = "SKIP" if self.error is None else f"{self.error:.3g}"
+        return f"| {'SKIP' if self.error is None else '–'} | {self.task}: {self.method} | {said} | {self.note or '–'} |"
+
+
+# --- thresholds ------------------------------------------------------------------------------------------------------
+
+
+def _values(points: int) -> FloatArray:
+    """Records on a grid 0 .. N-1, bell-shaped: about 1/4 as spread as the uniform law."""
+    x = np.random.default_rng(1).normal(0.4, 0.1, _RECORDS)
+    return np.clip(np.rint(x * (points - 1)), 0, points - 1)
+
+
+def _largest(released: FloatArray, truth: FloatArray) -> float:
+    """The largest error, the mean over runs (runs, M)."""
+    return float(np.abs(released - truth).max(axis=1).mean())
+
+
+def thresholds(points: int, runs: int) -> Iterator[ErrorRow]:
+    """All thresholds on a grid, by each method."""
+    task, values = f"thresholds on {points} points, n = {_RECORDS}", _values(points)
+    rng = np.random.default_rng(2)
+    counts = np.bincount(values.astype(np.int64), minlength=points).astype(float)
+    truth = np.cumsum(counts[::-1])[::-1] / _RECORDS
+    column = PublicColumn(name="x", low=0.0, high=points - 1.0, points=points)
+    asked = np.unique(np.linspace(0, points - 1, 2048).astype(np.int64))
+    shown: dict[str, Any] = {
+        "Projected Smooth MWEM": {},
+        "Projected Smooth MWEM, last law": {"output": "last"},
+        "Projected Smooth MWEM, last law, 4 replays": {"output": "last", "replay": 4},
+    }
+    for name, options in shown.items():
+        of = QueryRelease.calibrated(
+            [column],
+            queries="thresholds",
+            records=_RECORDS,
+            sigma=_SIGMA,
+            epsilon=_EPSILON,
+            largest_cover=4096,
+            vacuous=True,
+            **options,
+        )
+        answers = np.stack([of.run(values, rng).answer(asked.astype(float)) for _ in range(runs)])
+        bound = of.error_bound()
+        note = f"R = {of.learner.rounds}, " + ("no bound" if bound is None else f"bound {bound.error:.3g}")
+        yield ErrorRow(task, name, _largest(answers, truth[asked]), note)
+    if points <= 4096:
+        yield from _on_all(points, runs, task, values, truth)
+    noisy = counts + rng.laplace(scale=2.0 / _EPSILON, size=(runs, points))
+    sums = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1] / _RECORDS
+    yield ErrorRow(task, "Laplace histogram, summed", _largest(sums, truth), "2/epsilon on each count")
+    yield ErrorRow(task, "Laplace binary tree", _largest(_tree(counts, rng, runs) / _RECORDS, truth), "no smoothing")
+    if points <= 4096:
+        yield _peer(task, values, truth, points)
+
+
+def _on_all(points: int, runs: int, task: str, values: FloatArray, truth: FloatArray) -> Iterator[ErrorRow]:
+    """The baselines that list all queries."""
+    rng = np.random.default_rng(3)
+    grid = UniformGrid(points)
+    cells = BoxCells.of(Thresholds().cover(0.5 / points, grid))
+    records = values / (points - 1)
+    plain = mwem(cells, records=_RECORDS, epsilon=_EPSILON, failure=0.05, vacuous=True)
+    laws = plain.weights(plain.simulate(records, rng, runs))
+    yield ErrorRow(task, "MWEM", _largest(cells.answers(laws)[:, :points], truth), f"R = {plain.rounds}, no cover")
+    each = LaplacePerQuery.calibrated(cells, records=_RECORDS, epsilon=_EPSILON)
+    answers = each.simulate(records, rng, runs)[:, :points]
+    yield ErrorRow(task, "Laplace on each query", _largest(answers, truth), "the budget split evenly")
+
+
+def _tree(counts: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
+    """Suffix sums (runs, N) from noisy nodes of a binary tree, of which a record is in one on each level."""
+    depth = max(1, (len(counts) - 1).bit_length())
+    leaves = np.zeros(1 << depth)
+    leaves[: len(counts)] = counts
+    scale = 2.0 * depth / _EPSILON  # the root is n, which is public
+    sums = np.zeros((runs, 1))
+    for level in range(1, depth + 1):
+        nodes = leaves.reshape(1 << level, -1).sum(axis=1)
+        right = nodes[1::2] + rng.laplace(scale=scale, size=(runs, len(nodes) // 2))
+        sums = np.stack([sums + right, sums], axis=2).reshape(runs, -1)  # what lies to the right of each node
+    whole = np.concatenate([np.full((runs, 1), float(counts.sum())), sums], axis=1)
+    return whole[:, : len(counts)]
+
+
+_SCRIPT = """
+import json, sys, warnings
+warnings.filterwarnings("ignore")
+import numpy as np, pandas as pd
+from snsynth.mwem import MWEMSynthesizer
+given = json.load(sys.stdin)
+np.random.seed(0)
+found = MWEMSynthesizer(epsilon=given["epsilon"], q_count=given["queries"], iterations=given["rounds"],
+                        splits=[[0]], add_ranges=True, marginal_width=0, mult_weights_iterations=20)
+found.fit(pd.DataFrame({"x": given["values"]}), ordinal_columns=["x"], preprocessor_eps=0.0)
+law = np.ravel(found.synthetic_histograms[0][0])
+low, step = found.mins_maxes["0"][0], found.scale["0"]
+places = [(int(i * step + low),) for i in range(len(law))]
+values = np.ravel(np.asarray(found._transformer.inverse_transform(places), dtype=float)).tolist()
+print(json.dumps([found.spent, values, (law / law.sum()).tolist()]))
+"""
+
+
+def _peer(task: str, values: FloatArray, truth: FloatArray, points: int) -> ErrorRow:
+    """SmartNoise's MWEM on random ranges, in a process of its own."""
+    name, python = "SmartNoise MWEM, 256 random ranges", os.environ.get(_PEER)
+    if python is None:
+        return ErrorRow(task, name, None, f"{_PEER} names no Python with smartnoise-synth")
+    given = {"epsilon": _EPSILON, "queries": 256, "rounds": 30, "values": values.astype(int).tolist()}
+    try:
+        done = subprocess.run(
+            [python, "-c", _SCRIPT], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=300
+        )
+    except (OSError, subprocess.SubprocessError) as failed:
+        return ErrorRow(task, name, None, f"it does not run: {type(failed).__name__}")
+    spent, at, law = json.loads(done.stdout.splitlines()[-1])
+    own = np.zeros(points)
+    np.add.at(own, np.array(at).astype(np.int64), law)
+    error = float(np.abs(np.cumsum(own[::-1])[::-1] - truth).max())
+    return ErrorRow(
+        task, name, error, f"one run, R = 30; epsilon {spent:.3g} for add/remove; domain read from the data"
+    )
+
+
+# --- rectangles ------------------------------------------------------------------------------------------------------
+
+
+def rectangles(runs: int) -> Iterator[ErrorRow]:
+    """2000 random rectangles of the unit square, on which records are bell-shaped."""
+    rng = np.random.default_rng(4)
+    task, table = f"2000 random rectangles, n = {_RECORDS}", np.clip(rng.normal(0.5, 0.18, (_RECORDS, 2)), 0.0, 1.0)
+    sides = np.sort(rng.random((2000, 2, 2)), axis=1)
+    ends = np.concatenate([sides[:, 0], sides[:, 1]], axis=1)
+    columns = [PublicColumn(name=name, low=0.0, high=1.0) for name in ("x", "y")]
+    variants: list[dict[str, Any]] = [{}, {"output": "last"}, {"output": "last", "replay": 4}]
+    for options in variants:
+        of = QueryRelease.calibrated(
+            columns,
+            queries="rectangles",
+            records=_RECORDS,
+            sigma=_SIGMA,
+            epsilon=_EPSILON,
+            largest_cover=2**14,
+            vacuous=True,
+            **options,
+        )
+        truth = of.learner.cells.empirical(of.parameters(ends), of.points(table))
+        answers = np.stack([of.run(table, rng).answer(ends) for _ in range(runs)])
+        name = "Projected Smooth MWEM" + "".join(f", {key} {value}" for key, value in options.items())
+        note = f"K = {of.learner.cells.queries}, R = {of.learner.rounds}"
+        yield ErrorRow(task, name, _largest(answers, truth), note)
+    for bins in (16, 64, 1024):
+        counts = np.histogramdd(table, bins=[np.linspace(0.0, 1.0, bins + 1)] * 2)[0]
+        found = []
+        for _ in range(runs):
+            noisy = counts + rng.laplace(scale=2.0 / _EPSILON, size=counts.shape)
+            summed = np.pad(np.cumsum(np.cumsum(noisy, axis=0), axis=1), ((1, 0), (1, 0)))
+            found.append(_boxes(summed, ends * bins) / _RECORDS)
+        yield ErrorRow(task, f"Laplace histogram, {bins} x {bins} bins", _largest(np.stack(found), truth))
+
+
+def _boxes(table: FloatArray, ends: FloatArray) -> FloatArray:
+    """Sums over boxes from cumulative ones, linear inside a bin."""
+
+    def at(x: FloatArray, y: FloatArray) -> FloatArray:
+        i, j = (np.minimum(z.astype(np.int64), len(table) - 2) for z in (x, y))
+        s, t = x - i, y - j
+        low = (1 - s) * table[i, j] + s * table[i + 1, j]
+        return np.asarray((1 - t) * low + t * ((1 - s) * table[i, j + 1] + s * table[i + 1, j + 1]))
+
+    a, b, c, d = ends.T
+    return at(c, d) - at(a, d) - at(c, b) + at(a, b)
+
+
+# --- speed -----------------------------------------------------------------------------------------------------------
+
+
+def speed(quick: bool) -> Iterator[Row]:
+    """CPU time beside given limits."""
+    part = 0.01 if quick else 1.0
+    rounds = round(1e6 * part)
+    learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.1, rounds=rounds, gamma=1e-6)
+    x = np.random.default_rng(5).random(rounds).tolist()
+
+    def played() -> None:
+        player = learner.player(np.random.default_rng(6))
+        for point in x:
+            player.predict()
+            player.update(point, point > 0.3)
+
+    yield Row(f"{rounds:g} rounds with {learner.size:g} thresholds", seconds(1, played), 60.0 * part)
+    each = {bits: _round_of(1 << bits) for bits in (14, 24)}
+    yield Row("a round of Smooth MWEM over 2^24 points, 4096 queries", each[24], 0.01)
+    yield Row("its CPU time, as a multiple of that over 2^14 points", each[24] / each[14], 1.5, "times")
+    n = round(1e6 * part)
+    cells = BoxCells.of(Thresholds().cover(0.5 / 4096, UniformGrid(4096)))
+    many = calibrated(cells, records=n, sigma=0.1, epsilon=1.0, rounds=30, project=True, failure=0.05, vacuous=True)
+    records = np.random.default_rng(7).beta(4.0, 6.0, n)
+    yield Row(f"Smooth MWEM, n = {n:g}, R = 30", seconds(3, lambda: many.run(records, np.random.default_rng(8))), 5.0)
+    atoms = round(1e7 * part)
+    law = np.random.default_rng(9).exponential(size=atoms)
+    law /= law.sum()
+    caps = np.full(atoms, 1.5 / atoms)
+    yield Row(f"KL projection of {atoms:g} masses", seconds(2, lambda: kl_projection(law, caps)), 3.0 * part)
+
+
+def _round_of(points: int) -> float:
+    """CPU seconds of one round."""
+    cells = BoxCells.of(Thresholds().cover(0.5 / 4096, UniformGrid(points)))
+    of = calibrated(cells, records=10_000, sigma=0.1, epsilon=1.0, rounds=100, failure=0.05, project=True, vacuous=True)
+    records = np.random.default_rng(10).beta(4.0, 6.0, 10_000)
+    return seconds(3, lambda: of.run(records, np.random.default_rng(11))) / 100.0
+
+
+def rows(quick: bool) -> Iterator[Row | ErrorRow]:
+    """All rows."""
+    runs = 2 if quick else 8
+    tasks: list[Callable[[], Iterator[Row | ErrorRow]]] = [lambda: speed(quick)]
+    for points in (256,) if quick else (256, 4096, 1 << 20):
+        tasks.append(lambda points=points: thresholds(points, runs))  # type: ignore[misc]
+    tasks.append(lambda: rectangles(runs))
+    for task in tasks:
+        yield from task()
+
+
+PAGE = """# Private queries: errors beside other methods', and speed
+
+Written by `python -m benchmarks.queries --write`; edit that instead.
+
+Errors are the largest over all queries that are asked, at ε = 1 and δ = 0, the mean over runs on one made-up table.
+Where a domain can be listed, a histogram with Laplace noise or a tree of them has smaller errors on thresholds, and so
+has a coarse histogram on rectangles, whose bins somebody has to choose well. On a million points
+the histogram is far behind and the tree no better than the average of laws; the last law and replayed measurements are
+ahead of both, but a bound is proved for the average alone. Limits of speed are in CPU seconds of one process.
+
+{table}
+"""
+
+
+if __name__ == "__main__":
+    columns = "| | what | measured | limit or note |"
+    sys.exit(main("queries", columns, rows, PAGE, quick="a hundredth of the sizes, 256 points alone"))

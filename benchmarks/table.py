@@ -1,0 +1,58 @@
+"""What the benchmark scripts share: rows that pass or fail, printed as they come, and a page of docs/ with them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+class Row(Protocol):
+    """One line of a table."""
+
+    @property
+    def met(self) -> bool:
+        """Whether it is within its limit, if it has one."""
+
+    def markdown(self) -> str:
+        """The line."""
+
+
+def main(name: str, columns: str, rows: Callable[[bool], Iterable[Row]], page: str, *, quick: str) -> int:
+    """Runs a benchmark from the command line and returns the exit status: 1 if a limit is not met.
+
+    Args:
+      name: of the script in benchmarks/, and of its page, docs/benchmarks-NAME.md.
+      columns: the table's head, "| a | b |".
+      rows: measures one row after another; told whether to be quick.
+      page: the page, with ``{table}`` where the table goes.
+      quick: what ``--quick`` makes smaller.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--write", action="store_true", help=f"write docs/benchmarks-{name}.md")
+    options = parser.parse_args()
+    lines = [columns, "|---" * (columns.count("|") - 1) + "|"]
+    met, started = True, time.perf_counter()
+    for row in rows(options.quick):
+        met &= row.met
+        lines.append(row.markdown())
+        print(lines[-1], file=sys.stderr, flush=True)
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}; "
+        f"{time.perf_counter() - started:.0f} s in all{', --quick' if options.quick else ''}."
+    )
+    text = "\n".join([machine, "", *lines])
+    print(text)
+    if options.write:
+        (DOCS / f"benchmarks-{name}.md").write_text(page.format(table=text), encoding="utf-8")
+    return 0 if met else 1

@@ -1,0 +1,49 @@
+"""How commands come to a result and end with it: progress and Ctrl-C on the way, then files, report and warning."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hockeystick.cli_output import Interrupted, Progress, deliver, warn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hockeystick.cli_options import Given
+
+
+@contextlib.contextmanager
+def working() -> Iterator[Progress]:
+    """Shows progress while a result is made; Ctrl-C then says that result files are unchanged.
+
+    Raises:
+      Interrupted: Ctrl-C.
+    """
+    try:
+        with Progress() as progress:
+            yield progress
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before there was a result; result files are unchanged") from None
+
+
+def conclude(
+    given: Given, content: Mapping[str, Any], json_path: Path | None, *, command: str = "run"
+) -> dict[str, Any]:
+    """Writes and prints what a command found, warns of a simulation's seed, and returns the result.
+
+    Args:
+      given: The command's options, ``json_file`` among them.
+      content: What was found, with ``mode`` and, where that is "simulation", ``seed``.
+      json_path: Of ``check_outputs``.
+      command: The command's name in the result.
+    """
+    from hockeystick.report import run_result
+
+    result = {**run_result(content), "command": command}
+    deliver(result, json_file=given["json_file"], json_path=json_path)
+    if result["mode"] == "simulation":
+        instead = " (--release)" if "release" in given else ""
+        warn(f"simulated with seed {result['seed']}: whoever knows it can repeat the run; nothing to publish{instead}")
+    return result

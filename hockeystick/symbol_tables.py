@@ -1,0 +1,387 @@
+"""Tables that ``hockeystick kl`` reads: a public reference of symbols, and private records of clients.
+
+A file is CSV (tabs where its name ends in .tsv), with column names in its first line, or Parquet, which needs the extra
+``tables``. It is read in pieces. A symbol, a client or a window is the text of its field; in Parquet also that of a
+whole number, a truth value or a date. Text and no fractions: 1.0 and 1 would be two symbols in one file and one in the
+other.
+
+The records are private, so an error about them says in which line, and never what stands there. Which symbols there
+are is up to the reference alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.extras import require
+from hockeystick.accounting.validate import probability
+from hockeystick.learners.client_counts import ClientCounts
+from hockeystick.learners.count_logarithms import FloatArray
+
+Numbers = npt.NDArray[np.int64]
+Fields = tuple[Sequence[str], ...]
+
+_ROWS = 1 << 13  # read at a time
+_PARQUET = b"PAR1"
+_SUM = 1e-6  # by which the sum of printed probabilities may differ from 1
+_WAY_OUT = "give a CSV file with column names in its first line, or a Parquet file"
+
+
+@frozen(eq=False)
+class Reference:
+    """A public distribution of symbols.
+
+    Attributes:
+        symbols: k different texts.
+        probabilities: Shape (k,), with sum 1.
+    """
+
+    symbols: tuple[str, ...] = field(repr=False)
+    probabilities: FloatArray = field(repr=False)
+
+    def with_other(self, symbol: str, mass: float | None) -> Reference:
+        """The reference in which ``symbol`` stands for all that it does not name.
+
+        Args:
+            symbol: One of its symbols, or a new one.
+            mass: The probability of a new one; that of the others shrinks.
+
+        Raises:
+            InvalidArgumentError: a new symbol without a mass in (0, 1), or an old one with a mass.
+        """
+        if symbol in self.symbols:
+            if mass is not None:
+                raise InvalidArgumentError("--other-mass", mass, "is for a new symbol", "leave it out")
+            return self
+        if mass is None:
+            raise InvalidArgumentError("--other", symbol, "is no symbol of the reference", "give its --other-mass too")
+        share = probability("--other-mass", mass, open=True)
+        return Reference((*self.symbols, symbol), _shares(np.append(self.probabilities * (1.0 - share), share)))
+
+
+@frozen(eq=False)
+class Records:
+    """Records of clients in the order of the file: private, but for who has how many in which window.
+
+    Attributes:
+        clients: The client of each record, 0, ..., n - 1 in the order of their names, shape (N,).
+        symbols: Its symbol's place in the reference, shape (N,).
+        windows: Its window, 0, 1, ..., shape (N,); all 0 without windows.
+        client_count: n.
+        symbol_count: k.
+        window_names: Public, in order; one empty name without windows.
+    """
+
+    clients: Numbers = field(repr=False)
+    symbols: Numbers = field(repr=False)
+    windows: Numbers = field(repr=False)
+    client_count: int
+    symbol_count: int
+    window_names: tuple[str, ...]
+
+    def capped(self, most: int, rng: np.random.Generator) -> Records:
+        """At most ``most`` records of each client in each window, each subset of a client's as likely.
+
+        Which of a client's records stay depends on their order in the file, but on no other client's records: their
+        places among others may follow from symbols, as in a sorted file.
+        """
+        order = np.lexsort((self.clients, self.windows))  # stable: a client's own stay in their order
+        order = order[np.lexsort((rng.random(len(order)), self.clients[order], self.windows[order]))]
+        who, when = self.clients[order], self.windows[order]
+        fresh = np.ones(len(order), dtype=np.bool_)
+        fresh[1:] = (who[1:] != who[:-1]) | (when[1:] != when[:-1])
+        starts = np.flatnonzero(fresh)
+        rank = np.arange(len(order)) - starts[np.cumsum(fresh) - 1]
+        kept = np.sort(order[rank < most])
+        return Records(
+            clients=self.clients[kept],
+            symbols=self.symbols[kept],
+            windows=self.windows[kept],
+            client_count=self.client_count,
+            symbol_count=self.symbol_count,
+            window_names=self.window_names,
+        )
+
+    def counts(self, window: int = 0) -> ClientCounts:
+        """The counts of one window, of all clients."""
+        here = self.windows == window
+        return ClientCounts.of_records(
+            self.clients[here], self.symbols[here], symbol_count=self.symbol_count, client_count=self.client_count
+        )
+
+
+def read_reference(path: str, *, column: str) -> Reference:
+    """The public reference: a table of symbols with their counts or probabilities, or records of symbols.
+
+    Args:
+        path: The file. With a column "count" or "probability" beside the symbols' it is a table of different symbols;
+            otherwise each line is a record.
+        column: The symbols'.
+
+    Raises:
+        InvalidArgumentError: no such file or column, or no distribution in which all symbols have mass.
+        MissingExtraError: a Parquet file without the extra ``tables``.
+    """
+    name = "--reference"
+    weighted = [each for each in ("count", "probability") if each != column and each in _columns(name, path)]
+    if len(weighted) == 2:
+        raise InvalidArgumentError(name, path, "has counts and probabilities", "keep one of these columns")
+    if not weighted:
+        found: dict[str, int] = {}
+        for (symbols,) in read_pieces(name, path, (column,)):
+            for symbol in symbols:
+                found[symbol] = found.get(symbol, 0) + 1
+        names = tuple(sorted(found))
+        return _reference(path, names, [float(found[each]) for each in names])
+    table: dict[str, float] = {}
+    for symbols, numbers in read_pieces(name, path, (column, weighted[0]), numbers=1):
+        for symbol, text in zip(symbols, numbers, strict=True):
+            if symbol in table:
+                raise InvalidArgumentError(name, path, f"names the symbol {symbol!r} twice", "add up its lines")
+            table[symbol] = _mass(path, symbol, text, whole=weighted[0] == "count")
+    total = math.fsum(table.values())
+    if weighted[0] == "probability" and abs(total - 1.0) > _SUM:
+        raise InvalidArgumentError(name, path, f"has probabilities with the sum {total:.9g}", "divide them by it")
+    return _reference(path, tuple(table), list(table.values()))
+
+
+def _mass(path: str, symbol: str, text: str, *, whole: bool) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
+        wanted = "no whole number above 0" if whole else "no probability above 0"
+        raise InvalidArgumentError(
+            "--reference", path, f"gives {symbol!r} {wanted}", "leave such symbols out, or smooth the reference"
+        )
+    return value
+
+
+def _reference(path: str, symbols: tuple[str, ...], masses: Sequence[float]) -> Reference:
+    if len(symbols) < 2:
+        raise InvalidArgumentError("--reference", path, f"has {len(symbols)} symbols", "give two or more")
+    return Reference(symbols, _shares(np.array(masses)))
+
+
+def _shares(masses: FloatArray) -> FloatArray:
+    return np.asarray(masses / math.fsum(masses))
+
+
+def read_records(
+    path: str,
+    reference: Reference,
+    *,
+    column: str,
+    client_column: str,
+    window_column: str | None = None,
+    other: str | None = None,
+) -> Records:
+    """The private records, one a line.
+
+    Windows are ordered as numbers where all their names are whole numbers, and as texts otherwise; dates as YYYY-MM-DD
+    are in their order.
+
+    Args:
+        path: The file.
+        reference: Its symbols are those that a record may have.
+        column, client_column, window_column: Whose columns; without the last all records are one window.
+        other: The reference's symbol for all others; without it another one is an error.
+
+    Raises:
+        InvalidArgumentError: no such file or column, no record, or a line without a client or with an unknown symbol.
+        MissingExtraError: a Parquet file without the extra ``tables``.
+    """
+    wanted = (column, client_column) if window_column is None else (column, client_column, window_column)
+    if len(set(wanted)) < len(wanted):
+        raise InvalidArgumentError("--client-column", client_column, "is named twice", "give different columns")
+    places = {symbol: i for i, symbol in enumerate(reference.symbols)}
+    if other is not None and other not in places:
+        raise InvalidArgumentError("--other", other, "is no symbol of the reference")
+    default = -1 if other is None else places[other]
+    symbols, numbered = array("q"), [(array("q"), dict[str, int]()) for _ in wanted[1:]]
+    for piece in read_pieces("--clients", path, wanted):
+        found = [places.get(text, default) for text in piece[0]]
+        if default < 0 and -1 in found:
+            raise InvalidArgumentError(
+                "--clients",
+                path,
+                f"has a symbol in record {len(symbols) + found.index(-1) + 1} that the reference does not name",
+                "give --other, a public symbol that stands for all such",
+            )
+        symbols.extend(found)
+        for (numbers, known), texts in zip(numbered, piece[1:], strict=True):
+            numbers.extend(known.setdefault(text, len(known)) for text in texts)
+    if not symbols:
+        raise InvalidArgumentError("--clients", path, "has no records", _WAY_OUT)
+    clients, client_names = _sorted(*numbered[0])
+    windows, window_names = _sorted(*numbered[1]) if len(numbered) > 1 else (np.zeros_like(clients), ("",))
+    return Records(
+        clients=clients,
+        symbols=np.array(symbols, dtype=np.int64),
+        windows=windows,
+        client_count=len(client_names),
+        symbol_count=len(reference.symbols),
+        window_names=window_names,
+    )
+
+
+def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[Numbers, tuple[str, ...]]:
+    """Numbers in the order of names instead of that of the file, which may depend on anything."""
+    whole = all(name.isascii() and name.removeprefix("-").isdigit() for name in known)
+    names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))
+    places = np.empty(len(names), dtype=np.int64)
+    places[[known[name] for name in names]] = np.arange(len(names))
+    return places[np.array(numbers, dtype=np.int64)], names
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _columns(argument: str, path: str) -> list[str]:
+    if _is_parquet(argument, path):
+        return [str(each) for each in _parquet(argument, path).schema_arrow.names]
+    with _opened(argument, path) as file:
+        return _header(argument, path, csv.reader(file, delimiter=_delimiter(path), strict=True))
+
+
+def read_pieces(argument: str, path: str, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
+    """The wanted columns' texts, some lines at a time; of the last ``numbers`` columns those of numbers, too."""
+    if _is_parquet(argument, path):
+        return _parquet_pieces(argument, path, wanted, numbers)
+    return _csv_pieces(argument, path, wanted)
+
+
+def _is_parquet(argument: str, path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except FileNotFoundError:
+        raise InvalidArgumentError(argument, path, "there is no such file", _WAY_OUT) from None
+    except (OSError, ValueError) as error:
+        reason = f"can't be read ({getattr(error, 'strerror', None) or 'no file name'})"
+        raise InvalidArgumentError(argument, path, reason, _WAY_OUT) from None
+
+
+def _place(argument: str, path: str, header: Sequence[str], column: str) -> int:
+    # What the first line holds instead is not said: without column names it is somebody's record.
+    if header.count(column) != 1:
+        times = "no column" if column not in header else "more than one column"
+        raise InvalidArgumentError(argument, path, f"has {times} {column!r}", "name a column of its first line")
+    return header.index(column)
+
+
+def _opened(argument: str, path: str) -> Any:
+    try:
+        return open(path, encoding="utf-8-sig", newline="")
+    except OSError as error:
+        raise InvalidArgumentError(argument, path, f"can't be read ({error.strerror})", _WAY_OUT) from None
+
+
+def _delimiter(path: str) -> str:
+    return "\t" if path.endswith(".tsv") else ","
+
+
+def _header(argument: str, path: str, lines: Any) -> list[str]:
+    try:
+        return list(next(lines, []))
+    except (csv.Error, UnicodeDecodeError):
+        raise InvalidArgumentError(argument, path, "is no CSV file in UTF-8", _WAY_OUT) from None
+
+
+def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[Fields]:
+    with _opened(argument, path) as file:
+        lines = csv.reader(file, delimiter=_delimiter(path), strict=True)
+        header = _header(argument, path, lines)
+        at = [_place(argument, path, header, column) for column in wanted]
+        while True:
+            try:
+                rows = list(itertools.islice(lines, _ROWS))
+            except (csv.Error, UnicodeDecodeError):
+                raise _csv_error(argument, path, header, wanted) from None
+            full = [row for row in rows if row]  # empty lines, as at the end of some files, are none
+            if set(map(len, full)) - {len(header)}:
+                raise _csv_error(argument, path, header, wanted)
+            piece = tuple([row[i] for row in full] for i in at)
+            if any("" in texts for texts in piece):
+                raise _csv_error(argument, path, header, wanted)
+            if full:
+                yield piece
+            if len(rows) < _ROWS:
+                return
+
+
+def _csv_error(argument: str, path: str, header: list[str], wanted: tuple[str, ...]) -> InvalidArgumentError:
+    """What is wrong with a file in which something is, by its first line that is; the file is read again for it."""
+    needed = [header.index(column) for column in wanted]
+    with _opened(argument, path) as file:
+        lines = csv.reader(file, delimiter=_delimiter(path), strict=True)
+        try:
+            for line in lines:
+                if line and len(line) != len(header):
+                    reason = f"has {len(line)} fields in line {lines.line_num} and {len(header)} in the first"
+                    return InvalidArgumentError(argument, path, reason, "quote fields that hold the separator")
+                missing = [header[i] for i in needed if line and line[i] == ""]
+                if missing:
+                    reason = f"has no {missing[0]!r} in line {lines.line_num}"
+                    return InvalidArgumentError(argument, path, reason, "leave such lines out")
+        except UnicodeDecodeError:
+            reason = f"is not UTF-8 somewhere after line {lines.line_num}"
+            return InvalidArgumentError(argument, path, reason, "save it as UTF-8")
+        except csv.Error:
+            pass
+    reason = f"is no CSV in line {lines.line_num}"
+    return InvalidArgumentError(argument, path, reason, "quote fields, and double the quotes in them")
+
+
+def _parquet(argument: str, path: str) -> Any:
+    arrow = require("pyarrow", "a Parquet file", extra="tables")
+    parquet = require("pyarrow.parquet", "a Parquet file", extra="tables")
+    try:
+        return parquet.ParquetFile(path)
+    except (arrow.ArrowException, OSError):
+        raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it anew") from None
+
+
+def _parquet_pieces(argument: str, path: str, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
+    table = _parquet(argument, path)
+    arrow = require("pyarrow", "a Parquet file", extra="tables")
+    schema = table.schema_arrow
+    header = [str(each) for each in schema.names]
+    for i, column in enumerate(wanted):
+        kind = schema.types[_place(argument, path, header, column)]
+        if not _readable(arrow.types, kind, number=i >= len(wanted) - numbers):
+            reason = f"has a column {column!r} of the type {kind}"
+            raise InvalidArgumentError(argument, path, reason, "store it as text or as whole numbers")
+    rows = 0
+    try:
+        for batch in table.iter_batches(batch_size=_ROWS, columns=list(wanted)):
+            columns = [batch.column(name) for name in wanted]
+            piece = tuple(["" if value is None else str(value) for value in values.to_pylist()] for values in columns)
+            for name, texts in zip(wanted, piece, strict=True):
+                missing = next((i for i, text in enumerate(texts) if text == ""), None)
+                if missing is not None:
+                    reason = f"has no {name!r} in record {rows + missing + 1}"
+                    raise InvalidArgumentError(argument, path, reason, "leave such records out")
+            yield piece
+            rows += len(batch)
+    except (arrow.ArrowException, OSError):
+        raise InvalidArgumentError(argument, path, f"is damaged after record {rows}", "write it anew") from None
+
+
+def _readable(types: Any, kind: Any, *, number: bool) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    text = types.is_string(kind) or types.is_large_string(kind)
+    plain = text or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind)
+    return bool(plain or (number and types.is_floating(kind)))

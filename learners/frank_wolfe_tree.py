@@ -1,0 +1,291 @@
+"""Frank-Wolfe over binary trees: who reads how many losses, in which order, and which noise scales are in force.
+
+A phase of the federated stochastic learner goes through trees j = 1, ..., T1 of depth j, each in pre-order. The root of
+a tree reads b losses of every client; a right child at depth r reads b / 2^r others and corrects its parent's gradient
+by them; a left child takes over what its parent has. At every leaf the clients' gradients are averaged with noise, and
+the iterate moves towards the best expert. No loss is read twice in a phase.
+
+All of it is public and known before a run: server and clients walk the same :meth:`TreePhase.schedule`, and accounting
+reads the same :class:`Vertex` values.
+
+Sources: Asi, Feldman, Koren & Talwar 2021, "Private stochastic convex optimization: optimal rates in l1 geometry",
+Algorithm 2; Gao, Huang & Yang 2024, Algorithm 3, with the leaves interleaved.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import integer, items, real
+
+Noise = Literal["laplace", "gumbel", "exponential", "gaussian"]
+Where = Literal["client", "server"]
+Assignment = Literal["secret", "contiguous"]
+
+MOST_TREES = 40
+"""A deeper tree would need more losses than there are numbers for them."""
+
+
+@frozen(kw_only=True)
+class Vertex:
+    """A vertex that reads losses of its own.
+
+    Attributes:
+        tree: j >= 1, or 0 for the one release from all losses.
+        depth: r; 0 is the root.
+        records: Losses of each client that it reads.
+        leaves: How many leaves it feeds, 2^(j - r).
+        before: How many leaves of the phase come before it.
+    """
+
+    tree: int
+    depth: int
+    records: int
+    leaves: int
+    before: int
+
+    def travel(self) -> Fraction:
+        """The most by which the iterate can have moved since the parent's, in the 1-norm, exactly; at most 2.
+
+        Steps k0, ..., k0 + n - 1 of lengths 2/(k + 1) leave (k0 - 1)k0 / ((k0 + n - 1)(k0 + n)) of where they began.
+        """
+        if self.depth == 0:
+            return Fraction(0)
+        last = self.before
+        first = last - self.leaves + 1
+        return 2 * (1 - Fraction((first - 1) * first, last * (last + 1)))
+
+
+@frozen
+class Step:
+    """One vertex, on the way to a leaf.
+
+    Attributes:
+        depth: Its depth r; the stack of iterates and gradients is written at r and read at r - 1.
+        path: Its bits from the root, "" for the root.
+        vertex: Its number among those that read losses; None for a left child, which copies its parent.
+    """
+
+    depth: int
+    path: str
+    vertex: int | None
+
+
+@frozen
+class Leaf:
+    """What leads to one release.
+
+    Attributes:
+        number: k = 1, 2, ... in the phase; the step towards the winner has length 2/(k + 1).
+        tree: j, or 0.
+        steps: The vertices that are new since the leaf before, in order; the last is the leaf.
+    """
+
+    number: int
+    tree: int
+    steps: tuple[Step, ...]
+
+    def step_length(self) -> float:
+        """eta_k = 2/(k + 1): the first leaf forgets where the phase began."""
+        return 2.0 / (self.number + 1)
+
+
+def _trees(value: object) -> int:
+    return integer("trees", value, low=0, high=MOST_TREES)
+
+
+def _records(value: object) -> int:
+    return integer("records", value, low=1)
+
+
+def _batch(value: object) -> int:
+    return integer("batch", value, low=1)
+
+
+def _scales(value: object) -> tuple[float, ...]:
+    return tuple(real("scales", scale, low=0.0, low_open=True) for scale in items("scales", value))
+
+
+def records_needed(trees: int, batch: int) -> int:
+    """b*c(T1), c(T1) = T1 + T1(T1 + 1)/4, exactly; b for the one release (T1 = 0). ``batch`` is a multiple of 2^T1."""
+    return batch if trees == 0 else batch * trees * (trees + 5) // 4
+
+
+@frozen(kw_only=True)
+class TreePhase:
+    """One phase: its trees, its batch and its noise.
+
+    Args:
+        records: N >= 1, losses of each client that the phase may read.
+        trees: T1; 0 means one release from all losses.
+        batch: b, losses that a root reads: a multiple of 2^T1 with b*c(T1) <= N; for T1 = 0 it is N.
+        scales: Of the noise of tree j = 1, ..., T1, or of the one release, each > 0, in units of a gradient coordinate
+            averaged over one client's batch. With noise at the server: of the noise on the average over clients.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or a batch that does not fit.
+    """
+
+    records: int = field(converter=_records)
+    trees: int = field(converter=_trees)
+    batch: int = field(converter=_batch)
+    scales: tuple[float, ...] = field(converter=_scales)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch % 2**self.trees:
+            raise InvalidArgumentError("batch", self.batch, f"is no multiple of 2^{self.trees}", "halves must be whole")
+        if self.used() > self.records or (self.trees == 0 and self.batch != self.records):
+            raise InvalidArgumentError(
+                "batch",
+                self.batch,
+                f"needs {self.used()} losses of the phase's {self.records}",
+                "use a batch from feasible_batch, or fewer trees; for trees=0 the batch is all of them",
+            )
+        if len(self.scales) != max(1, self.trees):
+            raise InvalidArgumentError("scales", self.scales, f"has not {max(1, self.trees)} entries", "one per tree")
+
+    def scale(self, tree: int) -> float:
+        """The noise scale of tree j, or of the one release (tree 0)."""
+        return self.scales[max(0, tree - 1)]
+
+    def leaves(self) -> int:
+        """How many releases the phase makes: 2^(T1 + 1) - 2, or 1."""
+        return 1 if self.trees == 0 else 2 ** (self.trees + 1) - 2
+
+    def used(self) -> int:
+        """How many losses of each client the phase reads."""
+        return records_needed(self.trees, self.batch)
+
+    def vertices(self) -> tuple[Vertex, ...]:
+        """The vertices that read losses, in the order of reading."""
+        return _walk(self)[0]
+
+    def schedule(self) -> tuple[Leaf, ...]:
+        """The phase, leaf by leaf."""
+        return _walk(self)[1]
+
+
+@lru_cache(maxsize=256)
+def _walk(phase: TreePhase) -> tuple[tuple[Vertex, ...], tuple[Leaf, ...]]:
+    vertices: list[Vertex] = []
+    leaves: list[Leaf] = []
+    steps: list[Step] = []
+
+    def visit(tree: int, path: str) -> None:
+        depth = len(path)
+        reads = not path or path[-1] == "1"
+        steps.append(Step(depth, path, len(vertices) if reads else None))
+        if reads:
+            vertices.append(
+                Vertex(
+                    tree=tree,
+                    depth=depth,
+                    records=phase.batch >> depth,
+                    leaves=2 ** (tree - depth),
+                    before=len(leaves),
+                )
+            )
+        if depth == tree:
+            leaves.append(Leaf(len(leaves) + 1, tree, tuple(steps)))
+            steps.clear()
+        else:
+            visit(tree, path + "0")
+            visit(tree, path + "1")
+
+    for tree in range(1, phase.trees + 1) if phase.trees else (0,):
+        visit(tree, "")
+    return tuple(vertices), tuple(leaves)
+
+
+def _clients(value: object) -> int:
+    return integer("clients", value, low=1)
+
+
+def _phases(value: object) -> tuple[TreePhase | None, ...]:
+    phases = items("phases", value)
+    for phase in phases:
+        if phase is not None and not isinstance(phase, TreePhase):
+            raise InvalidArgumentError("phases", phase, "is no TreePhase", "give TreePhases, and None to hold a point")
+    return phases
+
+
+def _low(value: object) -> float:
+    return real("low", value)
+
+
+def _high(value: object) -> float:
+    return real("high", value)
+
+
+def _smoothness(value: object) -> float | None:
+    return None if value is None else real("smoothness", value, low=0.0)
+
+
+def _noise(value: object) -> Noise:
+    if value == "laplace" or value == "gumbel" or value == "exponential" or value == "gaussian":
+        return value
+    raise InvalidArgumentError("noise", value, "is unknown", "use laplace, gumbel, exponential or gaussian")
+
+
+def _where(value: object) -> Where:
+    if value == "client" or value == "server":
+        return value
+    raise InvalidArgumentError("where", value, "is unknown", "use client or server")
+
+
+def _assignment(value: object) -> Assignment:
+    if value == "secret" or value == "contiguous":
+        return value
+    raise InvalidArgumentError("assignment", value, "is unknown", "use secret or contiguous")
+
+
+@frozen(kw_only=True)
+class StochSetting:
+    """What decides the privacy of the federated stochastic learner.
+
+    Args:
+        clients: m >= 1.
+        phases: Entry k is phase p = k + 2, which reads losses of rounds 2^(p-2), ..., 2^(p-1) - 1; None holds the point
+            of the phase before.
+        low, high: The range of a gradient's coordinates, low < high; clients clip to it.
+        smoothness: beta >= 0: a record's correction in a right child is clipped to beta times the way the iterate went.
+            0: the losses are linear, one vector each, and there are no corrections. None: nothing is clipped but
+            gradients, and nothing may be concluded from smoothness.
+        noise: Its law: "laplace", "gaussian" (scales are standard deviations), "gumbel" or "exponential" (taken off a
+            score; they protect who wins, and no message).
+        where: Who adds it: every "client" to what it sends, or the "server" to the sum.
+        assignment: "secret": which loss is read at which vertex is a uniform secret of the client. "contiguous": losses
+            are read in the order of rounds.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    clients: int = field(converter=_clients)
+    phases: tuple[TreePhase | None, ...] = field(converter=_phases)
+    low: float = field(default=0.0, converter=_low)
+    high: float = field(default=1.0, converter=_high)
+    smoothness: float | None = field(default=0.0, converter=_smoothness)
+    noise: Noise = field(default="laplace", converter=_noise)
+    where: Where = field(default="client", converter=_where)
+    assignment: Assignment = field(default="secret", converter=_assignment)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.low < self.high or not math.isfinite(self.high - self.low):
+            raise InvalidArgumentError("high", self.high, f"is not above low = {self.low}", "give low < high")
+        for k, phase in enumerate(self.phases):
+            if phase is not None and phase.records != 2**k:
+                raise InvalidArgumentError(
+                    f"phases[{k}].records", phase.records, f"is not 2^{k}", f"phase {k + 2} reads {2**k} rounds"
+                )
+
+    @property
+    def span(self) -> float:
+        """high - low, the most by which one record moves a gradient's coordinate."""
+        return self.high - self.low

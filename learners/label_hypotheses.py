@@ -1,0 +1,332 @@
+"""Known candidate laws of a private label: the finite class F = {f_1 .. f_K} of online distribution learning.
+
+In every round a public context x is shown and a person's private label is drawn from f(x), f one of K known candidates.
+Two kinds of class: a table of masses where labels are 0 .. M - 1 (:class:`LabelTable`), and log-densities with samplers
+where labels are any real numbers (:class:`LabelDensities`), be they counts without end or points of a line.
+
+Candidates and contexts are public and are checked; a label is private and never refused. A refusal, or a message that
+is not sent, would tell what the label was. So a label outside every support, a NaN, a text or a list has log-mass -inf
+under all candidates, and what follows from that is the same for all of them.
+
+Source: Sima, Wu, Milenkovic & Szpankowski 2024; the rule for labels outside all supports, which they leave open, ours.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from scipy import special
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array, integer
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+LogDensities = Callable[[FloatArray, Any], npt.ArrayLike]
+"""From labels, shape (n,), and a context to log-densities, shape (n, K)."""
+Sampler = Callable[[int, int, np.random.Generator, Any], npt.ArrayLike]
+"""From a candidate, a count, a generator and a context to so many of its labels."""
+
+_SUM_TOLERANCE = 1e-9
+_LARGEST_LOG_DENSITY = 1e6  # finite, so that differences of logarithms are numbers
+
+
+class Hypotheses(ABC):
+    """K >= 2 candidate laws of a label, each for every context.
+
+    Attributes:
+        count: K.
+        labels: M where labels are 0 .. M - 1, else None.
+    """
+
+    @property
+    @abstractmethod
+    def count(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def labels(self) -> int | None: ...
+
+    @abstractmethod
+    def log_masses(self, labels: object, context: Any = None) -> FloatArray:
+        """ln f_j(y), shape (n, K), of n labels: masses, or densities. Never refuses a label; -inf where it is none.
+
+        Raises:
+            InvalidArgumentError: an unknown context.
+        """
+
+    @abstractmethod
+    def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> npt.NDArray[Any]:
+        """``count`` independent labels of candidate ``expert`` (0 .. K - 1), shape (count,).
+
+        Raises:
+            InvalidArgumentError: no such candidate or context, or a count that is no integer >= 0.
+        """
+
+    @abstractmethod
+    def check(self, context: Any = None) -> None:
+        """Refuses, with an InvalidArgumentError, a context or candidates that can't be used; looks at no label."""
+
+    def table(self, context: Any = None) -> FloatArray:
+        """Masses f_j(y), shape (K, M).
+
+        Raises:
+            InvalidArgumentError: labels without a table, or an unknown context.
+        """
+        raise InvalidArgumentError("hypotheses", self, "have no table of masses", "use log_masses, or a LabelTable")
+
+
+def label_array(labels: object) -> FloatArray:
+    """Private labels as floats, shape (n,); NaN for each that is no real number. A single label makes n = 1.
+
+    The first axis counts labels, so a row of numbers is one label, and none. Nothing is ever refused.
+    """
+    items: list[object] = [labels]
+    try:
+        raw = np.asarray(labels)
+        if raw.dtype.kind in "biuf":
+            return raw.reshape(-1).astype(np.float64) if raw.ndim < 2 else np.full(len(raw), math.nan)
+        items = raw.tolist() if raw.ndim else items
+    except Exception:  # ragged, or an object that can't be converted
+        pass
+    if isinstance(labels, (list, tuple)):
+        items = list(labels)  # an array of them all might turn numbers into texts
+    return np.array([_number(label) for label in items], dtype=np.float64)
+
+
+def _number(label: object) -> float:
+    """A label as a float, NaN where it is none; a text is none, even one that spells a number."""
+    if isinstance(label, (str, bytes)):
+        return math.nan
+    try:
+        return float(label)  # type: ignore[arg-type]
+    except Exception:  # whatever a foreign object does
+        return math.nan
+
+
+# --- labels 0 .. M - 1 -----------------------------------------------------------------------------------------------
+
+
+def _tables(value: npt.ArrayLike) -> FloatArray:
+    found = array("tables", value, low=0.0, high=1.0)
+    if found.ndim not in (2, 3):
+        raise InvalidArgumentError("tables", value, f"have {found.ndim} axes", "give (K, M) or (contexts, K, M)")
+    if found.shape[-2] < 2 or found.shape[-1] < 2 or found.shape[0] < 1:
+        raise InvalidArgumentError(
+            "tables", value, f"have shape {found.shape}", "give two candidates and labels or more"
+        )
+    excess = np.abs(found.sum(axis=-1) - 1.0).max()
+    if excess > _SUM_TOLERANCE:
+        raise InvalidArgumentError(
+            "tables", value, f"have a row whose sum is off 1 by {excess:.2g}", "normalise the rows"
+        )
+    owned = found + 0.0  # a copy, and no -0.0: equal columns have equal bits
+    owned.setflags(write=False)
+    return owned
+
+
+@frozen(eq=False)
+class LabelTable(Hypotheses):
+    """Candidates over labels 0 .. M - 1, by their masses.
+
+    Args:
+        tables: Masses, shape (K, M) for candidates that are the same in every context (which is then not looked at),
+            or (contexts, K, M) for contexts 0, 1, ..; K, M >= 2. Rows sum to 1 up to 1e-9.
+
+    Raises:
+        InvalidArgumentError: wrong shape, a mass outside [0, 1] or not finite, or a row with another sum.
+    """
+
+    tables: FloatArray = field(converter=_tables)
+
+    @property
+    def count(self) -> int:
+        return int(self.tables.shape[-2])
+
+    @property
+    def labels(self) -> int:
+        return int(self.tables.shape[-1])
+
+    @property
+    def contexts(self) -> int | None:
+        """The number of contexts; None where they don't matter."""
+        return int(self.tables.shape[0]) if self.tables.ndim == 3 else None
+
+    def check(self, context: Any = None) -> None:
+        self.table(context)
+
+    def table(self, context: Any = None) -> FloatArray:
+        if self.contexts is None:
+            return self.tables
+        return np.asarray(self.tables[integer("context", context, low=0, high=self.contexts - 1)])
+
+    def log_masses(self, labels: object, context: Any = None) -> FloatArray:
+        table, places = self.table(context), self.places(labels)
+        known = places < self.labels
+        found = np.full((len(places), self.count), -math.inf)
+        with np.errstate(divide="ignore"):
+            found[known] = np.log(table[:, places[known]].T)
+        return found
+
+    def places(self, labels: object) -> IntArray:
+        """Labels as integers, shape (n,): M stands for everything that is no label."""
+        if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu":
+            inside = (labels >= 0) & (labels < self.labels)
+            if inside.all():
+                return labels.astype(np.int64, copy=False)
+            return np.where(inside, labels, self.labels).astype(np.int64)
+        numbers = label_array(labels)
+        inside = (numbers >= 0) & (numbers < self.labels) & (numbers == np.floor(numbers))  # False for NaN
+        return np.where(inside, numbers, float(self.labels)).astype(np.int64)
+
+    def place(self, label: object) -> int:
+        """The same for one label, fast."""
+        try:
+            found = int(label)  # type: ignore[call-overload]
+            if found == label and 0 <= found < self.labels:
+                return int(found)
+        except Exception:  # NaN, infinities, and whatever a foreign object does
+            return self.labels
+        return self.labels
+
+    def columns(self, context: Any = None) -> tuple[FloatArray, IntArray]:
+        """The distinct columns of the table, shape (K, U), and the column of each label, shape (M,).
+
+        Labels to which all candidates give equal masses share whatever is computed from them. O(K M + M ln M).
+        """
+        return distinct_columns(self.table(context))
+
+    def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> IntArray:
+        j = integer("expert", expert, low=0, high=self.count - 1)
+        return draw(self.table(context)[j], integer("count", count, low=0), rng)
+
+
+def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+    """``count`` indices with chances in proportion to ``weights``; never one of weight 0."""
+    steps = np.cumsum(weights)
+    found = np.searchsorted(steps, rng.random(count) * steps[-1], side="right")
+    # The product may round up to the last step.
+    return np.asarray(np.minimum(found, int(np.flatnonzero(weights)[-1])), dtype=np.int64)
+
+
+def distinct_columns(table: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The distinct columns of ``table``, shape (K, M): they and each column's place among them."""
+    bits = np.ascontiguousarray(table).view(np.uint64)
+    # A hash of each column, exact in integers; sorting it is several times as fast as sorting columns.
+    odd = np.random.default_rng(0).integers(0, 2**63, size=len(table), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    mixed = np.zeros(table.shape[1], dtype=np.uint64)
+    for row, factor in zip(bits, odd, strict=True):
+        mixed = (mixed ^ (row >> np.uint64(29)) ^ row) * factor
+    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+    found = table[:, first]
+    if not np.array_equal(found[:, place], table):  # two columns of one hash
+        found, place = np.unique(table, axis=1, return_inverse=True)
+    return found, place.reshape(-1).astype(np.int64, copy=False)
+
+
+# --- any labels ------------------------------------------------------------------------------------------------------
+
+
+def _callable(value: object) -> Any:
+    if not callable(value):
+        raise InvalidArgumentError("log_densities or sampler", value, "can't be called", "give a function")
+    return value
+
+
+def _count(value: object) -> int:
+    return integer("count", value, low=2)
+
+
+@frozen(eq=False)
+class LabelDensities(Hypotheses):
+    """Candidates over real labels, by their log-densities against one measure: Lebesgue's, counting, or any.
+
+    Args:
+        log_densities: From finite labels, shape (n,), and the context to ln f_j, shape (n, K), row by row; -inf outside
+            a support. A NaN counts as -inf. Where it raises, that label counts as outside every support.
+        sampler: From a candidate, a count, a generator and the context to so many labels of that candidate, for
+            simulations and for resampled labels.
+        count: K >= 2.
+
+    Raises:
+        InvalidArgumentError: no function, or a count that is no integer >= 2.
+    """
+
+    log_densities: LogDensities = field(converter=_callable)
+    sampler: Sampler = field(converter=_callable)
+    count: int = field(converter=_count, kw_only=True)
+
+    @classmethod
+    def poisson(cls, means: npt.ArrayLike) -> "LabelDensities":
+        """Poisson laws with these means, all > 0; labels are 0, 1, 2, .. without end."""
+        rates = array("means", means, ndim=1, low=1e-300)
+
+        def log_densities(labels: FloatArray, context: Any) -> FloatArray:
+            counts = np.where((labels >= 0) & (labels == np.floor(labels)), labels, np.nan)[:, None]
+            return np.asarray(special.xlogy(counts, rates) - rates - special.gammaln(counts + 1.0))
+
+        return cls(log_densities, lambda j, n, rng, context: rng.poisson(rates[j], n), count=len(rates))
+
+    @classmethod
+    def gaussian(cls, means: npt.ArrayLike, *, scale: npt.ArrayLike = 1.0) -> "LabelDensities":
+        """Normal laws with these means; ``scale`` is their standard deviation > 0, one or one for each."""
+        centres = array("means", means, ndim=1)
+        one = array("scale", scale, low=1e-150, high=1e150)
+        if one.ndim > 1 or one.size not in (1, len(centres)):
+            raise InvalidArgumentError("scale", scale, "has another length than means", "give one, or one for each")
+        spread = np.broadcast_to(one, centres.shape)
+
+        def log_densities(labels: FloatArray, context: Any) -> FloatArray:
+            z = (labels[:, None] - centres) / spread
+            return np.asarray(-0.5 * z * z - np.log(spread) - 0.5 * math.log(2.0 * math.pi))
+
+        return cls(log_densities, lambda j, n, rng, context: rng.normal(centres[j], spread[j], n), count=len(centres))
+
+    @property
+    def labels(self) -> None:
+        return None
+
+    def check(self, context: Any = None) -> None:
+        """Refuses functions that don't give a number for each candidate, on labels of the candidates' own."""
+        rng = np.random.default_rng(0)
+        own = np.concatenate([self.sample(j, 2, rng, context) for j in range(self.count)])
+        found = np.asarray(self.log_densities(own, context))
+        if found.shape != (len(own), self.count) or found.dtype.kind not in "iuf" or np.isnan(found).any():
+            raise InvalidArgumentError(
+                "log_densities", self.log_densities, f"gives shape {found.shape} for {len(own)} labels, or NaN",
+                f"give numbers of shape (n, {self.count})",
+            )  # fmt: skip
+
+    def log_masses(self, labels: object, context: Any = None) -> FloatArray:
+        numbers = label_array(labels)
+        found = np.full((len(numbers), self.count), -math.inf)
+        finite = np.isfinite(numbers)
+        if not finite.any():
+            return found
+        told = self._told(numbers[finite], context)
+        told = np.where(np.isnan(told), -math.inf, np.minimum(told, _LARGEST_LOG_DENSITY))
+        found[finite] = told
+        return found
+
+    def _told(self, numbers: FloatArray, context: Any) -> FloatArray:
+        try:
+            with np.errstate(all="ignore"):
+                told = np.asarray(self.log_densities(numbers, context), dtype=np.float64)
+            if told.shape == (len(numbers), self.count):
+                return told
+        except Exception:  # a label that its author did not think of
+            pass
+        if len(numbers) == 1:
+            return np.full((1, self.count), -math.inf)
+        return np.concatenate([self._told(number, context) for number in numbers[:, None]])
+
+    def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> npt.NDArray[Any]:
+        j, n = integer("expert", expert, low=0, high=self.count - 1), integer("count", count, low=0)
+        found = np.asarray(self.sampler(j, n, rng, context))
+        if found.shape != (n,):
+            raise InvalidArgumentError("sampler", self.sampler, f"gives shape {found.shape}", f"give ({n},)")
+        return found

@@ -1,0 +1,234 @@
+"""The exact privacy of a channel that answers about levels: the oracle that every event of a channel is held against.
+
+A label ``y`` becomes a row of levels, possibly after a secret exchange of the label, and noise is added. So the
+law of a message is a mixture: with probability ``mixture[y, z]`` it is the noise around the levels of row ``z``. The
+functions here take that mixture as an array and compute the largest privacy loss over all messages and all pairs of
+labels. They share no code with the events.
+
+*Laplace noise.* Between two neighbouring levels every density is A e^(o/b) + B e^(-o/b) with A, B >= 0, so the ratio of
+two of them is a monotone function of e^(2o/b): over an interval it is largest at an end. Beyond the outermost levels it
+is constant. The largest loss is therefore attained at a level. With several coordinates the same holds along each of
+them, so it is attained on the grid of levels. Discrete Laplace noise on whole numbers is the same sum of exponentials.
+
+*One bit.* Two messages, so two ratios; with probabilities that are fractions they are exact.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting.validate import array, real
+
+Floats = npt.NDArray[np.float64]
+
+_MOST_CELLS = 4_000_000  # of a table of densities: knots times rows
+_SUM_TO_ONE = 1e-9
+
+
+def laplace_epsilon(levels: object, *, scale: float, mixture: object | None = None) -> float:
+    """The largest loss of one number with Laplace noise of ``scale``, over all numbers and all pairs of labels.
+
+    Args:
+        levels: (rows,), the noiseless number of each row.
+        scale: b > 0 of the density e^(-|x|/b)/(2b).
+        mixture: (labels, rows), probabilities; each label has its own row by default.
+
+    Returns:
+        Epsilon, but for rounding in its last few digits; 0 where all labels look alike.
+
+    Raises:
+        InvalidArgumentError: a bad argument.
+        NumericalError: too many rows and labels for a table.
+    """
+    numbers = array("levels", levels, ndim=1)
+    if mixture is None and numbers.size:
+        return float(np.ptp(numbers)) / real("scale", scale, low=0.0, low_open=True)
+    return vector_laplace_epsilon(numbers[:, None], scale=scale, mixture=mixture)
+
+
+def vector_laplace_epsilon(levels: object, *, scale: float, mixture: object | None = None) -> float:
+    """The largest loss of K numbers with independent Laplace noise of one ``scale`` each.
+
+    Args:
+        levels: (rows, K), the noiseless numbers of each row.
+        scale: b > 0.
+        mixture: (labels, rows), probabilities: one exchange of the label for all K numbers. Each label has its own row
+            by default.
+
+    Raises:
+        InvalidArgumentError: a bad argument.
+        NumericalError: too many rows, labels or coordinates for a table.
+    """
+    numbers = array("levels", levels, ndim=2)
+    b = real("scale", scale, low=0.0, low_open=True)
+    if not numbers.size:
+        raise InvalidArgumentError("levels", numbers.shape, "has no row or no column")
+    if mixture is None:  # the corner beyond all levels: every coordinate pays in full
+        rows = np.unique(numbers, axis=0)
+        _check_cells(len(rows) ** 2 * rows.shape[1])
+        return float(np.abs(rows[:, None] - rows[None]).sum(axis=2).max() / b)
+    weights = _mixture(mixture, len(numbers))
+    rows, weights = _merged(numbers, weights)
+    knots = [np.unique(column) for column in rows.T]
+    cells = math.prod(len(each) for each in knots)
+    _check_cells(cells * max(len(rows), len(weights)))
+    # One coordinate at a time; the largest row of each cell is 1 after the shift, so nothing overflows.
+    exponents = np.zeros((1, len(rows)))
+    for each, column in zip(knots, rows.T, strict=True):
+        step = -np.abs(each[:, None] - column[None, :]) / b
+        exponents = (exponents[:, None, :] + step[None, :, :]).reshape(-1, len(rows))
+    exponents -= exponents.max(axis=1, keepdims=True)
+    with np.errstate(under="ignore", divide="ignore"):
+        densities = np.exp(exponents) @ weights.T
+        return _largest_ratio(densities)
+
+
+def discrete_laplace_epsilon(steps: object, *, scale: float, mixture: object | None = None) -> float:
+    """The largest loss of a whole number with discrete Laplace noise, P(k) ~ e^(-|k|/scale); an upper bound.
+
+    Computed with 50 digits and rounded up. Arguments are as for :func:`laplace_epsilon`, with whole levels.
+
+    Raises:
+        InvalidArgumentError: a bad argument.
+        NumericalError: too many different levels for exact arithmetic.
+    """
+    numbers = array("steps", steps, ndim=1)
+    t = real("scale", scale, low=0.0, low_open=True)
+    if not numbers.size or (numbers != np.rint(numbers)).any():
+        raise InvalidArgumentError("steps", steps, "is not made of whole numbers")
+    rows = [int(each) for each in numbers]
+    with decimal.localcontext(decimal.Context(prec=50, rounding=decimal.ROUND_HALF_EVEN)):
+        rate = 1 / Decimal(t)
+        if mixture is None:
+            return _up(Decimal(max(rows) - min(rows)) * rate)
+        weights = _mixture(mixture, len(rows))
+        if len(set(rows)) * weights.size > 200_000:
+            raise NumericalError(f"{len(set(rows))} levels, {weights.shape} rows: too many for exact arithmetic")
+        exact = [[(row, Decimal(float(w))) for row, w in zip(rows, label, strict=True) if w] for label in weights]
+        powers = {d: (-rate * d).exp() for d in range(max(rows) - min(rows) + 1)}
+        worst = Decimal(0)
+        for knot in set(rows):
+            masses = [
+                sum((w * powers[abs(knot - row)] for row, w in label), Decimal(0)) / sum(w for _, w in label)
+                for label in exact
+            ]
+            worst = max(worst, (max(masses) / min(masses)).ln())
+        return _up(worst * (1 + Decimal("1e-40")))
+
+
+def bit_ratio(probabilities: object, *, mixture: object | None = None) -> Fraction:
+    """The largest ratio of a bit's probabilities over both of its values and all pairs of rows, exactly.
+
+    Args:
+        probabilities: of True, one fraction in (0, 1) for each row.
+        mixture: (labels, rows) of fractions that add up to 1 in each row; each label has its own row by default.
+
+    Raises:
+        InvalidArgumentError: one is no fraction in (0, 1), where no ratio is finite, or a mixture does not add up.
+    """
+    rows = list(probabilities) if isinstance(probabilities, (list, tuple)) else []
+    if not rows or not all(isinstance(each, Fraction) and 0 < each < 1 for each in rows):
+        raise InvalidArgumentError("probabilities", probabilities, "are no fractions in (0, 1)")
+    if mixture is not None:
+        labels = list(mixture) if isinstance(mixture, (list, tuple)) else []
+        if not labels or not all(
+            len(label) == len(rows)
+            and sum(label) == 1
+            and all(isinstance(w, (int, Fraction)) and w >= 0 for w in label)
+            for label in labels
+        ):
+            raise InvalidArgumentError("mixture", mixture, "is not made of fractions that add up to 1")
+        rows = [sum((w * p for w, p in zip(label, rows, strict=True)), Fraction(0)) for label in labels]
+    low, high = min(rows), max(rows)
+    found: Fraction = max(high / low, (1 - low) / (1 - high))
+    return found
+
+
+def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
+    """Whether ``ratio`` is at most e^epsilon; False if 80 digits don't decide it.
+
+    Raises:
+        InvalidArgumentError: epsilon is no finite number >= 0.
+    """
+    bound = real("epsilon", epsilon, low=0.0)
+    exact = Fraction(decimal.Context(prec=80, Emax=10**9, traps=[]).exp(Decimal(bound)))
+    return bool(ratio <= exact * (1 - Fraction(1, 10**70)))
+
+
+def log_ratio(ratio: Fraction) -> float:
+    """ln of a ratio >= 1, rounded up."""
+    with decimal.localcontext(decimal.Context(prec=80, Emax=10**9, Emin=-(10**9))):
+        return _up((Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * (1 + Decimal("1e-60")))
+
+
+def amplified(epsilon: float, *, probability: float) -> float:
+    """ln(1 + (1 - p)(e^epsilon - 1)): what an exchange of the input with probability p leaves of ``epsilon``.
+
+    The closed form (Balle, Barthe & Gaboardi 2018, Theorem 2), which an exact loss never exceeds.
+    """
+    loss, p = real("epsilon", epsilon, low=0.0), real("probability", probability, low=0.0, high=1.0)
+    if p == 1.0:
+        return 0.0
+    return loss + math.log1p(p * math.expm1(-loss)) if loss > 1.0 else math.log1p((1.0 - p) * math.expm1(loss))
+
+
+def exchange_mixture(resampling: object, *, probability: float, always: object | None = None) -> Floats:
+    """The mixture of labels that are exchanged, with ``probability``, for a draw from a fixed law.
+
+    Args:
+        resampling: (labels,), the law q of the draw.
+        probability: of an exchange.
+        always: (labels,) of bools, which labels are exchanged for certain: those outside every support.
+
+    Returns:
+        (labels, labels), rows that add up to 1.
+    """
+    law = array("resampling", resampling, ndim=1, low=0.0, high=1.0)
+    _check_law("resampling", law[None])
+    p = real("probability", probability, low=0.0, high=1.0)
+    kept = np.full(len(law), 1.0 - p)
+    if always is not None:
+        kept[np.asarray(always, dtype=np.bool_)] = 0.0
+    return np.asarray(np.diag(kept) + (1.0 - kept)[:, None] * law)
+
+
+def _mixture(mixture: object, rows: int) -> Floats:
+    weights = array("mixture", mixture, shape=(None, rows), low=0.0)
+    _check_law("mixture", weights)
+    return weights
+
+
+def _check_law(name: str, weights: Floats) -> None:
+    if not weights.size or (np.abs(weights.sum(axis=1) - 1.0) > _SUM_TO_ONE).any():
+        raise InvalidArgumentError(name, weights.shape, "does not add up to 1", "give probabilities")
+
+
+def _merged(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Rows that are equal as one, with their weights added up; labels of one law as one."""
+    distinct, where = np.unique(rows, axis=0, return_inverse=True)
+    merged = np.zeros((len(weights), len(distinct)))
+    np.add.at(merged.T, where.ravel(), weights.T)
+    return distinct, np.unique(merged, axis=0)
+
+
+def _largest_ratio(densities: Floats) -> float:
+    """Densities have shape (messages, labels)."""
+    low, high = densities.min(axis=1), densities.max(axis=1)
+    return float((np.log(high) - np.log(low)).max())
+
+
+def _check_cells(cells: int) -> None:
+    if cells > _MOST_CELLS:
+        raise NumericalError(f"a table of {cells} densities is too large for the exact oracle; the event bounds it")
+
+
+def _up(value: Decimal) -> float:
+    number = float(value)
+    return math.nextafter(number, math.inf) if Decimal(number) < value else number

@@ -1,0 +1,114 @@
+"""``hockeystick run fed-svt`` and ``fed-stoch``: plans and simulations under each threat model, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from hockeystick.cli import cli
+from hockeystick.learners import FedSVT
+
+SIZES = ["--clients", "4", "--rounds", "127", "--experts", "5"]
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["run", *args])
+
+
+def result_of(*args: str) -> dict[str, Any]:
+    found = run(*args, "--json", "-")
+    assert found.exit_code == 0, found.stderr
+    return dict(json.loads(found.stdout))
+
+
+def assert_refused(result: Result, *said: str) -> None:
+    assert (result.exit_code, result.stdout) == (2, "")
+    for text in said:
+        assert text in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("learner", ["fed-svt", "fed-stoch"])
+@pytest.mark.parametrize("model", ["output", "client", "central", "server"])
+def test_plans_are_certified_for_their_threat_model(learner: str, model: str) -> None:
+    arguments = (learner, *SIZES, "--epsilon", "1", "--threat-model", model, "--plan")
+    if (learner, model) == ("fed-svt", "server"):
+        assert_refused(run(*arguments), "is not private", "clients send their sums as they are")
+        return
+    found = result_of(*arguments)
+    assert 0.9 < found["epsilon"] <= 1.0 and found["epsilon_lower"] <= found["epsilon"]
+    assert (found["mode"], found["threat_model"], found["learner"]) == ("plan", model, learner)
+    assert found["epsilon_printed"] is not None and "regret" not in found
+    shown = run(*arguments)
+    assert shown.exit_code == 0 and f"threat model {model}" in shown.stdout and "ε ≤" in shown.stdout
+
+
+@pytest.mark.parametrize("adversary", ["zero-expert", "coins", "gap", "classes", "shared", "packing"])
+@pytest.mark.parametrize("learner", ["fed-svt", "fed-stoch"])
+def test_simulations_report_regret_and_communication(learner: str, adversary: str) -> None:
+    found = result_of(learner, *SIZES, "--epsilon", "2", "--adversary", adversary, "--seed", "3")
+    assert found["mode"] == "simulation" and found["seed"] == 3 and found["data"] == adversary
+    assert -127 <= found["regret"] <= 127 and found["regret_per_round"] == found["regret"] / 127
+    # phases of 2, ..., 6 with one tree have two leaves; the first ones have too few losses for a tree
+    assert found["scalars_up"] == 5 * found["scalars_down"] or learner == "fed-svt"
+    assert found["scalars_up"] > 0
+    again = result_of(learner, *SIZES, "--epsilon", "2", "--adversary", adversary, "--seed", "3")
+    assert again["regret"] == found["regret"]
+
+
+def test_communication_of_fed_svt() -> None:
+    """T/N blocks of m(d + 1) scalars, and one more announcement for a tail."""
+    found = result_of("fed-svt", *SIZES, "--epsilon", "1", "--period", "10", "--adversary", "zero-expert")
+    assert (found["scalars_up"], found["scalars_down"]) == (12 * 4 * 5, 13 * 4)
+    lazy = result_of(
+        "fed-svt", *SIZES, "--epsilon", "1", "--period", "10", "--adversary", "zero-expert", "--lazy-vectors"
+    )
+    assert lazy["regret"] == found["regret"] and lazy["scalars_up"] < found["scalars_up"]
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_losses_of_a_file(summed: bool, tmp_path: Path) -> None:
+    losses = np.random.default_rng(1).random((3, 64, 4)).astype(np.float32)
+    np.save(tmp_path / "L.npy", losses.sum(axis=0) if summed else losses)
+    file, clients = str(tmp_path / "L.npy"), ["--clients", "3"] if summed else []
+    found = result_of("fed-svt", "--losses", file, "--epsilon", "1", "--delta", "1e-6", *clients, "--seed", "2")
+    assert (found["clients"], found["rounds"], found["experts"]) == (3, 64, 4)
+    learner = FedSVT.calibrated(clients=3, rounds=64, experts=4, epsilon=1.0, delta=1e-6)
+    regret = learner.regret(learner.run(losses.astype(float), server_seed=2), losses.astype(float))
+    assert found["regret"] == pytest.approx(float(regret[0]), abs=1e-4)
+    if summed:
+        assert_refused(run("fed-svt", "--losses", file, "--epsilon", "1"), "--clients")
+        assert_refused(
+            run("fed-stoch", "--losses", file, "--epsilon", "1", *clients), "summed over clients", "client's own"
+        )
+    else:
+        assert_refused(run("fed-svt", "--losses", file, "--epsilon", "1", "--rounds", "9"), "--rounds", "64")
+
+
+def test_bad_options_are_refused(tmp_path: Path) -> None:
+    base = ("fed-stoch", *SIZES, "--epsilon", "1")
+    assert_refused(run(*base), "--losses, --adversary and --plan")
+    assert_refused(run(*base, "--plan", "--adversary", "gap"), "--adversary")
+    assert_refused(run(*base, "--adversary", "nobody"), "nobody", "is unknown")
+    assert_refused(run("fed-svt", "--rounds", "9", "--epsilon", "1", "--plan"), "--clients, --experts")
+    assert_refused(run(*base, "--adversary", "gap", "--threat-model", "insider"), "threat-model")
+    assert_refused(run(*base, "--plan", "--noise", "gaussian"), "delta")
+    assert_refused(run(*base, "--plan", "--noise", "gumbel", "--threat-model", "server"), "server")
+    assert_refused(run("fed-svt", "--epsilon", "1", "--losses", str(tmp_path / "none.npy")), "no such file")
+    np.save(tmp_path / "L.npy", np.full((2, 8, 3), 1.5))
+    assert_refused(run("fed-svt", "--epsilon", "1", "--losses", str(tmp_path / "L.npy")), "losses")
+
+
+def test_server_noise_costs_more_of_the_clients() -> None:
+    """The same ε against a server that sees messages takes noise of d/2 times the scale, for expert losses."""
+    sizes = ("--clients", "4", "--rounds", "127", "--experts", "20", "--epsilon", "1", "--plan", "--known-order")
+    scales = [
+        result_of("fed-stoch", *sizes, "--threat-model", model)["parameters"]["last_scale"]
+        for model in ("output", "server", "central")
+    ]
+    assert scales[1] == pytest.approx(10 * scales[0], rel=1e-6)
+    assert scales[2] == pytest.approx(scales[0] / 4, rel=1e-6)
