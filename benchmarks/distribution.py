@@ -22,7 +22,13 @@ from attrs import frozen
 
 from benchmarks.table import main
 from hockeystick.audits import audit
-from hockeystick.learners.label_channels import Channel, OneBit, RandomizedLabels, SampledLaplace
+from hockeystick.learners.label_channels import (
+    Channel,
+    OneBit,
+    RandomizedLabels,
+    SampledDiscreteLaplace,
+    SampledLaplace,
+)
 from hockeystick.learners.label_levels import UniformMixture
 from hockeystick.learners.label_wire import MessageFormat
 from hockeystick.learners.online_distribution import OnlineDistribution
@@ -118,7 +124,13 @@ def channels(quick: bool) -> Iterator[Row]:
         for label in range(calls):
             channel.privatise(label & 15)
 
-    for channel in (OneBit(levels, epsilon=1.0), RandomizedLabels(levels, epsilon=1.0)):
+    for channel in (
+        OneBit(levels, epsilon=1.0),
+        SampledLaplace(levels, epsilon=1.0),
+        SampledDiscreteLaplace(levels, epsilon=1.0),
+        RandomizedLabels(levels, epsilon=1.0),
+    ):
+        channel.privatise(0)  # its tables
         name = type(channel).__name__
         spent = seconds(3, lambda: one_by_one(channel))  # noqa: B023
         yield Row(f"{name}.privatise, call by call", calls / spent, _MANY_CALLS, "/s", at_least=True)

@@ -152,9 +152,9 @@ PAGE = """# Mechanisms: side by side
 
 Written by `python -m benchmarks.mechanisms --write`; edit that instead.
 
-Best CPU time of several runs in turns, in one process. A secure release rounds to a grid and adds discrete noise from
-OpenDP's samplers; the peer adds discrete noise of about as many steps to
-whole numbers.
+Best CPU time of several runs in turns, in one process. A secure release rounds to a grid and adds discrete noise: exact
+Laplace noise of our own, or OpenDP's Gaussian noise; the peer adds discrete noise of about as many steps to whole
+numbers.
 
 {table}
 """

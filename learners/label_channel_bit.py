@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 
@@ -14,25 +13,23 @@ from attrs import field, frozen
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import label_level_channel, label_oracle
-from hockeystick.learners.label_level_channel import LevelChannel, Losses, table_of
-from hockeystick.learners.label_levels import TableLevels
+from hockeystick.learners.label_level_channel import Losses
 from hockeystick.learners.label_messages import (
     FloatArray,
     IntArray,
-    Message,
     Messages,
     Payload,
     check_sampled,
     sampled_index,
-    uniform_word,
     word_bits,
 )
+from hockeystick.learners.label_sampled_channel import SampledChannel
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.randomized_response import lie_probability
 
 
 @frozen(eq=False, slots=False)
-class OneBit(LevelChannel):
+class OneBit(SampledChannel):
     """One bit and a public index, epsilon-DP for each message: the channel to use where there is no reason for another.
 
     The bit is 1 with probability 1/2 + (u/span) tanh(epsilon/2), u the centred loss of the candidate, which is between
@@ -100,30 +97,8 @@ class OneBit(LevelChannel):
         whole = 1 << word_bits(self.count)
         return [[Fraction(t, whole) for t in column] for column in self._thresholds.T.tolist()]
 
-    def privatise(
-        self, label: object, *, noise: Noise | None = None, context: object = None, index: int | None = None
-    ) -> Message:
-        if self.resample or not isinstance(self.levels, TableLevels):
-            return super().privatise(label, noise=noise, context=context, index=index)
-        if context is not None:
-            self.check_context(context)
-        count = self._count
-        rest, drawn = divmod(uniform_word(noise, count << self._bits), count)
-        chosen = drawn if index is None else self._index(index)
-        column = self.levels.column.item(self._place(label))
-        return Message(chosen, int(rest < self._thresholds.item(column, chosen)))
-
-    @cached_property
-    def _count(self) -> int:
-        return self.count
-
-    @cached_property
-    def _place(self) -> Callable[[object], int]:
-        return table_of(self.levels).place
-
-    @cached_property
-    def _bits(self) -> int:
-        return word_bits(self.count)
+    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+        return int(rest < self._thresholds.item(column, chosen))
 
     @cached_property
     def _room(self) -> int:

@@ -19,8 +19,10 @@ from hockeystick.learners.label_messages import (
     Messages,
     Payload,
     check_sampled,
+    laplace_draw,
     sampled_index,
 )
+from hockeystick.learners.label_sampled_channel import SampledChannel
 from hockeystick.mechanisms import DiscreteLaplace, Laplace, lattice
 from hockeystick.mechanisms.noise import Noise
 
@@ -54,7 +56,7 @@ class PrintedLosses:
 
 
 @frozen(eq=False, slots=False)
-class SampledLaplace(LevelChannel):
+class SampledLaplace(SampledChannel):
     """One centred loss, of a uniformly drawn candidate, with Laplace noise: epsilon-DP for each message.
 
     Algorithm 2 of Sima, Wu, Milenkovic & Szpankowski 2024 up to a public affine map of the message (``shifted``), with
@@ -120,11 +122,34 @@ class SampledLaplace(LevelChannel):
         chosen = noise.uniform(self.count, len(losses)) if index is None else index
         return Messages(chosen, released(losses.pick(chosen), self.scale, self.span, self.limit, noise))
 
+    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> float:
+        step, scale = self._grid
+        value = (self._steps.item(column, chosen) + laplace_draw(noise, scale)) * step
+        return min(max(value, -self._farthest), self._farthest)
+
+    @cached_property
+    def _grid(self) -> tuple[float, float]:
+        return grid(self.scale, self.span)
+
+    @cached_property
+    def _steps(self) -> IntArray:
+        return lattice.steps(self._rows, self._grid[0])
+
+    @cached_property
+    def _farthest(self) -> float:
+        return self.limit
+
+
+def grid(scale: float, sensitivity: float) -> tuple[float, float]:
+    """The step of a grid, and the scale in steps of noise on it that the event of real noise of ``scale`` covers."""
+    step = lattice.laplace_grid(scale, sensitivity, 1)
+    return step, lattice.laplace_scale(scale, sensitivity, step, 1)
+
 
 def released(values: FloatArray, scale: float, sensitivity: float, limit: float, noise: Noise) -> FloatArray:
     """Numbers on a grid with discrete Laplace noise, each covered by the event of real noise of ``scale``."""
-    step = lattice.laplace_grid(scale, sensitivity, 1)
-    drawn = noise.laplace(lattice.laplace_scale(scale, sensitivity, step, 1), values.size).reshape(values.shape)
+    step, steps = grid(scale, sensitivity)
+    drawn = noise.laplace(steps, values.size).reshape(values.shape)
     return np.clip(lattice.values(lattice.steps(values, step) + drawn, step), -limit, limit)
 
 
@@ -133,7 +158,7 @@ def _steps(value: object) -> int:
 
 
 @frozen(eq=False, slots=False)
-class SampledDiscreteLaplace(LevelChannel):
+class SampledDiscreteLaplace(SampledChannel):
     """The same on a public grid: a whole number of steps with discrete Laplace noise; nothing in it is a float.
 
     The grid has ``steps`` steps and starts at the least loss, so that two losses are at most that many apart: rounded
@@ -214,6 +239,25 @@ class SampledDiscreteLaplace(LevelChannel):
         drawn_index, rest, bits = sampled_index(noise, self.count, len(losses))
         chosen = drawn_index if index is None else index
         low, high, share = self._rounded(losses.pick(chosen))
-        rounded = np.where(rest < (share * 2.0**bits).astype(np.int64), high, low)
+        rounded = np.where(rest < _threshold(share, bits), high, low)
         limit = int(self.limit)
         return Messages(chosen, np.clip(rounded + noise.laplace(self.scale, len(losses)), -limit, limit))
+
+    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+        low, high, threshold = self._rounding
+        rounded = high if rest < threshold.item(column, chosen) else low
+        value, limit = rounded.item(column, chosen) + laplace_draw(noise, self.scale), self._farthest
+        return min(max(value, -limit), limit)
+
+    @cached_property
+    def _rounding(self) -> tuple[IntArray, IntArray, IntArray]:
+        low, high, share = self._rounded(self._rows)
+        return low, high, _threshold(share, self._bits)
+
+    @cached_property
+    def _farthest(self) -> int:
+        return int(self.limit)
+
+
+def _threshold(share: FloatArray, bits: int) -> IntArray:
+    return np.asarray((share * 2.0**bits).astype(np.int64))

@@ -23,7 +23,7 @@ from hockeystick import accounting
 from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.label_levels import Levels
-from hockeystick.mechanisms.noise import Noise, check_noise
+from hockeystick.mechanisms.noise import Noise, check_noise, secure_laplace
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -180,6 +180,11 @@ class Channel(ABC):
 def uniform_word(noise: Noise | None, below: int) -> int:
     """One uniform whole number; None draws the operating system's random bits, as ``ReleaseNoise`` does, but faster."""
     return secrets.randbelow(below) if noise is None else int(check_noise(noise).uniform(below, 1)[0])
+
+
+def laplace_draw(noise: Noise | None, scale: float) -> int:
+    """One discrete Laplace draw; None draws as ``ReleaseNoise`` does, but faster."""
+    return secure_laplace(scale) if noise is None else int(check_noise(noise).laplace(scale, 1)[0])
 
 
 def sampled_index(noise: Noise, choices: int, size: int) -> tuple[IntArray, IntArray, int]:

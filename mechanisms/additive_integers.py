@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
 from hockeystick.mechanisms import arguments
-from hockeystick.mechanisms.noise import LARGEST_SCALE, Noise, SimulationNoise
+from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import Releasable
 
 Floats = NDArray[np.float64]

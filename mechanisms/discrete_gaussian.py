@@ -16,7 +16,8 @@ from scipy import special
 from hockeystick import accounting
 from hockeystick.accounting import validate
 from hockeystick.mechanisms.additive_integers import AdditiveIntegers, Floats, Integers, least_noise
-from hockeystick.mechanisms.noise import LARGEST_SCALE, Noise
+from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.noise import Noise
 
 _COARSE = 4.0  # σ²/sensitivity, below which the losses of a shift are more than ¼ apart
 _COUNTED = 2.0**12  # sigmas up to which tails are added up

@@ -12,7 +12,8 @@ from hockeystick import accounting
 from hockeystick.accounting import validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.additive_integers import FARTHEST, AdditiveIntegers, Floats, Integers, least_noise
-from hockeystick.mechanisms.noise import LARGEST_SCALE, Noise
+from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.noise import Noise
 
 
 def _scale(value: float) -> float:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from hockeystick import accounting
 from hockeystick.accounting import NumericalError, parameters, validate
 from hockeystick.mechanisms import above_threshold, arguments, lattice
-from hockeystick.mechanisms.noise import LARGEST_SCALE, Noise
+from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.threshold_law import GAUSSIAN, Floats, NoiseKind
 from hockeystick.mechanisms.threshold_stream import ThresholdStream
 

@@ -22,9 +22,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import NumericalError, validate
-
-Words = Callable[[int], NDArray[np.uint64]]
-"""Gives so many independent uniform words of 64 bits."""
+from hockeystick.mechanisms.geometric_digits import Words, geometric_digits
 
 _BITS = 256  # of the masses, relative to the largest
 _NEGLIGIBLE = 160  # bits: a mass 2^-160 times the largest ends the table
@@ -129,6 +127,9 @@ class DiscreteLaplaceLaw(IntegerLaw):
         ratio = _exp(-1 / Fraction(self.scale))
         half = _falling(1 << _BITS, lambda _: ratio)
         return 1 - len(half), half[:0:-1] + half
+
+    def draw(self, words: Words, count: int) -> NDArray[np.int64]:
+        return geometric_digits(self.scale).draw(words, count)
 
 
 @frozen

@@ -2,9 +2,10 @@
 
 Both draw whole numbers and coins, never floats: a mechanism that releases rounds its values to a grid and adds whole
 multiples of the grid's step, so that the output's low bits are noise too (Mironov 2012 shows what they tell otherwise).
-``ReleaseNoise`` takes discrete Laplace and Gaussian noise from OpenDP's proven samplers and all other bits from the
-operating system; it has no seed. ``SimulationNoise`` runs the same code on a seeded generator: what it draws can be
-taken off again by whoever knows the seed, so it is no release, and is marked as simulated wherever it is recorded.
+``ReleaseNoise`` takes all bits from the operating system, makes exact discrete Laplace noise of them, and has discrete
+Gaussian noise from OpenDP's proven sampler; it has no seed. ``SimulationNoise`` runs the same code on a seeded
+generator: what it draws can be taken off again by whoever knows the seed, so it is no release, and is marked as
+simulated wherever it is recorded.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
+from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE, geometric_digits
 from hockeystick.mechanisms.integer_law import DiscreteGaussianLaw, IntegerLaw
-
-LARGEST_SCALE = 2.0**52
-"""Of discrete noise: forty times as much still fits a 64-bit integer with room to spare."""
 
 _TABULATED = 2.0**12  # scales up to which simulated Gaussian noise is drawn from a table; rounded normals above
 _SIMULATED_LAPLACE = 2.0**45  # scales up to which numpy's geometric variates keep their low bits
@@ -103,7 +102,7 @@ def _scale(value: float) -> float:
 
 @frozen
 class ReleaseNoise(_FromWords):
-    """Secure noise for publication: OpenDP's samplers, and the operating system's random bits. It can't be seeded.
+    """Secure noise for publication, from the operating system's random bits and OpenDP's. It can't be seeded.
 
     Raises:
       SecureReleaseUnavailableError: OpenDP (0.15 or later) is not installed.
@@ -117,13 +116,18 @@ class ReleaseNoise(_FromWords):
         return False
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
-        return _measured("make_laplace", "l1_distance", _scale(scale), count)
+        return geometric_digits(scale).draw(self._words, count)
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
-        return _measured("make_gaussian", "l2_distance", _scale(scale), count)
+        return _opendp_gaussian(_scale(scale), count)
 
     def _words(self, count: int) -> NDArray[np.uint64]:
-        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64).copy()
+        return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
+
+
+def secure_laplace(scale: float) -> int:
+    """Returns one discrete Laplace draw of ``ReleaseNoise``, for code that has no time for arrays."""
+    return geometric_digits(scale).one(os.urandom)
 
 
 def _generator(rng: object) -> np.random.Generator:
@@ -195,14 +199,14 @@ def _opendp() -> Any:
 
 
 @lru_cache(maxsize=64)
-def _measurement(make: str, metric: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+def _measurement(scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
     dp = _opendp()
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    made: Callable[[NDArray[np.int64]], list[int]] = getattr(dp.m, make)(domain, getattr(dp, metric)(T="i64"), scale)
+    domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    made: Callable[[NDArray[np.int64]], list[int]] = dp.m.make_gaussian(domain, metric, scale)
     return made
 
 
-def _measured(make: str, metric: str, scale: float, count: int) -> NDArray[np.int64]:
+def _opendp_gaussian(scale: float, count: int) -> NDArray[np.int64]:
     if count == 0:
         return np.zeros(0, dtype=np.int64)
-    return np.array(_measurement(make, metric, scale)(np.zeros(count, dtype=np.int64)), dtype=np.int64)
+    return np.array(_measurement(scale)(np.zeros(count, dtype=np.int64)), dtype=np.int64)
