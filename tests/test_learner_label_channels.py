@@ -532,17 +532,32 @@ def test_the_default_noise_is_secure(build: Build) -> None:
     assert len(channel.privatise_all(np.arange(5)).value) == 5
 
 
-def test_one_message_and_many_have_one_law() -> None:
-    """The fast path against the array path on the same words."""
-    for build in (one_bit, response):
-        channel = build(finite())
-        single, many = SimulationNoise(3), SimulationNoise(3)
-        for label in (0, 1, 2, 3, 4) * 40:
-            one = channel.privatise(label, noise=single)
-            if build is one_bit:
-                assert one == channel.privatise_all([label], noise=many).one(0)
-            else:
-                assert isinstance(one.value, int) and 0 <= one.value < 5
+@pytest.mark.parametrize("build", [one_bit, laplace, discrete])
+def test_one_message_and_many_have_one_law(build: Build) -> None:
+    """The device's own path against the path for arrays, on the same words: equal messages."""
+    channel = build(finite())
+    single, many = SimulationNoise(3), SimulationNoise(3)
+    for label in (0, 1, 2, 3, 4, 7) * 40:
+        assert channel.privatise(label, noise=single) == channel.privatise_all([label], noise=many).one(0)
+        assert channel.privatise(label, index=2).index == 2
+
+
+@pytest.mark.parametrize("build", [SampledLaplace, SampledDiscreteLaplace])
+def test_secure_messages_have_the_law_of_simulated_ones(build: Build) -> None:
+    """Single messages without a seed. False-alarm probability 1e-6; twin: a message about another label is told."""
+    channel, count = build(finite(), epsilon=8.0), 2000
+    secure = np.array([channel.privatise(0, index=0).value for _ in range(count)])
+    drawn = channel.simulate(np.zeros(10**6, dtype=int), np.random.default_rng(1), index=np.zeros(10**6, dtype=int))
+    other = channel.simulate(np.full(10**6, 2), np.random.default_rng(1), index=np.zeros(10**6, dtype=int))
+    # Random rounding makes equal numbers frequent; a tie only lowers the statistic.
+    assert stats.ks_2samp(secure, drawn.value).pvalue > ALPHA
+    assert stats.ks_2samp(secure, other.value).pvalue < ALPHA
+
+
+def test_told_labels_are_labels() -> None:
+    for label in (0, 1, 2, 3, 4) * 40:
+        told = response(finite()).privatise(label, noise=SimulationNoise(label)).value
+        assert isinstance(told, int) and 0 <= told < 5
 
 
 def test_low_bits_of_a_release_lie_on_a_grid() -> None:
