@@ -119,7 +119,8 @@ class SampledLaplace(SampledChannel):
         return Messages(chosen, value)
 
     def _release(self, losses: Losses, noise: Noise, index: IntArray | None) -> Messages:
-        chosen = noise.uniform(self.count, len(losses)) if index is None else index
+        drawn, _, _ = sampled_index(noise, self.count, len(losses))
+        chosen = drawn if index is None else index
         return Messages(chosen, released(losses.pick(chosen), self.scale, self.span, self.limit, noise))
 
     def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> float:

@@ -539,7 +539,8 @@ def test_one_message_and_many_have_one_law(build: Build) -> None:
     single, many = SimulationNoise(3), SimulationNoise(3)
     for label in (0, 1, 2, 3, 4, 7) * 40:
         assert channel.privatise(label, noise=single) == channel.privatise_all([label], noise=many).one(0)
-        assert channel.privatise(label, index=2).index == 2
+        chosen = channel.privatise(label, noise=single, index=2)
+        assert chosen == channel.privatise_all([label], noise=many, index=[2]).one(0) and chosen.index == 2
 
 
 @pytest.mark.parametrize("build", [SampledLaplace, SampledDiscreteLaplace])
