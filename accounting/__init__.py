@@ -7,6 +7,7 @@ from .bounds import METHODS, Bracket, delta, epsilon
 from .budget_split import BudgetSplit, split_budget
 from .calibration import Advantage, Calibrated, EpsilonDelta, TruePositiveRate, calibrate
 from .catalogue import *  # noqa: F403
+from .diffprivlib_mechanisms import from_diffprivlib
 from .dp_events import from_dp_event, to_dp_event
 from .durable import DurableLedger, LedgerError, Receipt
 from .errors import (
@@ -24,6 +25,8 @@ from .ledger import FilteredLedger, Ledger
 from .nodes import ALL, SAME, Reach, View
 from .odometer import Odometer, OdometerReading
 from .opacus_history import from_opacus
+from .opendp_measurements import from_opendp
+from .pydp_mechanisms import from_pydp
 from .rdp_filter import RDPFilter
 from .refine import RefinementError, dominates, refines
 
@@ -70,8 +73,11 @@ __all__ = [
     "delta",
     "dominates",
     "epsilon",
+    "from_diffprivlib",
     "from_dp_event",
     "from_opacus",
+    "from_opendp",
+    "from_pydp",
     "refines",
     "split_budget",
     "to_dp_event",

@@ -41,6 +41,7 @@ from .gaussian_mixture import MixtureOfGaussians
 from .integer_noise import DiscreteLaplace
 from .repeat_select import RepeatAndSelect
 from .replaced_sampling import PoissonSampledReplace, SampledWithoutReplacement
+from .rounding import quotient_up
 from .sampling import PoissonSampled
 from .truncated_sampling import TruncatedPoissonSampled
 from .two_point import RandomizedResponse
@@ -190,13 +191,42 @@ def _randomized_response(noise: object, buckets: object) -> PrivacyEvent:
     return RandomizedResponse(math.log1p((1 - r) * k / r), k)
 
 
-def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
+def to_dp_event(event: PrivacyEvent, *, strict: bool = False) -> dp_accounting.DpEvent:
     """Returns the native tree of ``event`` where each leaf has a native form, to be evaluated under add-or-remove-one.
 
     Leaves that have none stay events of ours; as dp-accounting does not know them, its accountants refuse the tree.
     So do randomised response and samples without replacement: their native forms have no meaning under
-    add-or-remove-one.
+    add-or-remove-one. And so does discrete noise at a distance that is no integer.
+
+    Args:
+      event: to be translated.
+      strict: refuse an event that is not native throughout.
+
+    Raises:
+      UnsupportedEventError: naming the leaves that have no native form, if ``strict``.
     """
+    native = _native(event)
+    if strict and (foreign := _foreign(native)):
+        named = ", ".join(sorted({type(one).__name__ for one in foreign}))
+        raise UnsupportedEventError(
+            f"{named}: no native form that means the same; hs.Accountant takes the event as it is"
+        )
+    return native
+
+
+def _foreign(native: dp_accounting.DpEvent) -> list[PrivacyEvent]:
+    """Our own events in a tree."""
+    match native:
+        case PrivacyEvent():
+            return [native]
+        case dp_accounting.ComposedDpEvent(events=events):
+            return [one for inner in events for one in _foreign(inner)]
+        case dp_accounting.SelfComposedDpEvent(event=inner) | dp_accounting.PoissonSampledDpEvent(event=inner):
+            return _foreign(inner)
+    return []
+
+
+def _native(event: PrivacyEvent) -> dp_accounting.DpEvent:
     match event:
         case Gaussian():
             return dp_accounting.GaussianDpEvent(event.noise_multiplier)
@@ -204,12 +234,14 @@ def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
             return dp_accounting.LaplaceDpEvent(event.noise_multiplier)
         case ZCDP():
             return dp_accounting.ZCDpEvent(event.rho)
+        case DiscreteLaplace() if event.distance.is_integer():
+            return dp_event.DiscreteLaplaceDpEvent(quotient_up(1.0, event.scale), int(event.distance))
         case NonPrivate():
             return dp_accounting.NonPrivateDpEvent()
         case NoEvent():
             return dp_accounting.NoOpDpEvent()
         case PoissonSampled(direction="both"):
-            return dp_accounting.PoissonSampledDpEvent(event.probability, to_dp_event(event.event))
+            return dp_accounting.PoissonSampledDpEvent(event.probability, _native(event.event))
         case MixtureOfGaussians(direction="both"):
             return dp_event.MixtureOfGaussiansDpEvent(event.noise_multiplier, event.sensitivities, event.probabilities)
         case TruncatedPoissonSampled(direction="both"):
@@ -218,7 +250,7 @@ def to_dp_event(event: PrivacyEvent) -> dp_accounting.DpEvent:
             )
         case Composed():
             native = [
-                to_dp_event(inner) if count == 1 else dp_accounting.SelfComposedDpEvent(to_dp_event(inner), count)
+                _native(inner) if count == 1 else dp_accounting.SelfComposedDpEvent(_native(inner), count)
                 for inner, count in event.parts
             ]
             return native[0] if len(native) == 1 else dp_accounting.ComposedDpEvent(native)

@@ -88,7 +88,8 @@ class DurableLedger:
         """Writes a new ledger with a filter of which nothing is spent, and returns it.
 
         Raises:
-          LedgerError: the file exists. InvalidArgumentError: no filter, or one that was spent from.
+          LedgerError: the file exists.
+          InvalidArgumentError: no filter, or one that was spent from.
         """
         if type(budget) not in _FILTERS.values():
             raise InvalidArgumentError("budget", budget, "is not a filter", f"give one of {', '.join(_FILTERS)}")

@@ -304,7 +304,7 @@ class ZCDPFilter(PrivacyFilter):
 
 @frozen
 class GDPFilter(PrivacyFilter):
-    """Admits events while their μ² sum up to at most ``mu``²; the interaction is μ-Gaussian DP.
+    """Admits events while their μ² sum up to at most that of ``mu``; the interaction is μ-Gaussian DP.
 
     For Gaussian events adaptivity is free: the budget is the exact cost of as much Gaussian noise fixed in advance.
     Events with a pure ε are taken at a somewhat higher price than by the other filters; all others are refused.

@@ -72,7 +72,8 @@ class AccountantGraph:
         """Adds a source of data; ``size`` > 1 makes it a family of that many disjoint blocks.
 
         Raises:
-          GraphError: the name is taken or empty. InvalidArgumentError: size is no integer ≥ 1.
+          GraphError: the name is taken or empty.
+          InvalidArgumentError: size is no integer ≥ 1.
         """
         return self._with(Source(name, validate.integer("size", size, low=1)))
 
@@ -90,7 +91,8 @@ class AccountantGraph:
           stability: {(norm in, norm out): factor} with norms among "records", "l1", "l2", "linf".
 
         Raises:
-          GraphError: unknown input. InvalidArgumentError: unknown norm, or a factor that is no finite number ≥ 0.
+          GraphError: unknown input.
+          InvalidArgumentError: unknown norm, or a factor that is no finite number ≥ 0.
         """
         rows = []
         for key, factor in stability.items():
@@ -164,7 +166,8 @@ class AccountantGraph:
           events: {release: event} where a release costs this adversary another event than the stated one.
 
         Raises:
-          GraphError: the name is taken, or an unpublished node is seen. UnsupportedAdjacencyError: as in ``release``.
+          GraphError: the name is taken, or an unpublished node is seen.
+          UnsupportedAdjacencyError: as in ``release``.
         """
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", name, "is not a non-empty string")
@@ -255,7 +258,8 @@ class AccountantGraph:
           group, view: see ``guarantee``.
 
         Raises:
-          GraphError: no such source or view. InvalidArgumentError: no such member, or a member together with
+          GraphError: no such source or view.
+          InvalidArgumentError: no such member, or a member together with
             group > 1.
           UnsupportedAdjacencyError: replace-one over several blocks that are not pinned.
         """
@@ -343,3 +347,13 @@ class AccountantGraph:
         """
         graph: AccountantGraph = graph_json.load(text, cls)
         return graph
+
+    def _repr_html_(self) -> str:
+        from .notebook import graph_html
+
+        return graph_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from .notebook import graph_markdown
+
+        return graph_markdown(self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from . import bounds, serialise, validate
+from . import bounds, digits, serialise, validate
 from .adjacency import Adjacency
 from .bounds import Bracket
 from .composite import Parallel, compose, parallel
@@ -218,9 +218,19 @@ class Guarantee:
         parts = []
         for delta in (0.0, 1e-6):
             if math.isfinite(upper := self.epsilon(delta).upper):
-                parts.append(f"({upper:.4g}, {delta:g})")
+                parts.append(f"({digits.upper(upper, 4)}, {delta:g})")
         claims = " and ".join(parts) or "no"
         return f"{claims}-DP under {self.adjacency.value}" + (f", groups of {self.group}" if self.group > 1 else "")
+
+    def _repr_html_(self) -> str:
+        from .notebook import guarantee_html
+
+        return guarantee_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from .notebook import guarantee_markdown
+
+        return guarantee_markdown(self)
 
 
 def _charge(data: Any, where: str) -> Charge:

@@ -99,7 +99,7 @@ def _langevin(y: Any) -> Array:
     y = np.asarray(y, dtype=float)
     small = np.minimum(y, 1.0)
     # y·cosh y − sinh y = Σ_{n≥1} 2n·y^{2n+1}/(2n+1)!
-    series = sum(2 * n * small ** (2 * n - 1) / math.factorial(2 * n + 1) for n in range(1, 11))
+    series = sum(2 * n * small ** (2 * n - 1) / float(math.factorial(2 * n + 1)) for n in range(1, 11))
     sinhc = 1.0 + _sinh_less(small) / np.maximum(small, 1e-300)
     large = np.maximum(y, 1.0)
     return np.asarray(np.where(y < 1.0, series / sinhc, 1 / np.tanh(large) - 1 / large))
@@ -107,7 +107,7 @@ def _langevin(y: Any) -> Array:
 
 def _sinh_less(h: Any) -> Array:
     """sinh(h) − h for 0 ≤ h ≤ 1."""
-    return np.asarray(sum(np.asarray(h) ** (2 * n + 1) / math.factorial(2 * n + 1) for n in range(1, 11)))
+    return np.asarray(sum(np.asarray(h) ** (2 * n + 1) / float(math.factorial(2 * n + 1)) for n in range(1, 11)))
 
 
 def least_rho(curve: Callable[[Array], Array], pure: float) -> float:

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting import ZCDP, ApproximateDP, Failure, InvalidArgumentError, PureDP, RenyiCurve, compose
+from hockeystick.accounting import ApproximateDP, InvalidArgumentError, PureDP
+from hockeystick.accounting.opendp_measurements import event_of, mapped
 from hockeystick.accounting.validate import probability
 from hockeystick.audits.adapted import Adapted, AdaptedBatch, pair
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.sampling import TargetError
-
-_ORDERS = (*(1 + 0.25 * i for i in range(1, 13)), *range(5, 17), 20, 24, 32, 48, 64, 96, 128, 256)
-_NO_MAP = "make it with a newer OpenDP, or audit f(data, rng) with a claim of your own"
 
 
 def measurement(
@@ -44,12 +42,11 @@ def measurement(
         Laplace and Gaussian noise on vectors do; it is the caller's word, and the audit is void if it is wrong.
 
     Raises:
-      InvalidArgumentError: no canonical neighbours, neighbours outside the domain, or a measure without a curve.
+      InvalidArgumentError: no canonical neighbours, neighbours outside the domain, or a distance that the map refuses.
+      UnsupportedEventError: a measure without a curve.
     """
-    if not callable(getattr(target, "map", None)) or not hasattr(target, "output_measure"):
-        raise InvalidArgumentError("target", target, "is no measurement with a privacy map", _NO_MAP)
-    domain = target.input_domain
     claim = _claim(target, distance, probability("delta", delta))
+    domain = target.input_domain
     found = _canonical(target, distance, coordinatewise) if neighbours is None else pair(neighbours)
     for value in found:
         _check_member(domain, value, coordinatewise)
@@ -110,24 +107,13 @@ class _Profile:
 
 
 def _claim(target: Any, distance: object, delta: float) -> Claim:
-    measure = str(target.output_measure)
-    try:
-        cost = target.map(distance)
-    except Exception as error:
-        reason = f"was refused by the measurement's map ({' '.join(str(error).split())[:120]})"
-        raise InvalidArgumentError("distance", distance, reason, f"give a {target.input_distance_type}") from None
-    match measure.partition("(")[0]:
-        case "MaxDivergence":
-            return Claim.curve(PureDP(cost), 0.0)
-        case "ZeroConcentratedDivergence":
-            return Claim.curve(ZCDP(cost), delta)
-        case "RenyiDivergence":
-            return Claim.curve(RenyiCurve(_ORDERS, [cost(float(order)) for order in _ORDERS]), delta)
-        case "SmoothedMaxDivergence":
-            return Claim.curve(_Profile(cost), delta)
-    if measure == "Approximate(MaxDivergence)":
-        return Claim.curve(ApproximateDP(*cost), cost[1])
-    if measure == "Approximate(ZeroConcentratedDivergence)":
-        rho, failure = cost
-        return Claim.curve(compose((ZCDP(rho), 1), (Failure(failure), 1)), max(delta, 2 * failure))
-    raise InvalidArgumentError("target", measure, "is a measure without a privacy curve here", _NO_MAP)
+    measure, cost = mapped(target, distance)
+    if measure.startswith("SmoothedMaxDivergence"):
+        return Claim.curve(_Profile(cost), delta)  # the whole curve, where an event takes points of it
+    event = event_of(measure, cost)
+    match event:
+        case PureDP():
+            return Claim.curve(event, 0.0)
+        case ApproximateDP():
+            return Claim.curve(event, event.delta)
+    return Claim.curve(event, max(delta, 2 * event.failure_delta()))

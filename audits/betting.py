@@ -138,8 +138,16 @@ def share_out(log_money: FloatArray, share: float, prior: FloatArray) -> FloatAr
       prior: of that shape, not negative, summing to at most 1 over the last two axes.
     """
     with np.errstate(divide="ignore"):
-        paid = special.logsumexp(log_money, axis=(-2, -1), keepdims=True) + math.log(share) + np.log(prior)
+        paid = log_total(log_money)[..., None, None] + math.log(share) + np.log(prior)
         return np.asarray(np.logaddexp(log_money + np.log1p(-share), paid))
+
+
+def log_total(log_money: FloatArray) -> FloatArray:
+    """Returns the log of the money in all accounts, the last two axes together; that of none is minus infinity."""
+    most = log_money.max(axis=(-2, -1), keepdims=True)
+    most = np.where(np.isneginf(most), 0.0, most)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(log_money - most).sum(axis=(-2, -1))) + most[..., 0, 0])
 
 
 def nearest_boundary(

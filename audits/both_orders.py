@@ -31,7 +31,7 @@ from attrs import frozen
 from scipy import optimize, special
 
 from hockeystick.audits import bounds
-from hockeystick.audits.bounds import FloatArray, Region, Rows, clopper_pearson
+from hockeystick.audits.bounds import FloatArray, Region, Rows, at_most, clopper_pearson
 from hockeystick.audits.cells import IntArray
 
 MOST_TRIALS = 10**9 - 1  # outputs from a data set: numpy draws from no larger urn
@@ -101,7 +101,7 @@ def both_frontier(tossed: Tossed, *, slope: float, alpha: float) -> Region:
     q = edges[:-1]
     threshold = tossed.plus - slope * most
     # g(1 - q, q) <= a leaves no E+ at all, and g(1 - q, q) decreases in q
-    empty = special.bdtr(np.floor((n - threshold) / (1 + slope) + 1e-9 * (1 + most)), n, q) <= level
+    empty = at_most(np.floor((n - threshold) / (1 + slope) + 1e-9 * (1 + most)), n, q) <= level
     law = _Minus.of(n, q, slope, threshold, level, window)
 
     def tail(p: FloatArray, rows: Rows) -> FloatArray:

@@ -114,7 +114,7 @@ def frontier(x: int, n: int, y: int, m: int, *, slope: float, alpha: float) -> R
     threshold = x - slope * y
     q = q_edges[:-1]
     # g(1, q) <= a leaves no P at all; g decreases in q, so this goes for the rest of the cell too
-    empty = special.bdtr(math.floor((n - threshold) / slope + 1e-9 * (1 + y)), m, q) <= level
+    empty = at_most(np.floor((n - threshold) / slope + 1e-9 * (1 + y)), m, q) <= level
     window = window_of(m, q)
 
     def tail(p: FloatArray, rows: Rows) -> FloatArray:
@@ -216,7 +216,7 @@ def detectable_probability(
     needed = np.ceil(slope * y + np.interp(within, places, critical).max(axis=0) - 1e-9)
 
     def shortfall(p: float) -> float:
-        return power - float(weight @ np.where(needed > 0, special.bdtrc(np.clip(needed - 1, 0, n), n, p), 1.0))
+        return power - float(weight @ more_than(needed - 1, n, p))
 
     if shortfall(1.0) > 0:
         return math.inf
@@ -299,9 +299,25 @@ def window_of(trials: int, p: FloatArray, spreads: float = _WINDOW) -> Window:
     with np.errstate(under="ignore"):
         mass = np.exp(log_choose[k - base] + k * (log_p - log_rest)[:, None] + (trials * log_rest)[:, None])
     last = first + width - 1
-    outside = np.where(last < trials, special.bdtrc(last, trials, p), 0.0)
-    outside += np.where(first > 0, special.bdtr(np.maximum(first - 1, 0), trials, p), 0.0)
+    outside = more_than(last, trials, p) + at_most(first - 1, trials, p)
     return Window(first, mass, outside)
+
+
+def at_most(k: npt.ArrayLike, trials: int, p: npt.ArrayLike) -> FloatArray:
+    """Returns Pr[X <= k] of X ~ Bin(trials, p), for whole numbers k, by the incomplete beta function.
+
+    As ``scipy.special.bdtr``, which knows no more than 2^31 trials: searches for a sample size ask for more.
+    """
+    inside = np.clip(k, 0, trials - 1)
+    found = special.betaincc(inside + 1, trials - inside, p)
+    return np.asarray(np.where(np.less(k, 0), 0.0, np.where(np.greater_equal(k, trials), 1.0, found)))
+
+
+def more_than(k: npt.ArrayLike, trials: int, p: npt.ArrayLike) -> FloatArray:
+    """Returns Pr[X > k] of X ~ Bin(trials, p), for whole numbers k."""
+    inside = np.clip(k, 0, trials - 1)
+    found = special.betainc(inside + 1, trials - inside, p)
+    return np.asarray(np.where(np.less(k, 0), 1.0, np.where(np.greater_equal(k, trials), 0.0, found)))
 
 
 def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArray, y: Window) -> FloatArray:

@@ -12,12 +12,17 @@ from fnmatch import fnmatchcase
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.cases import STATED_CONFIDENCE, Case, Subject
 from hockeystick.audits.catalogue_run import CaseResult, run_catalogue
+from hockeystick.audits.targets_baselines import baseline_cases
+from hockeystick.audits.targets_bounded import bounded_cases
 from hockeystick.audits.targets_distribution import distribution_cases
 from hockeystick.audits.targets_federated import federated_cases
 from hockeystick.audits.targets_kl import kl_cases
 from hockeystick.audits.targets_learners import learner_cases
 from hockeystick.audits.targets_mechanisms import mechanism_cases
+from hockeystick.audits.targets_shares import share_cases
 from hockeystick.audits.targets_smoothed import smoothed_cases
+from hockeystick.audits.targets_smoothed_release import released_cases
+from hockeystick.audits.targets_walk import walk_cases
 from hockeystick.audits.targets_zoo import zoo_cases
 
 __all__ = ["STATED_CONFIDENCE", "Case", "CaseResult", "Subject", "catalogue", "run_catalogue", "select"]
@@ -25,8 +30,16 @@ __all__ = ["STATED_CONFIDENCE", "Case", "CaseResult", "Subject", "catalogue", "r
 
 def catalogue() -> tuple[Case, ...]:
     """Returns all cases: the zoo of the literature, then mechanisms, then learners, mutants after what they mutate."""
-    learners = (*learner_cases(), *federated_cases(), *kl_cases(), *distribution_cases(), *smoothed_cases())
-    return (*zoo_cases(), *mechanism_cases(), *learners)
+    mechanisms = (*mechanism_cases(), *share_cases(), *bounded_cases(), *walk_cases())
+    learners = (
+        *learner_cases(),
+        *baseline_cases(),
+        *federated_cases(),
+        *kl_cases(),
+        *distribution_cases(),
+        *smoothed_cases(),
+    )
+    return (*zoo_cases(), *mechanisms, *learners, *released_cases())
 
 
 def select(*patterns: str) -> tuple[Case, ...]:

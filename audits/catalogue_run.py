@@ -1,11 +1,12 @@
-"""Auditing many cases with one false-alarm budget."""
+"""Auditing many cases with one false-alarm budget, here or spread over workers, one case a task."""
 
 from __future__ import annotations
 
 import math
+import pickle
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from hockeystick.audits.audit import audit
 from hockeystick.audits.cases import Case
 from hockeystick.audits.drawing import MINIMUM_SAMPLES
 from hockeystick.audits.verdict import Verdict
+from hockeystick.audits.workers import Lost, WorkerError, Workers, packed
 
 _PILOTS = (500, 4_000)  # samples whose two durations tell what one more costs
 
@@ -84,9 +86,12 @@ def run_catalogue(
     confidence: float = 0.999,
     rng: int | None = None,
     skip: Iterable[str] = (),
+    workers: int = 1,
+    backend: str | None = None,
+    address: str | None = None,
     progress: Progress | None = None,
-) -> Iterator[CaseResult]:
-    """Audits cases one after another, and yields each result as it comes.
+) -> Generator[CaseResult, None, None]:
+    """Audits cases, one after another or on several workers, and yields each result as it comes.
 
     Of k cases each is audited at the confidence 1 - (1 - confidence)/k: by the union bound the probability that any
     correct one is refuted is at most 1 - confidence (Bonferroni). No independence of the audits is needed.
@@ -100,11 +105,17 @@ def run_catalogue(
       rng: a seed; by default a fresh one. A case's own seed depends on it and on the case's name alone, so the same
         case gives the same outputs whatever else is selected.
       skip: names of cases that were audited before: they count in k, and are left out.
-      progress: called as ``progress(name, share)`` while a case is audited.
+      workers: processes that audit, each one case at a time; -1 for all cores. Results do not depend on them (but for
+        ``seconds``, where cases that are audited at the same time take longer), only the order in which they come.
+      backend: a joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
+      address: of a Dask scheduler.
+      progress: called as ``progress(name, share)`` while a case is audited; on workers when it is done.
 
     Raises:
       InvalidArgumentError: an argument is out of its domain, no cases, or two of one name; nothing was drawn.
       TargetError: a target raised; a defect of the case.
+      MissingExtraError: several workers without joblib, or "dask" without Dask.
+      WorkerError: workers died again and again on some cases, which have no result; all others had theirs before.
     """
     chosen = tuple(cases)
     names = [case.name for case in chosen]
@@ -115,31 +126,66 @@ def run_catalogue(
     wanted = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
     limit = None if seconds is None else real("seconds", seconds, low=0.0, low_open=True)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else integer("rng", rng, low=0)
-    level = 1 - (1 - confidence) / len(chosen)
-    return _results(chosen, wanted, limit, level, seed, frozenset(skip), progress)
+    auditor = _Auditor(samples=wanted, seconds=limit, confidence=1 - (1 - confidence) / len(chosen), seed=seed)
+    done = frozenset(skip)
+    left = tuple(case for case in chosen if case.name not in done)
+    hands = Workers(workers, backend, address)
+    return _here(left, auditor, progress) if hands.here else _spread(left, auditor, hands, progress)
 
 
-def _results(
-    cases: tuple[Case, ...],
-    samples: int | None,
-    seconds: float | None,
-    confidence: float,
-    seed: int,
-    skip: frozenset[str],
-    progress: Progress | None,
-) -> Iterator[CaseResult]:
+def _here(cases: tuple[Case, ...], auditor: _Auditor, progress: Progress | None) -> Generator[CaseResult, None, None]:
     for case in cases:
-        if case.name in skip:
-            continue
+        yield auditor.audited(case, progress)
+
+
+def _spread(
+    cases: tuple[Case, ...], auditor: _Auditor, hands: Workers, progress: Progress | None
+) -> Generator[CaseResult, None, None]:
+    tasks = [packed(attrs.evolve(case)) for case in cases]  # without the subject, if it has been built here
+    lost: dict[str, str] = {}
+    with hands.hired() as crew:
+        for number, found in crew.survivors(auditor, tasks):
+            if isinstance(found, Lost):
+                lost[cases[number].name] = found.reason
+                continue
+            if progress is not None:
+                progress(found.name, 1.0)
+            yield found
+    if lost:
+        raise WorkerError(
+            f"workers died again and again on {', '.join(sorted(lost))} ({next(iter(lost.values()))}): "
+            "memory may be short; audit them by themselves"
+        )
+
+
+@frozen(kw_only=True)
+class _Auditor:
+    """Audits a case, here or on a worker.
+
+    Attributes:
+      samples, seconds: as for :func:`run_catalogue`.
+      confidence: of each case.
+      seed: of all cases.
+    """
+
+    samples: int | None
+    seconds: float | None
+    confidence: float
+    seed: int
+
+    def __call__(self, task: bytes) -> CaseResult:
+        return self.audited(pickle.loads(task), None)  # our own, from the process that hired this one
+
+    def audited(self, case: Case, progress: Progress | None) -> CaseResult:
         started = time.perf_counter()
         if progress is not None:
             progress(case.name, 0.0)
-        own = case_seed(seed, case.name)
-        size = case.samples if samples is None else samples
-        if seconds is not None:
-            size = _affordable(case, size, seconds, own + 1)
-        verdict = _audited(case, size, own, confidence, progress)
-        yield CaseResult(
+        own = case_seed(self.seed, case.name)
+        size = case.samples if self.samples is None else self.samples
+        if self.seconds is not None:
+            size = _affordable(case, size, self.seconds, own + 1)
+        verdict = _audited(case, size, own, self.confidence, progress)
+        return CaseResult(
             name=case.name,
             broken=case.broken,
             stated_samples=case.samples,

@@ -34,13 +34,13 @@ def digest(*asked: object) -> str:
     """Returns a name of what an audit is asked to do; the same for equal values.
 
     Raises:
-      InvalidArgumentError: a data set can't be pickled.
+      InvalidArgumentError: a data set, or a domain of them, can't be pickled.
     """
     try:
         return hashlib.sha256(pickle.dumps(asked, protocol=5)).hexdigest()
     except Exception as error:
         raise InvalidArgumentError(
-            "checkpoint", type(error).__name__, f"needs data sets that can be pickled ({error})", "leave it out"
+            "checkpoint", type(error).__name__, f"needs data that can be pickled ({error})", "leave it out"
         ) from None
 
 

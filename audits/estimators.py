@@ -142,7 +142,7 @@ def sequential_event_given(
     return verdict.refuted, verdict.epsilon_lower
 
 
-def _canaries(samples0: Samples, samples1: Samples, rng: np.random.Generator) -> tuple[Samples, Samples] | None:
+def canaries(samples0: Samples, samples1: Samples, rng: np.random.Generator) -> tuple[Samples, Samples] | None:
     """Scores of canaries that were in by fair coins: an output on the first data set if so, else one on the second.
 
     Nearly all outputs are used. Where the coins ask for more of a side than there are (3 in 100,000), None.
@@ -161,10 +161,10 @@ def one_run(
     samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
 ) -> tuple[bool, float]:
     """Guesses which canaries of one run were in (:func:`.one_run.one_run_verdict`); here canaries are independent."""
-    canaries = _canaries(samples0, samples1, rng)
-    if canaries is None:
+    tossed = canaries(samples0, samples1, rng)
+    if tossed is None:
         return False, 0.0
-    verdict = one_run_verdict(claim, *canaries, confidence=1 - alpha)
+    verdict = one_run_verdict(claim, *tossed, confidence=1 - alpha)
     return verdict.refuted, verdict.epsilon_lower
 
 
@@ -172,10 +172,10 @@ def sum_statistic(
     samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
 ) -> tuple[bool, float]:
     """The interval of a Gaussian model (:func:`.model_based.estimate_sum_statistic`), as if it were a bound."""
-    canaries = _canaries(samples0, samples1, rng) if claim.delta > 0 else None
-    if canaries is None:  # a Gaussian has no finite epsilon at delta = 0
+    tossed = canaries(samples0, samples1, rng) if claim.delta > 0 else None
+    if tossed is None:  # a Gaussian has no finite epsilon at delta = 0
         return False, 0.0
-    low = estimate_sum_statistic(*canaries, delta=claim.delta, confidence=1 - alpha).low
+    low = estimate_sum_statistic(*tossed, delta=claim.delta, confidence=1 - alpha).low
     return low > claim.epsilon, low
 
 

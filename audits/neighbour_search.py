@@ -12,11 +12,14 @@ the points of the claim, p and q being one-sided Clopper-Pearson bounds at 90 %.
 and nothing else.
 
 What is found bounds nothing. :mod:`.searched_audit` audits it, with samples that the search never saw.
+
+A long search can be kept in a file while it runs, and goes on from there (:mod:`.search_journal`).
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -28,6 +31,7 @@ from hockeystick.accounting.validate import integer
 from hockeystick.audits.attack import Event, choose_event
 from hockeystick.audits.bounds import clopper_pearson
 from hockeystick.audits.cells import real_blocks
+from hockeystick.audits.checkpoint import digest
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.drawing import MINIMUM_SAMPLES
 from hockeystick.audits.neighbour_domains import Domain
@@ -35,6 +39,7 @@ from hockeystick.audits.neighbours import NeighbourPair, known_group, record_key
 from hockeystick.audits.outputs import Codebook, Table, read
 from hockeystick.audits.partitions import Evidence
 from hockeystick.audits.sampling import Stream, Target, TargetError, known_seed
+from hockeystick.audits.search_journal import Journal, Look, mark
 
 _LEVEL = 0.1  # of each of the two bounds in a score
 _BEAM = 4  # pairs that are changed in the next round
@@ -106,6 +111,7 @@ def search_neighbours(
     rounds: int = 4,
     rng: int | np.random.Generator | None = None,
     exceptions_as_output: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
     """Searches a domain for the pair of neighbours on which a claim fails worst.
@@ -123,6 +129,8 @@ def search_neighbours(
       rounds: of new pairs; from the second one on most are changed copies of the best.
       rng: a seed, or a generator that gives one; by default a fresh seed.
       exceptions_as_output: as for :func:`.audit.audit`. Otherwise a pair on which the target raises is set aside.
+      checkpoint: a file in which the search is kept while it runs. If it is there, the search goes on from it, and
+        finds what it would have found at once; it is removed at the end. The target must be the same.
       progress: called as ``progress(done, total)`` with numbers of outputs, of both data sets together.
 
     Raises:
@@ -131,49 +139,113 @@ def search_neighbours(
       TargetError: the target raised, or could not be read, on every pair.
       KeyboardInterrupt: before any pair was rated. Later the best so far is returned.
     """
-    if not isinstance(claim, Claim):
-        raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
-    group = known_group(adjacency, group)
-    first = integer("samples_per_pair", samples_per_pair, low=MINIMUM_SAMPLES)
-    budget = integer("samples", samples, low=first)
-    seed = known_seed(rng)
-    search = _Search(
-        target=Target.of(target, catch=exceptions_as_output),
-        domain=domain,
-        claim=claim,
+    plan = SearchPlan.checked(
+        target,
+        domain,
+        claim,
         adjacency=adjacency,
         group=group,
-        seed=child_seed(seed, _SAMPLES),
-        rng=np.random.default_rng(child_seed(seed, _PROPOSALS)),
-        budget=budget,
-        first=first,
-        progress=progress,
+        samples=samples,
+        samples_per_pair=samples_per_pair,
+        rounds=rounds,
+        exceptions_as_output=exceptions_as_output,
     )
-    rounds = integer("rounds", rounds, low=1)
-    interrupted = False
-    try:
-        for number in range(1, rounds + 1):
-            search.round(budget * number // rounds)
-    except KeyboardInterrupt:
-        if not search.rated:
-            raise
-        interrupted = True
-    if not search.rated:
-        raise (
-            search.failures[0][1]
-            if search.failures
-            else InvalidArgumentError(
-                "domain", domain, "has no two data sets that differ", "give a domain with more values"
+    journal = None
+    if checkpoint is not None:
+        journal = Journal.at(checkpoint, plan.digest(), None if rng is None else known_seed(rng))
+    found = plan.search(known_seed(rng) if journal is None else journal.seed, journal, progress)
+    if journal is not None and not found.interrupted:
+        journal.remove()
+    return found
+
+
+@frozen(eq=False, kw_only=True)
+class SearchPlan:
+    """A search whose arguments are checked; see :func:`search_neighbours`."""
+
+    target: Target
+    domain: Domain
+    claim: Claim
+    adjacency: Adjacency
+    group: int
+    budget: int
+    first: int
+    rounds: int
+
+    @classmethod
+    def checked(
+        cls,
+        target: object,
+        domain: Domain,
+        claim: Claim,
+        *,
+        adjacency: Adjacency,
+        group: int,
+        samples: int,
+        samples_per_pair: int,
+        rounds: int,
+        exceptions_as_output: bool,
+    ) -> SearchPlan:
+        """Returns the plan of a search.
+
+        Raises:
+          InvalidArgumentError: an argument is outside its domain.
+        """
+        if not isinstance(claim, Claim):
+            raise InvalidArgumentError(
+                "claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)"
             )
+        first = integer("samples_per_pair", samples_per_pair, low=MINIMUM_SAMPLES)
+        return cls(
+            target=Target.of(target, catch=exceptions_as_output),
+            domain=domain,
+            claim=claim,
+            adjacency=adjacency,
+            group=known_group(adjacency, group),
+            budget=integer("samples", samples, low=first),
+            first=first,
+            rounds=integer("rounds", rounds, low=1),
         )
-    found = tuple(RatedPair(c.pair, c.score, c.words, c.drawn, c.origin) for c in search.ranked())
-    return SearchResult(found, search.spent, tuple(search.history), seed, interrupted, tuple(search.failures))
+
+    def digest(self, *more: object) -> str:
+        """Returns a name of what the search, and ``more`` after it, is asked to do; see :func:`.checkpoint.digest`."""
+        asked = (self.domain, self.claim, self.adjacency, self.group, self.budget, self.first, self.rounds)
+        return digest("search", *asked, self.target.catch, *more)
+
+    def search(self, seed: int, journal: Journal | None, progress: Progress | None) -> SearchResult:
+        """Returns what is found; a journal keeps its looks and stays."""
+        search = _Search(
+            plan=self,
+            seed=child_seed(seed, _SAMPLES),
+            rng=np.random.default_rng(child_seed(seed, _PROPOSALS)),
+            journal=journal,
+            progress=progress,
+        )
+        interrupted = False
+        try:
+            for number in range(1, self.rounds + 1):
+                search.round(self.budget * number // self.rounds)
+        except KeyboardInterrupt:
+            if not search.rated:
+                raise
+            interrupted = True
+        if not search.rated:
+            raise (
+                search.failures[0][1]
+                if search.failures
+                else InvalidArgumentError(
+                    "domain", self.domain, "has no two data sets that differ", "give a domain with more values"
+                )
+            )
+        found = tuple(RatedPair(c.pair, c.score, c.words, c.drawn, c.origin) for c in search.ranked())
+        return SearchResult(found, search.spent, tuple(search.history), seed, interrupted, tuple(search.failures))
 
 
 @define(eq=False)
 class _Candidate:
     """A pair and its samples so far."""
 
+    number: int
     pair: NeighbourPair
     origin: str
     streams: tuple[Stream, Stream]
@@ -182,21 +254,17 @@ class _Candidate:
     drawn: int = 0
     score: float = _FLOOR
     words: str = ""
+    owed: list[int] = field(factory=list)  # outputs of looks that a journal told of: drawn again before any other
 
 
 @define(eq=False)
 class _Search:
     """The state of a search: the candidates, and what was spent."""
 
-    target: Target
-    domain: Domain
-    claim: Claim
-    adjacency: Adjacency
-    group: int
+    plan: SearchPlan
     seed: int
     rng: np.random.Generator
-    budget: int
-    first: int
+    journal: Journal | None
     progress: Progress | None
     spent: int = 0
     made: int = 0
@@ -211,15 +279,16 @@ class _Search:
 
     def round(self, until: int) -> None:
         """Rates new pairs, then the best of all more closely, until ``until`` outputs are drawn."""
-        room = (until - self.spent) // self.first
-        rated = [self._look(candidate, self.first, until) for candidate in self._new(max(1, (room + 1) // 2))]
-        pool, wanted = len(rated) // 2, 2 * self.first
+        first = self.plan.first
+        room = (until - self.spent) // first
+        rated = [self._look(candidate, first, until) for candidate in self._new(max(1, (room + 1) // 2))]
+        pool, wanted = len(rated) // 2, 2 * first
         while pool >= 1 and self.spent < until:  # the best of earlier rounds have their samples already
             for candidate in self.ranked()[:pool]:
                 self._look(candidate, wanted - candidate.drawn, until)
             pool, wanted = pool // 2, 2 * wanted
-        while until - self.spent >= self.first and (more := self._new(1)):
-            self._look(more[0], self.first, until)
+        while until - self.spent >= first and (more := self._new(1)):
+            self._look(more[0], first, until)
         if self.rated:
             self.history.append((self.spent, self.ranked()[0].score))
 
@@ -227,7 +296,7 @@ class _Search:
         """Returns pairs that were not looked at before, as many as there are up to ``count``."""
         found: list[_Candidate] = []
         if not self.made:
-            self._canonical = list(self.domain.canonical(self.adjacency, self.group))
+            self._canonical = list(self.plan.domain.canonical(self.plan.adjacency, self.plan.group))
             front = max(1, count // 3)
             rest = self.rng.permutation(np.arange(front, len(self._canonical)))
             self._canonical[front:] = [self._canonical[i] for i in rest]
@@ -242,10 +311,10 @@ class _Search:
             for _ in range(_TRIES):
                 if number < changed:
                     parent = best[int(self.rng.integers(len(best)))]
-                    pair = self.domain.mutate(tuple(parent.pair), self.rng, self.adjacency, self.group)
+                    pair = self.plan.domain.mutate(tuple(parent.pair), self.rng, self.plan.adjacency, self.plan.group)
                     candidate = self._candidate(pair, "", "changed")
                 else:
-                    pair = self.domain.random_pair(self.rng, self.adjacency, self.group)
+                    pair = self.plan.domain.random_pair(self.rng, self.plan.adjacency, self.plan.group)
                     candidate = self._candidate(pair, "", "random")
                 if candidate is not None:
                     found.append(candidate)
@@ -258,7 +327,7 @@ class _Search:
             d0, d1 = pair
         except (TypeError, ValueError):
             raise InvalidArgumentError("domain", pair, "made what is no pair of data sets") from None
-        if self.domain.check(d0, d1, self.adjacency, self.group) == 0:
+        if self.plan.domain.check(d0, d1, self.plan.adjacency, self.plan.group) == 0:
             return None
         try:
             key: Hashable = (record_key(d0), record_key(d1))
@@ -268,38 +337,82 @@ class _Search:
             return None
         self._known.add(key)
         number, self.made = self.made, self.made + 1
-        streams = Stream(self.target, d0, self.seed, 0, number), Stream(self.target, d1, self.seed, 1, number)
-        return _Candidate(NeighbourPair(d0, d1, why or origin, self.adjacency, self.group), origin, streams)
+        streams = Stream(self.plan.target, d0, self.seed, 0, number), Stream(self.plan.target, d1, self.seed, 1, number)
+        return _Candidate(
+            number, NeighbourPair(d0, d1, why or origin, self.plan.adjacency, self.plan.group), origin, streams
+        )
 
     def _look(self, candidate: _Candidate, size: int, until: int) -> _Candidate | None:
         """Draws up to ``size`` more outputs and rates the pair anew, by an event that was chosen without them."""
         size = min(size, until - self.spent)
         if size < (2 if candidate.drawn else MINIMUM_SAMPLES):
             return None
+        marked, before = mark((candidate.pair.d0, candidate.pair.d1)), self.spent
+        kept = None if self.journal is None else self.journal.next(candidate.number, marked, size)
+        if kept is not None:
+            return self._recalled(candidate, kept)
         new = not candidate.drawn
+        found: _Candidate | None
         try:
+            self._draw_again(candidate)
+            drawn = size
             if new:
                 self._draw(candidate, size // 2)
-                size -= size // 2
-            event, evidence = self._choose(candidate, size)
+                drawn -= size // 2
+            event, evidence = self._choose(candidate, drawn)
             counts = np.zeros((2, event.partition.cells), dtype=np.int64)
-            for side, table in enumerate(self._draw(candidate, size)):
+            for side, table in enumerate(self._draw(candidate, drawn)):
                 counts[side] += event.partition.count(table, real_blocks(table, evidence.layouts, None))
         except TargetError as error:
-            self.failures.append((candidate.pair, error))
-            if candidate in self.rated:
-                self.rated.remove(candidate)
-            return None
-        candidate.score = _score(*event.counts(counts), size, self.claim)
-        candidate.words = str(event)
+            look = Look(pair=candidate.number, mark=marked, size=size, drawn=self.spent - before, error=str(error))
+            self._failed(candidate, error)
+            found = None
+        else:
+            score, words = _score(*event.counts(counts), drawn, self.plan.claim), str(event)
+            look = Look(pair=candidate.number, mark=marked, size=size, drawn=size, score=score, event=words)
+            found = self._rated(candidate, look, new=new)
+        if self.journal is not None:
+            self.journal.keep(look)
+        return found
+
+    def _rated(self, candidate: _Candidate, look: Look, *, new: bool) -> _Candidate:
+        candidate.score, candidate.words = look.score, look.event
         if new:
             self.rated.append(candidate)
         return candidate
 
+    def _failed(self, candidate: _Candidate, error: TargetError) -> None:
+        self.failures.append((candidate.pair, error))
+        if candidate in self.rated:
+            self.rated.remove(candidate)
+
+    def _recalled(self, candidate: _Candidate, look: Look) -> _Candidate | None:
+        """Takes a look as an earlier run made it. Its outputs are drawn again if ever they are needed."""
+        new = not candidate.drawn
+        self.spent, candidate.drawn = self.spent + look.drawn, candidate.drawn + look.drawn
+        candidate.owed.append(look.size)
+        if self.progress is not None:
+            self.progress(2 * self.spent, 2 * self.plan.budget)
+        if look.error:
+            self._failed(candidate, TargetError(look.error))
+            return None
+        return self._rated(candidate, look, new=new)
+
+    def _draw_again(self, candidate: _Candidate) -> None:
+        """Draws the outputs of looks that were recalled, by the same generators and in the same pieces."""
+        spent, drawn, progress = self.spent, candidate.drawn, self.progress
+        owed, candidate.owed, self.progress = candidate.owed, [], None
+        try:
+            for number, size in enumerate(owed):
+                for part in (size // 2, size - size // 2) if number == 0 else (size,):
+                    self._draw(candidate, part)
+        finally:
+            self.spent, candidate.drawn, self.progress = spent, drawn, progress
+
     def _choose(self, candidate: _Candidate, trials: int) -> tuple[Event, Evidence]:
         tables = Table.join(candidate.tables[0]), Table.join(candidate.tables[1])
         evidence = Evidence.of(tables, tuple(candidate.book.layouts), None, attack="simple")
-        return choose_event(evidence, self.claim, alpha=_LEVEL, trials=trials), evidence
+        return choose_event(evidence, self.plan.claim, alpha=_LEVEL, trials=trials), evidence
 
     def _draw(self, candidate: _Candidate, size: int) -> tuple[Table, Table]:
         """Returns new outputs as read by the layouts known so far, and keeps them for the choices to come."""
@@ -315,9 +428,9 @@ class _Search:
                 candidate.book.closed = closed
                 kept = found if closed else candidate.tables
                 for side, output in enumerate(outputs):
-                    kept[side].append(read(output, piece, candidate.book, vectorised=self.target.vectorised))
+                    kept[side].append(read(output, piece, candidate.book, vectorised=self.plan.target.vectorised))
         if self.progress is not None:
-            self.progress(2 * self.spent, 2 * self.budget)
+            self.progress(2 * self.spent, 2 * self.plan.budget)
         return Table.join(found[0]), Table.join(found[1])
 
 

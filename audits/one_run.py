@@ -18,6 +18,7 @@ import hashlib
 import json
 import math
 import secrets
+from functools import lru_cache
 from typing import Any, Literal
 
 import attrs
@@ -328,6 +329,7 @@ def _choose(claim: Claim, s: FloatArray, inside: BoolArray, counted: int, alpha:
     return best[1:]
 
 
+@lru_cache(maxsize=1 << 14)
 def _foreseen(wrong: int, guesses: int, canaries: int, delta: float, alpha: float) -> float:
     """Returns the bound on epsilon at ``delta``, roughly."""
     if point_tail(wrong, guesses, canaries, 0.0, delta) > alpha:

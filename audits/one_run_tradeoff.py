@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +100,11 @@ def one_run_epsilon_lower(
     wrong, guesses, canaries = _counts(correct, guesses, canaries)
     delta = probability("delta", delta)
     alpha = 1 - real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
+    return _epsilon_lower(wrong, guesses, canaries, delta, alpha)
+
+
+@lru_cache(maxsize=1 << 12)
+def _epsilon_lower(wrong: int, guesses: int, canaries: int, delta: float, alpha: float) -> float:
     return largest_refuted(
         lambda epsilon: point_tail(wrong, guesses, canaries, epsilon, delta) <= alpha, _LARGEST_EPSILON
     )
@@ -214,6 +220,7 @@ def _log_mass(k: FloatArray, trials: int, p: float) -> FloatArray:
     return np.asarray(choose + k * math.log(p) + (trials - k) * math.log1p(-p))
 
 
+@lru_cache(maxsize=1 << 12)
 def _tail(wrong: int, guesses: int, canaries: int, points: Points) -> float:
     best = min(point_tail(wrong, guesses, canaries, *point) for point in points)
     return min(best, _curve_tail(wrong, guesses, canaries, points)) if len(points) > 1 else best

@@ -12,6 +12,8 @@ search's calls is not what is audited.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,14 @@ from hockeystick.audits.audit import audit
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.drawing import MINIMUM_SAMPLES
 from hockeystick.audits.neighbour_domains import Domain
-from hockeystick.audits.neighbour_search import Progress, SearchResult, child_seed, search_neighbours
+from hockeystick.audits.neighbour_search import Progress, SearchPlan, SearchResult, child_seed
 from hockeystick.audits.neighbours import NeighbourPair
+from hockeystick.audits.sampling import known_seed
+from hockeystick.audits.search_journal import Journal
 from hockeystick.audits.verdict import Verdict
 
 _AUDITS = 2  # what seeds are derived for; the search has others
+_HANDS = ("workers", "backend", "address")  # who draws changes no result
 
 
 @frozen(eq=False)
@@ -89,6 +94,7 @@ def audit_with_search(
     confidence: float = 0.999,
     rng: int | np.random.Generator | None = None,
     exceptions_as_output: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> SearchedAudit:
@@ -102,11 +108,16 @@ def audit_with_search(
       samples: outputs that the audit of each finalist draws from each data set.
       finalists: pairs to audit. Each gets an equal share of 1 - confidence.
       confidence: of all verdicts together, in (0.5, 1).
+      checkpoint: a file in which the search, and then the verdicts, are kept, beside it one for the audit that is under
+        way. If it is there, the same call goes on from it, and finds what it would have found at once; all is removed
+        at the end.
       options: further arguments of :func:`.audit.audit`.
       progress: called for the search first, then for each audit.
 
     Raises:
       InvalidArgumentError, NotNeighboursError, TargetError: as the search and the audit do.
+      KeyboardInterrupt: also during the search, of which :func:`.neighbour_search.search_neighbours` gives the best
+        pairs so far.
     """
     refused = {"neighbours", "claim"} & options.keys()
     if refused:
@@ -114,7 +125,7 @@ def audit_with_search(
     count = integer("finalists", finalists, low=1)
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     samples = integer("samples", samples, low=MINIMUM_SAMPLES)
-    found = search_neighbours(
+    plan = SearchPlan.checked(
         target,
         domain,
         claim,
@@ -123,26 +134,44 @@ def audit_with_search(
         samples=search_samples,
         samples_per_pair=samples_per_pair,
         rounds=rounds,
-        rng=rng,
         exceptions_as_output=exceptions_as_output,
-        progress=progress,
     )
+    journal = None
+    if checkpoint is not None:
+        chosen = {name: not callable(value) and value for name, value in sorted(options.items()) if name not in _HANDS}
+        asked = plan.digest(samples, count, confidence, chosen)
+        journal = Journal.at(checkpoint, asked, None if rng is None else known_seed(rng))
+    found = plan.search(known_seed(rng) if journal is None else journal.seed, journal, progress)
+    if found.interrupted:
+        raise KeyboardInterrupt
     pairs = tuple(rated.pair for rated in found.pairs[:count])
-    verdicts = tuple(
-        audit(
-            target,
-            claim=claim,
-            neighbours=(pair.d0, pair.d1),
-            samples=samples,
-            rng=child_seed(found.seed, _AUDITS, number),
-            confidence=1 - (1 - confidence) / len(pairs),
-            exceptions_as_output=exceptions_as_output,
-            progress=progress,
-            **options,
-        )
-        for number, pair in enumerate(pairs)
-    )
-    return SearchedAudit(found, pairs, verdicts, confidence)
+    verdicts = []
+    for number, pair in enumerate(pairs):
+        verdict = None if journal is None else journal.verdicts.get(number)
+        if verdict is None:
+            verdict = audit(
+                target,
+                claim=claim,
+                neighbours=(pair.d0, pair.d1),
+                samples=samples,
+                rng=child_seed(found.seed, _AUDITS, number),
+                confidence=1 - (1 - confidence) / len(pairs),
+                exceptions_as_output=exceptions_as_output,
+                checkpoint=None if journal is None else _beside(journal.path),
+                progress=progress,
+                **options,
+            )
+            if journal is not None:
+                journal.keep_verdict(number, verdict)
+        verdicts.append(verdict)
+    if journal is not None:
+        journal.remove()
+    return SearchedAudit(found, pairs, tuple(verdicts), confidence)
+
+
+def _beside(journal: Path) -> Path:
+    """Where an audit is kept while it runs."""
+    return journal.with_name(journal.name + ".audit")
 
 
 def _short(data: Any) -> str:

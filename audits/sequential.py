@@ -109,7 +109,11 @@ def sequential_audit(
 
 @define(eq=False)
 class Run:
-    """One run of bets, all its arguments checked."""
+    """One run of bets, all its arguments checked.
+
+    With ``lower`` off no epsilon but the claimed one is bet against: the claim falls at the same time, and less is
+    learned of how false it is.
+    """
 
     target: Target
     data: tuple[Any, Any]
@@ -119,6 +123,7 @@ class Run:
     seed: int
     given: GivenEvents | None
     grid: float | None
+    lower: bool = True
     game: Game = field(init=False)
     events: Events | None = field(default=None, init=False)
     _memory: Memory = field(init=False)
@@ -138,6 +143,7 @@ class Run:
         events: object,
         exceptions_as_output: bool,
         grid: float | None,
+        lower: bool = True,
     ) -> Run:
         """Checks the arguments of :func:`sequential_audit`; nothing is drawn."""
         if claim is None and not callable(getattr(target, "event", None)):
@@ -151,13 +157,19 @@ class Run:
         if isinstance(events, str) and events == LIKELIHOOD_RATIO:
             called = Look.of(events, target, data).through(called)
             events = None
-        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing)
+        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower)
 
     def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
         """Draws, bets, and says what came of it; ``game`` and ``events`` are then as the run left them."""
-        started, carried = time.perf_counter(), carried or Carried()
+        started = time.perf_counter()
+        drawn = self.bet(carried, progress)
+        return self._verdict(drawn, time.perf_counter() - started)
+
+    def bet(self, carried: Carried | None = None, progress: Progress | None = None) -> int:
+        """Draws and bets until the claim falls or all is drawn; returns how many outputs of each data set were."""
+        carried = carried or Carried()
         self._memory = Memory(self.grid)
-        self.game = Game(self.claim, ladder(self.claim.epsilon), self._needed(), carried.log_money, carried.runs)
+        self.game = Game(self.claim, self._steps, self._needed(), carried.log_money, carried.runs)
         d0, d1 = self.data
         streams = Stream(self.target, d0, self.seed, 0, _PURPOSE), Stream(self.target, d1, self.seed, 1, _PURPOSE)
         while streams[0].drawn < self.most and not self.game.crossed[0]:
@@ -168,7 +180,17 @@ class Run:
                 self._learn(change)
             if progress is not None:
                 progress(2 * streams[0].drawn, 2 * self.most)
-        return self._verdict(streams[0].drawn, time.perf_counter() - started)
+        return streams[0].drawn
+
+    @property
+    def stopped_at(self) -> int | None:
+        """After how many pairs the claim fell; None if it did not."""
+        return self.game.first + self.game.best_at if self.game.crossed[0] else None
+
+    @property
+    def _steps(self) -> FloatArray:
+        """The epsilons that are bet against."""
+        return ladder(self.claim.epsilon) if self.lower else np.array([self.claim.epsilon])
 
     def _learn(self, drawn: int) -> None:
         """Learns the laws anew, and the events too if there are many more outputs than when they were learned."""
@@ -190,7 +212,7 @@ class Run:
         s alpha in the same way. Of a curve no step is implied by the claim.
         """
         sure = -math.log(self.alpha * (1 - _SHARE_OF_BOUND))
-        steps = ladder(self.claim.epsilon)
+        steps = self._steps
         above = (steps > self.claim.epsilon) & (not self.claim.also)
         return np.concatenate([[sure], np.where(above, sure, -math.log(self.alpha * _SHARE_OF_BOUND))])
 
@@ -257,7 +279,7 @@ class Run:
             log_wealth_end=float(game.log_totals[0]),
             epsilon_lower=self._lower(refuted),
             samples=drawn,
-            stopped_at=game.first + game.best_at if refuted else drawn,
+            stopped_at=drawn if self.stopped_at is None else self.stopped_at,
             direction="d0->d1" if direction == 0 else "d1->d0",
             event=game.words(event),
             frequency_p=p,

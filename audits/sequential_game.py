@@ -12,9 +12,17 @@ from collections.abc import Iterator
 
 import numpy as np
 from attrs import define, field
-from scipy import special
 
-from hockeystick.audits.betting import PRIOR, ROUND_OFF, STAKES, Bets, nearest_boundary, share_out, standing
+from hockeystick.audits.betting import (
+    PRIOR,
+    ROUND_OFF,
+    STAKES,
+    Bets,
+    log_total,
+    nearest_boundary,
+    share_out,
+    standing,
+)
 from hockeystick.audits.cells import BoolArray, FloatArray, IntArray
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.sequential_events import GRADES, Cut, Events
@@ -171,7 +179,7 @@ class Game:
         if self.carried is None:
             return money
         if self.carried.shape != prior.shape[1:]:  # other roles: the money stays, and is bet anew
-            money[0] += special.logsumexp(self.carried)
+            money[0] += log_total(self.carried)
         else:
             money[0] = share_out(self.carried, 1 / (1 + self.runs), prior[0])
         return money
@@ -206,7 +214,7 @@ class Game:
             gains = [bets.of(0).settle_each(ends[own], x[..., own], y[..., own]) for bets, x, y in counts]
             gains += [bets.settle_each(ends[own], x[..., own], y[..., own]) for bets, x, y in on_laws]
             money = self.log_money[0] + np.concatenate(gains, axis=1)
-            total = special.logsumexp(money, axis=(1, 2)) - (self.pairs + ends[own]) * ROUND_OFF
+            total = log_total(money) - (self.pairs + ends[own]) * ROUND_OFF
             reached = np.flatnonzero(total >= self.needed[0])
             k = int(reached[0]) if len(reached) else int(total.argmax())
             if total[k] > self.best:
@@ -247,13 +255,13 @@ class Game:
     def log_totals(self) -> FloatArray:
         """The log-wealth against each hypothesis."""
         assert self.log_money is not None
-        return np.asarray(special.logsumexp(self.log_money, axis=(1, 2)) - self.pairs * ROUND_OFF)
+        return np.asarray(log_total(self.log_money) - self.pairs * ROUND_OFF)
 
     @property
     def richest(self) -> int:
         """The role of an event with the most money on it against the claim."""
         assert self.log_money is not None
-        return int(special.logsumexp(self.log_money[0, : self._roles], axis=1).argmax())
+        return int(log_total(self.log_money[0, : self._roles, None]).argmax())
 
     def event(self, role: int) -> tuple[int, int]:
         """Returns a role's event and its direction: 0 if it is to be likelier on d0."""

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import numpy as np
 from attrs import frozen
+from scipy import special
 
 from hockeystick.audits.cells import BoolArray, FloatArray, IntArray
 
@@ -138,6 +139,7 @@ class _Forms:
     second: FloatArray  # G
     held: FloatArray  # kink F + G on kinks, (constraints, multipliers)
     charge: FloatArray  # what a multiplier takes of the 2
+    rows: FloatArray  # first, second and held, one after the other
 
     @classmethod
     def of(cls, epsilon: FloatArray, delta: FloatArray) -> _Forms:
@@ -153,7 +155,21 @@ class _Forms:
         own = np.repeat(np.eye(2)[:, None], len(piece), axis=1)
         first, second = np.concatenate([own, weights[:, None] * on], axis=-1)
         held = kinks[:, None] * first[1:] + second[1:]
-        return cls(kinks, first, second, held, np.concatenate([np.ones(2), np.tile(delta, 2)[order]]))
+        charge = np.concatenate([np.ones(2), np.tile(delta, 2)[order]])
+        return cls(kinks, first, second, held, charge, np.concatenate([first, second, held]))
+
+    def ends(self, heights: FloatArray) -> FloatArray:
+        """Returns the ratios of the laws between states, increasing: piece 0, kink 0, piece 1, ..., shape (..., ends).
+
+        Args:
+          heights: F and G on pieces, and more.
+        """
+        pieces = len(self.first)
+        f, g = heights[..., :pieces], heights[..., pieces : 2 * pieces]
+        with np.errstate(over="ignore"):
+            slope = np.where(g > 0, np.maximum(f, 0.0) / np.where(g > 0, g, 1.0), np.inf)
+            ends = np.repeat(self.kinks, 2) * slope[..., np.repeat(np.arange(pieces), 2)[1:-1]]
+        return np.asarray(np.maximum.accumulate(ends, axis=-1))
 
     def states(self, z: FloatArray, ratio: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Returns each cell's state (2 k on piece k, 2 k + 1 on kink k), and F and G on pieces, shape (..., pieces).
@@ -162,12 +178,9 @@ class _Forms:
           z: shape (..., multipliers).
           ratio: of the laws, shape (..., cells).
         """
-        f, g = z @ self.first.T, z @ self.second.T
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            slope = np.where(g > 0, np.maximum(f, 0.0) / np.where(g > 0, g, 1.0), np.inf)
-            ends = np.stack([self.kinks * slope[..., :-1], self.kinks * slope[..., 1:]], axis=-1)
-        ends = np.maximum.accumulate(ends.reshape(*ends.shape[:-2], -1), axis=-1)
-        return (ratio[..., None] > ends[..., None, :]).sum(axis=-1), f, g
+        heights = z @ self.rows[: 2 * len(self.first)].T
+        f, g = np.split(heights, 2, axis=-1)
+        return (ratio[..., None] > self.ends(heights)[..., None, :]).sum(axis=-1), f, g
 
 
 def best_factors(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -182,59 +195,102 @@ def best_factors(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: Float
     known = (epsilon <= _MOST_EPSILON) & (delta < 1.0)
     if not known.any():
         return np.ones_like(p), np.ones_like(q)
-    forms, ratio, both = _Forms.of(epsilon[known], delta[known]), p / q, p + q
-    z = np.zeros((len(p), forms.first.shape[1]))
+    forms = _Forms.of(epsilon[known], delta[known])
+    laws, every = _Laws.of(p, q), np.arange(len(p))
+    z = np.zeros((len(p), len(forms.charge)))
     z[:, :2] = 1.0
-    value = _value(z, p, q, ratio, both, forms)
+    at = _At.of(z, laws, forms)
     for _ in range(_STEPS):
-        tried = np.maximum(z + _LENGTHS * _direction(z, p, q, ratio, both, forms), 0.0)
-        values = _value(tried, p, q, ratio, both, forms)
-        best = values.argmax(axis=0)
-        rows = np.arange(len(z))
-        gain = values[best, rows] - value
+        tried = np.maximum(z + _LENGTHS * _direction(z, at, forms), 0.0)
+        there = _At.of(tried, laws, forms)
+        best = there.value.argmax(axis=0)
+        gain = there.value[best, every] - at.value
         better = gain > 0
-        z, value = np.where(better[:, None], tried[best, rows], z), np.where(better, values[best, rows], value)
+        z = np.where(better[:, None], tried[best, every], z)
+        at = at.or_else(there, best, better)
         if np.all(gain < _CLOSE):
             break
-    return _factors(z, p, q, ratio, both, forms)
+    return _factors(z, p, q, p / q, p + q, forms)
 
 
-def _value(
-    z: FloatArray, p: FloatArray, q: FloatArray, ratio: FloatArray, both: FloatArray, forms: _Forms
-) -> FloatArray:
-    """Returns the expected log of the bet, before it is charged to 2 in total; minus infinity outside its domain."""
-    state, f, g = forms.states(z, ratio)
-    piece, kink = state // 2, np.minimum(state // 2, len(forms.kinks) - 1)
-    h = z @ forms.held.T
-    on = state % 2 == 1
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_f, log_g, log_h = (np.log(np.maximum(v, 0.0)) for v in (f, g, h))
-        at_f, at_g, at_h = (
-            np.take_along_axis(log, i, axis=-1) for log, i in ((log_f, piece), (log_g, piece), (log_h, kink))
+@frozen(eq=False)
+class _Laws:
+    """Laws over cells in the order of their ratio p/q, summed up: what lies below any of them is looked up.
+
+    Attributes:
+      ratio: shape (laws, cells), sorted.
+      sums: of p, of q, and of p log(p/(p + q)) + q log(q/(p + q)), over the first 0, 1, ... cells;
+        shape (3, laws * (cells + 1)).
+    """
+
+    ratio: FloatArray
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, p: FloatArray, q: FloatArray) -> _Laws:
+        order = np.argsort(p / q, axis=1)
+        p, q = np.take_along_axis(p, order, axis=1), np.take_along_axis(q, order, axis=1)
+        sums = np.zeros((3, len(p), p.shape[1] + 1))
+        np.cumsum([p, q, p * np.log(p / (p + q)) + q * np.log(q / (p + q))], axis=2, out=sums[:, :, 1:])
+        return cls(p / q, sums.reshape(3, -1))
+
+    def between(self, ends: FloatArray) -> FloatArray:
+        """Returns the sums over cells below, between and above ``ends``, shape (3, ..., laws, ends + 1).
+
+        Args:
+          ends: ratios, increasing; shape (..., laws, ends).
+        """
+        laws, cells = self.ratio.shape
+        place = np.empty((*ends.shape[:-1], ends.shape[-1] + 2), dtype=np.intp)
+        place[..., 0], place[..., -1] = 0, cells
+        np.sum(self.ratio[:, None, :] <= ends[..., None], axis=-1, out=place[..., 1:-1])
+        return np.diff(self.sums[:, place + (np.arange(laws) * (cells + 1))[:, None]], axis=-1)
+
+
+@frozen(eq=False)
+class _At:
+    """What is known at some multipliers z, of shape (..., laws, multipliers).
+
+    Attributes:
+      value: the expected log of the bet, before it is charged to 2 in total; minus infinity outside its domain.
+      heights: F and G on pieces, and kink F + G on kinks.
+      masses: of p where F is such, of q where G is, and of both on kinks.
+    """
+
+    value: FloatArray
+    heights: FloatArray
+    masses: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray, laws: _Laws, forms: _Forms) -> _At:
+        heights = z @ forms.rows.T
+        p, q, rest = laws.between(forms.ends(heights))
+        masses = np.concatenate([p[..., ::2], q[..., ::2], p[..., 1::2] + q[..., 1::2]], axis=-1)
+        held = rest[..., 1::2].sum(axis=-1) - p[..., 1::2] @ np.log(forms.kinks)
+        total = special.xlogy(masses, np.maximum(heights, 0.0)).sum(axis=-1)
+        value = total + held - z @ forms.charge
+        return cls(np.where(np.isnan(value), -np.inf, value), heights, masses)
+
+    def or_else(self, tried: _At, best: IntArray, better: BoolArray) -> _At:
+        """Returns this, or for laws that are ``better`` off there the ``best`` of what was tried."""
+        rows, wide = np.arange(len(best)), better[:, None]
+        return _At(
+            np.where(better, tried.value[best, rows], self.value),
+            np.where(wide, tried.heights[best, rows], self.heights),
+            np.where(wide, tried.masses[best, rows], self.masses),
         )
-        held = both * at_h + p * np.log(p / (forms.kinks[kink] * both)) + q * np.log(q / both)
-        total = np.where(on, held, p * at_f + q * at_g).sum(axis=-1)
-    return np.asarray(np.nan_to_num(total, nan=-np.inf) - z @ forms.charge)
 
 
-def _direction(
-    z: FloatArray, p: FloatArray, q: FloatArray, ratio: FloatArray, both: FloatArray, forms: _Forms
-) -> FloatArray:
+def _direction(z: FloatArray, at: _At, forms: _Forms) -> FloatArray:
     """Returns Newton's step uphill, of multipliers that are free to move."""
-    state, f, g = forms.states(z, ratio)
-    pieces, kinks = len(forms.first), len(forms.kinks)
-    at = (state[..., None] == np.arange(pieces + kinks)).astype(float)
-    masses_p, masses_q = np.einsum("ic,ics->is", p, at), np.einsum("ic,ics->is", q, at)
-    rows = np.concatenate([forms.first, forms.second, forms.held])
-    mass = np.concatenate([masses_p[:, ::2], masses_q[:, ::2], (masses_p + masses_q)[:, 1::2]], axis=1)
-    heights = np.concatenate([f, g, z @ forms.held.T], axis=1)
-    over = np.divide(mass, heights, out=np.zeros_like(mass), where=mass > 0)
-    slope = over @ rows - forms.charge
-    square = np.divide(over, heights, out=np.zeros_like(mass), where=mass > 0)
-    curve = np.einsum("is,sj,sk->ijk", square, rows, rows)
+    some = at.masses > 0
+    over = np.divide(at.masses, at.heights, out=np.zeros_like(at.masses), where=some)
+    slope = over @ forms.rows - forms.charge
+    square = np.divide(over, at.heights, out=over, where=some)
+    curve = (forms.rows.T * square[:, None, :]) @ forms.rows
     fixed = (z <= 0) & (slope <= 0)
     slope = np.where(fixed, 0.0, slope)
-    curve = np.where(fixed[:, :, None] | fixed[:, None, :], 0.0, curve)
+    curve[fixed[:, :, None] | fixed[:, None, :]] = 0.0
     size = np.einsum("ijj->ij", curve)
     curve[:, np.arange(z.shape[1]), np.arange(z.shape[1])] += np.where(fixed, 1.0, 1e-9 * size + np.abs(slope) + 1e-9)
     return np.asarray(np.linalg.solve(curve, slope[..., None])[..., 0])

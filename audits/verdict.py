@@ -244,3 +244,13 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        from .verdict_notebook import verdict_html
+
+        return verdict_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from .verdict_notebook import verdict_markdown
+
+        return verdict_markdown(self)

@@ -4,7 +4,8 @@ Everything goes through joblib, so that any backend registered with it will do: 
 "threading", or another library's by its name. A piece says by itself all that it needs, seeds included; results do not
 depend on how many workers there are, nor on which of them computes what and in which order.
 
-A worker that dies takes only unfinished pieces with it; they are computed again.
+A worker that dies takes only unfinished pieces with it; they are computed again. Where pieces are tasks of their own,
+one that kills its workers again and again is given up, and the others are finished (:meth:`Crew.survivors`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import contextlib
 import pickle
 import sys
 import sysconfig
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -30,10 +33,22 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _MOST_DEATHS = 3  # of workers in a row, without any piece finished
+_SUSPECT = 2  # deaths during which a piece was under way, before it has to be computed alone
 
 
 class WorkerError(HockeystickError):
     """Workers died again and again on the same pieces."""
+
+
+@frozen
+class Lost:
+    """Stands for the result of a piece that was given up.
+
+    Attributes:
+      reason: how its last worker ended.
+    """
+
+    reason: str
 
 
 def _count(value: object) -> int:
@@ -134,12 +149,11 @@ class Crew:
             for number, job in enumerate(jobs):
                 yield number, function(job)
             return
-        delayed = require("joblib", "several workers", extra="parallel").delayed
-        packed = _packed(function)
+        code = packed(function)
         left, deaths = dict(enumerate(jobs)), 0
         while left:
             try:
-                for number, result in self.pool(delayed(_numbered)(packed, *item) for item in list(left.items())):
+                for number, result in self._pooled(code, left):
                     del left[number]
                     deaths = 0
                     yield number, result
@@ -153,9 +167,51 @@ class Crew:
                         f"{error}): memory may be short; give fewer workers"
                     ) from error
 
+    def survivors(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[int, Result | Lost]]:
+        """Yields (number of the job, ``function(job)``) as they come, and :class:`Lost` for a job that kills workers.
 
-def _packed(function: Any) -> bytes:
-    """Returns a function as bytes. What it uses of modules that are not installed goes along: workers lack them."""
+        Who was at work when a worker died can't be told from those beside it. So all of them are computed again, and
+        those that two deaths have met are computed alone: one whose worker dies then as well is lost, and no other.
+        """
+        if self.pool is None:
+            yield from self.results(function, jobs)
+            return
+        code = packed(function)
+        left: dict[int, Job] = dict(enumerate(jobs))
+        met: Counter[int] = Counter()
+        while left:
+            alone = next((number for number in left if met[number] >= _SUSPECT), None)
+            try:
+                for number, result in self._pooled(code, left if alone is None else {alone: left[alone]}):
+                    del left[number]
+                    yield number, result
+            except Exception as error:
+                if not _died(error):
+                    raise
+                if alone is None:
+                    met.update(list(left)[: self.size])  # jobs are begun in the order of their numbers
+                else:
+                    del left[alone]
+                    yield alone, Lost(f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+    def _pooled(self, code: bytes, jobs: dict[int, Job]) -> Iterator[tuple[int, Any]]:
+        delayed = require("joblib", "several workers", extra="parallel").delayed
+        found = self.pool(delayed(_numbered)(code, *item) for item in list(jobs.items()))
+        try:
+            for item in found:  # noqa: UP028  # "yield from" would close what it yields from before we can
+                yield item
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that unfinished work is given up, which is what is meant
+                found.close()
+
+
+def packed(function: Any) -> bytes:
+    """Returns a function as bytes. What it uses of modules that are not installed goes along: workers lack them.
+
+    Raises:
+      InvalidArgumentError: it can't be pickled.
+    """
     cloudpickle = require("cloudpickle", "several workers", extra="parallel")
     alone = [module for name in _modules(function) if (module := sys.modules.get(name)) and not _installed(module)]
     for module in alone:
@@ -176,6 +232,8 @@ def _modules(value: Any, depth: int = 6) -> set[str]:
     """Returns the names of the modules that a function, and what it is made of, come from."""
     found = {getattr(value, "__module__", None), type(value).__module__}
     parts = [getattr(value, name, None) for name in ("func", "__func__", "__self__", "__wrapped__")]
+    if isinstance(value, partial):
+        parts += [*value.args, *value.keywords.values()]
     if attrs.has(type(value)):
         parts += [getattr(value, one.name) for one in attrs.fields(type(value))]
     for part in parts if depth else ():
@@ -193,12 +251,12 @@ def _installed(module: ModuleType) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _unpacked(packed: bytes) -> Any:
-    return pickle.loads(packed)  # our own, from the process that hired this one
+def _unpacked(code: bytes) -> Any:
+    return pickle.loads(code)  # our own, from the process that hired this one
 
 
-def _numbered(packed: bytes, number: int, job: Any) -> tuple[int, Any]:
-    return number, _unpacked(packed)(job)
+def _numbered(code: bytes, number: int, job: Any) -> tuple[int, Any]:
+    return number, _unpacked(code)(job)
 
 
 def _died(error: Exception) -> bool:

@@ -131,6 +131,8 @@ def tried(row: Row, python: Path, wheel: Path, cache: Path) -> Result:
     listed = json.loads(_uv("pip", "list", "--python", str(inside), "--format", "json"))
     versions = {each["name"]: each["version"] for each in listed if each["name"] in SHOWN}
     command = [str(inside), "-m", "pytest", "-q", "-n", "auto", "-p", "no:cacheprovider", "-m", "not slow"]
+    if row.dependencies == "oldest":
+        command += ["-W", "default"]  # old packages warn of what newer Pythons say of their code
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     (cache / f"{row.name}.log").write_text(done.stdout + done.stderr, encoding="utf-8")
     lines = done.stdout.strip().splitlines()

@@ -3,16 +3,14 @@
     python -m benchmarks.queries [--quick] [--write]
 
 Errors are the largest over all queries of the class that are asked, the mean over runs; they read the data, which is
-made up. All methods have epsilon = 1 under replace-one, but for SmartNoise's MWEM, whose epsilon is for adding or
-removing a record. That one is run by the Python that the variable PEER_PYTHON names, if it has smartnoise-synth;
-otherwise its rows say that it was skipped. ``--write`` puts the table into docs/benchmarks-queries.md.
+made up. All methods have epsilon = 1 under replace-one, and SmartNoise's MWEM and AIM also their own epsilon = 1, for
+adding or removing a record: see ``benchmarks.queries_peers``. They are run by the Python that the variable PEER_PYTHON
+names, if it has smartnoise-synth; otherwise their rows say that they were skipped. ``--write`` puts the table into
+docs/benchmarks-queries.md.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +19,7 @@ import numpy as np
 from attrs import frozen
 
 from benchmarks.distribution import Row, seconds
+from benchmarks.queries_peers import DELTA, peers
 from benchmarks.table import main
 from hockeystick.learners.base_measure import UniformCube, UniformGrid
 from hockeystick.learners.box_cells import BoxCells
@@ -29,12 +28,12 @@ from hockeystick.learners.interval_classes import Thresholds
 from hockeystick.learners.kl_projection import kl_projection
 from hockeystick.learners.public_column import PublicColumn
 from hockeystick.learners.query_laplace import LaplacePerQuery
-from hockeystick.learners.query_release import QueryRelease
+from hockeystick.learners.query_release import QueryRelease, ReleasedQueries
 from hockeystick.learners.smooth_mwem_plan import calibrated, mwem
 from hockeystick.learners.smoothed_online import SmoothedOnline
 
 _EPSILON, _RECORDS, _SIGMA = 1.0, 20_000, 0.2
-_PEER = "PEER_PYTHON"
+_BINS = 64  # on each axis, of records that a peer is given of the unit square
 
 
 @frozen
@@ -83,6 +82,8 @@ def thresholds(points: int, runs: int) -> Iterator[ErrorRow]:
         "Projected Smooth MWEM": {},
         "Projected Smooth MWEM, last law": {"output": "last"},
         "Projected Smooth MWEM, last law, 4 replays": {"output": "last", "replay": 4},
+        "Projected Smooth MWEM, δ = 1e-6": {"delta": DELTA},
+        "Projected Smooth MWEM, last law, δ = 1e-6": {"delta": DELTA, "output": "last"},
     }
     for name, options in shown.items():
         of = QueryRelease.calibrated(
@@ -95,10 +96,9 @@ def thresholds(points: int, runs: int) -> Iterator[ErrorRow]:
             vacuous=True,
             **options,
         )
-        answers = np.stack([of.run(values, rng).answer(asked.astype(float)) for _ in range(runs)])
-        bound = of.error_bound()
-        note = f"R = {of.learner.rounds}, " + ("no bound" if bound is None else f"bound {bound.error:.3g}")
-        yield ErrorRow(task, name, _largest(answers, truth[asked]), note)
+        released = [of.run(values, rng) for _ in range(runs)]
+        answers = np.stack([one.answer(asked.astype(float)) for one in released])
+        yield ErrorRow(task, name, _largest(answers, truth[asked]), _bounds(of, released))
     if points <= 4096:
         yield from _on_all(points, runs, task, values, truth)
     noisy = counts + rng.laplace(scale=2.0 / _EPSILON, size=(runs, points))
@@ -106,7 +106,17 @@ def thresholds(points: int, runs: int) -> Iterator[ErrorRow]:
     yield ErrorRow(task, "Laplace histogram, summed", _largest(sums, truth), "2/epsilon on each count")
     yield ErrorRow(task, "Laplace binary tree", _largest(_tree(counts, rng, runs) / _RECORDS, truth), "no smoothing")
     if points <= 4096:
-        yield _peer(task, values, truth, points)
+        for one in peers(values, points, epsilon=_EPSILON, runs=min(runs, 3)):
+            error = None if one.laws is None else _largest(np.cumsum(one.laws[:, ::-1], axis=1)[:, ::-1], truth)
+            yield ErrorRow(task, one.method, error, one.note)
+
+
+def _bounds(of: QueryRelease, released: list[ReleasedQueries]) -> str:
+    """What is known of the error beforehand, and by the mean run's own measurements."""
+    planned = of.error_bound()
+    measured = float(np.mean([one.measured().error for one in released]))
+    found = "no bound as planned" if planned is None else f"bound {planned.error:.3g} as planned"
+    return f"R = {of.learner.rounds}, {found}, {measured:.3g} by what was measured"
 
 
 def _on_all(points: int, runs: int, task: str, values: FloatArray, truth: FloatArray) -> Iterator[ErrorRow]:
@@ -138,45 +148,6 @@ def _tree(counts: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray
     return whole[:, : len(counts)]
 
 
-_SCRIPT = """
-import json, sys, warnings
-warnings.filterwarnings("ignore")
-import numpy as np, pandas as pd
-from snsynth.mwem import MWEMSynthesizer
-given = json.load(sys.stdin)
-np.random.seed(0)
-found = MWEMSynthesizer(epsilon=given["epsilon"], q_count=given["queries"], iterations=given["rounds"],
-                        splits=[[0]], add_ranges=True, marginal_width=0, mult_weights_iterations=20)
-found.fit(pd.DataFrame({"x": given["values"]}), ordinal_columns=["x"], preprocessor_eps=0.0)
-law = np.ravel(found.synthetic_histograms[0][0])
-low, step = found.mins_maxes["0"][0], found.scale["0"]
-places = [(int(i * step + low),) for i in range(len(law))]
-values = np.ravel(np.asarray(found._transformer.inverse_transform(places), dtype=float)).tolist()
-print(json.dumps([found.spent, values, (law / law.sum()).tolist()]))
-"""
-
-
-def _peer(task: str, values: FloatArray, truth: FloatArray, points: int) -> ErrorRow:
-    """SmartNoise's MWEM on random ranges, in a process of its own."""
-    name, python = "SmartNoise MWEM, 256 random ranges", os.environ.get(_PEER)
-    if python is None:
-        return ErrorRow(task, name, None, f"{_PEER} names no Python with smartnoise-synth")
-    given = {"epsilon": _EPSILON, "queries": 256, "rounds": 30, "values": values.astype(int).tolist()}
-    try:
-        done = subprocess.run(
-            [python, "-c", _SCRIPT], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=300
-        )
-    except (OSError, subprocess.SubprocessError) as failed:
-        return ErrorRow(task, name, None, f"it does not run: {type(failed).__name__}")
-    spent, at, law = json.loads(done.stdout.splitlines()[-1])
-    own = np.zeros(points)
-    np.add.at(own, np.array(at).astype(np.int64), law)
-    error = float(np.abs(np.cumsum(own[::-1])[::-1] - truth).max())
-    return ErrorRow(
-        task, name, error, f"one run, R = 30; epsilon {spent:.3g} for add/remove; domain read from the data"
-    )
-
-
 # --- rectangles ------------------------------------------------------------------------------------------------------
 
 
@@ -188,6 +159,7 @@ def rectangles(runs: int) -> Iterator[ErrorRow]:
     ends = np.concatenate([sides[:, 0], sides[:, 1]], axis=1)
     columns = [PublicColumn(name=name, low=0.0, high=1.0) for name in ("x", "y")]
     variants: list[dict[str, Any]] = [{}, {"output": "last"}, {"output": "last", "replay": 4}]
+    variants.append({"output": "last", "delta": DELTA})
     for options in variants:
         of = QueryRelease.calibrated(
             columns,
@@ -200,9 +172,10 @@ def rectangles(runs: int) -> Iterator[ErrorRow]:
             **options,
         )
         truth = of.learner.cells.empirical(of.parameters(ends), of.points(table))
-        answers = np.stack([of.run(table, rng).answer(ends) for _ in range(runs)])
+        released = [of.run(table, rng) for _ in range(runs)]
+        answers = np.stack([one.answer(ends) for one in released])
         name = "Projected Smooth MWEM" + "".join(f", {key} {value}" for key, value in options.items())
-        note = f"K = {of.learner.cells.queries}, R = {of.learner.rounds}"
+        note = f"K = {of.learner.cells.queries}, {_bounds(of, released)}"
         yield ErrorRow(task, name, _largest(answers, truth), note)
     for bins in (16, 64, 1024):
         counts = np.histogramdd(table, bins=[np.linspace(0.0, 1.0, bins + 1)] * 2)[0]
@@ -212,6 +185,13 @@ def rectangles(runs: int) -> Iterator[ErrorRow]:
             summed = np.pad(np.cumsum(np.cumsum(noisy, axis=0), axis=1), ((1, 0), (1, 0)))
             found.append(_boxes(summed, ends * bins) / _RECORDS)
         yield ErrorRow(task, f"Laplace histogram, {bins} x {bins} bins", _largest(np.stack(found), truth))
+    binned = np.minimum((table * _BINS).astype(np.int64), _BINS - 1)
+    for one in peers(binned, _BINS, epsilon=_EPSILON, runs=min(runs, 3)):
+        error = None
+        if one.laws is not None:
+            tables = [np.pad(np.cumsum(np.cumsum(law, axis=0), axis=1), ((1, 0), (1, 0))) for law in one.laws]
+            error = _largest(np.stack([_boxes(cumulative, ends * _BINS) for cumulative in tables]), truth)
+        yield ErrorRow(task, f"{one.method}, {_BINS} x {_BINS} bins", error, one.note)
 
 
 def _boxes(table: FloatArray, ends: FloatArray) -> FloatArray:
@@ -282,11 +262,18 @@ PAGE = """# Private queries: errors beside other methods', and speed
 
 Written by `python -m benchmarks.queries --write`; edit that instead.
 
-Errors are the largest over all queries that are asked, at ε = 1 and δ = 0, the mean over runs on one made-up table.
-Where a domain can be listed, a histogram with Laplace noise or a tree of them has smaller errors on thresholds, and so
-has a coarse histogram on rectangles, whose bins somebody has to choose well. On a million points
-the histogram is far behind and the tree no better than the average of laws; the last law and replayed measurements are
-ahead of both, but a bound is proved for the average alone. Limits of speed are in CPU seconds of one process.
+Errors are the largest over all queries that are asked, at ε = 1, the mean over runs on one made-up table; δ is 0 where
+nothing is said. Peers are SmartNoise's MWEM and AIM (smartnoise-synth), with their own ε, which is for adding or
+removing a record, and with the budget that is ε = 1 under replace-one, as all other rows have it. AIM has δ = 1e-6:
+beside it stand rows of the same δ. On one column AIM measures the histogram, on two that of both.
+
+Where a domain can be listed, a histogram with Laplace noise or a tree of them has smaller errors on thresholds. On
+rectangles AIM is best, and a coarse histogram next: of bins that somebody has to choose well. At equal budgets the last
+law with replayed measurements is ahead of SmartNoise's MWEM throughout, and the last law beside AIM on 256 points; on
+4096 points AIM is far behind. On a million points, on which no peer was run, the histogram is far behind and the tree
+no better than the average of laws; the last law and replayed measurements are ahead of both. Their bounds are those by
+what was measured: none is known beforehand. Over all rectangles no bound says anything: a cover that can be listed is
+too coarse. Limits of speed are in CPU seconds of one process; others were at work on the machine.
 
 {table}
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import platform
 import sys
@@ -13,7 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+SEQUENTIAL = (
+    *(f"audits/sequential{part}.py" for part in ("", "_events", "_game", "_numeraire")),
+    *(f"audits/{part}.py" for part in ("betting", "partitions", "features", "cells", "outputs", "sampling", "claim")),
+)
+"""The files that a sequential audit's random outcome depends on."""
 
 
 class Row(Protocol):
@@ -25,6 +32,14 @@ class Row(Protocol):
 
     def markdown(self) -> str:
         """The line."""
+
+
+def digest(*files: str) -> str:
+    """A digest of files, named from the root: what results that are kept depend on."""
+    found = hashlib.sha256()
+    for file in files:
+        found.update((ROOT / file).read_bytes())
+    return found.hexdigest()[:16]
 
 
 def main(name: str, columns: str, rows: Callable[[bool], Iterable[Row]], page: str, *, quick: str) -> int:

@@ -1,7 +1,16 @@
-"""pytest plugin: the marker ``privacy`` and the fixture ``privacy_audit``.
+"""pytest plugin: the marker ``privacy``, and the fixtures ``privacy_audit``, ``privacy_evidence`` and ``privacy_lock``.
 
 Every pytest run of everybody who has hockeystick installed loads this file, so it imports nothing of the library (nor
-numpy) until a test asks for the fixture; the work is in :mod:`hockeystick.pytest_support`.
+numpy) until a test asks for a fixture, or a setting of the plugin is given. The work is in ``hockeystick.pytest_*``:
+
+    pytest_settings    what the command line and the configuration say
+    pytest_support     privacy_audit, privacy_evidence
+    pytest_levels      each audit's share of the suite's false alarms
+    pytest_budget      privacy_lock;  pytest_lock: the lock file
+    pytest_session     the end of a run: the lock file, what was found;  pytest_report: reports of it
+
+What a test found travels with its report (user properties), so a parallel run knows as much as any other: the process
+that collects the reports is the only one that writes the lock file and the reports.
 """
 
 from __future__ import annotations
@@ -11,19 +20,67 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
-    from hockeystick.pytest_support import PrivacyAudit
+    from hockeystick.pytest_budget import PrivacyLock
+    from hockeystick.pytest_session import Summary
+    from hockeystick.pytest_support import PrivacyAudit, PrivacyEvidence
 
 _MARKER = (
     "privacy(epsilon, delta=0.0): the privacy that the test's mechanism claims; "
-    "the fixture privacy_audit tries to refute it (hockeystick)"
+    "the fixtures privacy_audit and privacy_evidence try to refute it (hockeystick)"
 )
+_SETTINGS = (
+    ("privacy_lock", "privacy lock file, from the root folder (default: privacy.lock.json)"),
+    ("privacy_false_alarms", "probability of a false alarm among all privacy audits, or off (default: 1e-3)"),
+    ("privacy_samples", "samples of a privacy audit that states none (default: 100000)"),
+    ("privacy_confidence", "confidence of a privacy audit, at least, that states none"),
+    ("privacy_ledger", "evidence ledger, from the root folder: makes privacy_evidence last over runs"),
+    ("privacy_ledger_false_alarms", "probability of a false alarm in the ledger, ever (default: 1e-6)"),
+)
+_FIXTURES = ("privacy_audit", "privacy_evidence", "privacy_lock")
+_USED = pytest.StashKey[bool]()  # whether a test has one of them, also if it asked only while it ran
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options and the settings."""
+    group = parser.getgroup("privacy", "differential privacy (hockeystick)")
+    group.addoption(
+        "--privacy-update",
+        action="store_true",
+        help="write the privacy lock file from this run; entries that a whole run did not record are removed",
+    )
+    group.addoption(
+        "--privacy-report",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write what was found as FILE, ending in .json, .sarif or .md; may be repeated",
+    )
+    group.addoption("--privacy-samples", metavar="N", help="samples of a privacy audit that states none")
+    group.addoption(
+        "--privacy-confidence", metavar="C", help="confidence of a privacy audit, at least, that states none"
+    )
+    group.addoption("--privacy-ledger", metavar="FILE", help="evidence ledger: makes privacy_evidence last over runs")
+    for name, text in _SETTINGS:
+        parser.addini(name, text, type="string", default=None)
+    parser.addini(
+        "privacy_strict", "what the privacy summary only asks to update fails the run", type="bool", default=False
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker, so that ``--strict-markers`` knows it."""
+    """Registers the marker, so that ``--strict-markers`` knows it, and whoever collects what was found."""
     config.addinivalue_line("markers", _MARKER)
+    option = config.option
+    if option.privacy_ledger:  # the processes of a parallel run may be elsewhere
+        option.privacy_ledger = str(config.invocation_params.dir / option.privacy_ledger)
+    given = [option.privacy_report, option.privacy_samples, option.privacy_confidence]
+    if any(given) or any(config.getini(name) for name, _ in _SETTINGS):
+        from hockeystick.pytest_settings import settings
+
+        settings(config)  # a usage error, if they can't be used
+    config.pluginmanager.register(Collector(config), "hockeystick-collector")
 
 
 @pytest.fixture
@@ -31,7 +88,35 @@ def privacy_audit(request: pytest.FixtureRequest) -> PrivacyAudit:
     """A call ``privacy_audit(mechanism, neighbours=(d0, d1))`` audits a mechanism against the claim of the marker."""
     from hockeystick.pytest_support import PrivacyAudit
 
+    request.node.stash[_USED] = True
     return PrivacyAudit.for_test(request.node)
+
+
+@pytest.fixture
+def privacy_evidence(request: pytest.FixtureRequest) -> PrivacyEvidence:
+    """A call ``privacy_evidence(mechanism, neighbours=(d0, d1))`` bets against the claim, over all runs of a ledger."""
+    from hockeystick.pytest_support import PrivacyEvidence
+
+    request.node.stash[_USED] = True
+    return PrivacyEvidence.for_test(request.node)
+
+
+@pytest.fixture
+def privacy_lock(request: pytest.FixtureRequest) -> PrivacyLock:
+    """A call ``privacy_lock(name, graph, delta=1e-6)`` certifies a budget and compares it with the lock file."""
+    from hockeystick.pytest_budget import PrivacyLock
+
+    request.node.stash[_USED] = True
+    return PrivacyLock.for_test(request.node)
+
+
+@pytest.hookimpl(tryfirst=True)  # before anything is deselected: numbers must not depend on that
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Gives the tests that audit their shares of the suite's false alarms."""
+    if any(name in _FIXTURES[:2] for item in items for name in getattr(item, "fixturenames", ())):
+        from hockeystick.pytest_levels import number_tests
+
+        number_tests(config, items)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,10 +124,90 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     """Warns of a test that states a claim and never audits it: it would pass whatever the mechanism does."""
     result = yield
     marker = pyfuncitem.get_closest_marker("privacy")
-    audit = cast("PrivacyAudit | None", pyfuncitem.funcargs.get("privacy_audit"))
+    found = [pyfuncitem.funcargs.get(name) for name in _FIXTURES[:2]]
+    audits = [cast("PrivacyAudit | PrivacyEvidence", audit) for audit in found if audit is not None]
     # A marker of this name without epsilon= may be somebody's own category: leave those tests alone.
-    if audit is not None or (marker is not None and "epsilon" in marker.kwargs):
+    if audits or (marker is not None and "epsilon" in marker.kwargs):
         from hockeystick.pytest_support import warn_unless_audited
 
-        warn_unless_audited(pyfuncitem.nodeid, audit)
+        warn_unless_audited(pyfuncitem.nodeid, audits)
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Says in a test's report that it uses our fixtures, and which number it has."""
+    report = yield
+    uses = [name for name in _FIXTURES if name in getattr(item, "fixturenames", ())]
+    if uses or _USED in item.stash:
+        from hockeystick.pytest_levels import key, place
+
+        report.hockeystick = {"uses": uses, "key": key(item), "number": place(item).number}  # type: ignore[attr-defined]
+        if report.when == "teardown":
+            place(item).calls = 0  # should anybody run the test again, it draws the same
+    return report
+
+
+class Collector:
+    """Keeps what reports say of privacy until the end of the run. In a parallel run every process has one.
+
+    Attributes:
+      reports: of the tests that use our fixtures, each phase of each.
+      why_not: what was left out so far that might have recorded a budget, in words.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._deselected = 0
+        self.reports: list[pytest.TestReport] = []
+        self.why_not: list[str] = []
+        self._summary: Summary | None = None
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Counts tests that were collected and will not run."""
+        self._deselected += len(items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notes what could not be collected."""
+        if not report.passed:
+            self.why_not.append(f"{report.nodeid or 'something'} was not collected")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keeps a report that says something of privacy."""
+        if hasattr(report, "hockeystick"):
+            self.reports.append(report)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Asks a process of a parallel run, when it ends, what it left out."""
+        output = getattr(node, "workeroutput", None)
+        if not isinstance(output, dict) or "privacy_deselected" not in output:
+            self.why_not.append("a process of the parallel run died")
+        else:
+            self._deselected = max(self._deselected, output["privacy_deselected"])
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Writes lock file and reports; what fails the run as a whole changes its exit status."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output["privacy_deselected"] = self._deselected
+            return
+        if self._deselected:
+            self.why_not.append(f"{self._deselected} tests were deselected")
+        option = self._config.option
+        asked = self.reports or option.privacy_update or option.privacy_report
+        lock = self._config.rootpath / (self._config.getini("privacy_lock") or "privacy.lock.json")
+        if option.collectonly or not (asked or (not self.why_not and lock.exists())):
+            return
+        from hockeystick.pytest_session import finish
+
+        self._summary = finish(session, self.reports, self.why_not)
+        if self._summary.failed and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Prints a line for each claim, and what has to be done."""
+        if self._summary is not None:
+            from hockeystick.pytest_report import print_summary
+
+            print_summary(self._summary, terminalreporter)

@@ -20,10 +20,14 @@ import click
 from hockeystick.cli_account import account
 from hockeystick.cli_audit import audit
 from hockeystick.cli_bench import bench
+from hockeystick.cli_calibrate import calibrate
+from hockeystick.cli_completion import completion
 from hockeystick.cli_demo import demo
+from hockeystick.cli_graph import graph
 from hockeystick.cli_kl import kl
 from hockeystick.cli_output import Interrupted, complain, one_line, silence_stdout
 from hockeystick.cli_release import release
+from hockeystick.cli_report import report
 from hockeystick.cli_run import run
 
 COULD_NOT_RUN = 2
@@ -115,24 +119,27 @@ def cli(ctx: click.Context) -> int:
       hockeystick demo
       hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
       hockeystick account graph.json --delta 1e-6
+      hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --count 100
+      hockeystick report verdict.json --html page.html
       hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
       hockeystick kl --reference R.csv --clients C.parquet --epsilon 1 --delta 1e-6
       hockeystick release --data T.csv --column age --low 0 --high 120 --sigma 0.2 --epsilon 1
 
-    Exit status: 0 not refuted, 1 refuted, 2 could not run.
+    \b
+    Exit status:
+      0    not refuted, or there was nothing to refute
+      1    refuted
+      2    could not run: one line says why, and what to do
+      130  interrupted: one line says what was saved
+      141  nobody reads the output any more
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
     return 0
 
 
-cli.add_command(demo)
-cli.add_command(audit)
-cli.add_command(account)
-cli.add_command(run)
-cli.add_command(kl)
-cli.add_command(release)
-cli.add_command(bench)
+for _command in (account, audit, bench, calibrate, completion, demo, graph, kl, release, report, run):
+    cli.add_command(_command)
 
 
 def main() -> NoReturn:

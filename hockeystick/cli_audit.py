@@ -6,19 +6,24 @@ import contextlib
 import secrets
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_files import deliver, result_files
+from hockeystick.cli_options import output_options
 from hockeystick.cli_output import (
     Interrupted,
     Progress,
-    check_outputs,
-    deliver,
     target_output_to_stderr,
     warn,
 )
+from hockeystick.cli_search import OPTIONS as WITH_SEARCH
+from hockeystick.cli_search import as_text, audit_worst, content, load_domain, search_options, show_search
 from hockeystick.cli_types import Count, Real
+
+if TYPE_CHECKING:
+    from hockeystick.audits import SearchedAudit, Verdict
 
 _DATA = "Inline JSON, or a .json, .npy or .csv file."
 
@@ -27,6 +32,7 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
 @click.argument("target", nargs=-1, metavar="MODULE:CALLABLE")
 @click.option("--d0", metavar="X", help=f"A data set. {_DATA}")
 @click.option("--d1", metavar="Y", help=f"A neighbour of it. {_DATA}")
+@search_options()
 @click.option("--epsilon", metavar="E", type=Real(0.0, 700.0), help="The claimed ε.")
 @click.option("--delta", default=0.0, metavar="D", type=Real(0.0, 1.0), help="The claimed δ; 0 without it.")
 @click.option(
@@ -48,15 +54,17 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
     type=click.Choice(("auto", "simple", "logistic", "trees", "neighbours")),
     help="Classifiers to score outputs of several numbers by; auto without it.",
 )
-@click.option("--workers", metavar="W", type=int, help="Processes that draw outputs, -1 for all cores; 1 without it.")
-@click.option("--backend", metavar="NAME", help="A joblib backend to draw with: dask, loky, ...")
+@click.option(
+    "--workers",
+    metavar="W",
+    type=int,
+    help="Processes that draw outputs, or audit a case of the catalogue each; -1 for all cores, 1 without it.",
+)
+@click.option("--backend", metavar="NAME", help="A joblib backend to work with: dask, loky, ...")
 @click.option("--address", metavar="URL", help="With --backend dask: of the scheduler.")
 @click.option("--checkpoint", metavar="FILE", help="Keep what is drawn there; the same command continues from it.")
 @click.option("--traceback", "full", is_flag=True, help="Show all of an error that the target raises.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to the standard output).")
-@click.option(
-    "--html", "html_file", metavar="FILE", help="Write a report as one HTML page (needs hockeystick[report])."
-)
+@output_options()
 @click.option("--catalogue", is_flag=True, help="Audit what is known to be right or wrong; arguments are patterns.")
 @click.option("--list", "listing", is_flag=True, help="With --catalogue: show the cases and audit none.")
 @click.option(
@@ -72,6 +80,11 @@ def audit(
     target: tuple[str, ...],
     d0: str | None,
     d1: str | None,
+    search: str | None,
+    adjacency: str | None,
+    group: int | None,
+    search_samples: int | None,
+    finalists: int | None,
     epsilon: float | None,
     delta: float,
     samples: int | None,
@@ -87,6 +100,7 @@ def audit(
     full: bool,
     json_file: str | None,
     html_file: str | None,
+    markdown_file: str | None,
     catalogue: bool,
     listing: bool,
     seconds: float | None,
@@ -106,6 +120,8 @@ def audit(
           --epsilon 0.5 --delta 1e-6 --samples 1e6 --html report.html
       hockeystick audit mymech:vote --d0 '["a", "b"]' --d1 '["a", "a"]' \\
           --epsilon 1 --seed 7 --json -
+      hockeystick audit mymech:count --search counts --epsilon 1 \\
+          --adjacency add-or-remove-one
       hockeystick audit --catalogue 'zoo/svt-*@1' --seed 7 --json zoo.json
 
     \b
@@ -117,6 +133,21 @@ def audit(
       .npy                                 an array (none of Python objects)
       .csv                                 a float64 array of shape (rows, columns);
                                            a first line without numbers is a header
+
+    \b
+    Data sets to be searched (DOMAIN), in place of X and Y:
+      counts, histogram, sums              one exact answer, from 0 to 10
+      '{"answers": "counts", "size": 3}'   three; also "low", "high", "sensitivity"
+      '[0, 1, "x"]'                        lists of up to 20 of these values
+      '{"values": [0, 1], "most": 50}'     up to 50; also "least", "null", "ordered"
+      '{"low": -1, "high": 1}'             arrays of numbers in this range; also
+                                           "dimension", "integral", and as above
+      .json                                a file that holds one of these
+      module:name                          a domain, a function that returns one,
+                                           or f(rng) that returns two neighbours
+
+    A search rates pairs on few outputs, and most on the worst ones; the verdict is on the best pair (or on F, at one
+    joint confidence) and rests on outputs that the search never saw. --samples is for the verdict.
 
     \b
     Outcomes and exit status:
@@ -142,6 +173,11 @@ def audit(
     for name, value in (("--list", listing), ("--seconds", seconds), ("--resume", resume)):
         if value and not catalogue:
             raise click.UsageError(f"{name} goes with --catalogue", ctx)
+    written = {"json_file": json_file, "html_file": html_file, "markdown_file": markdown_file}
+    searching = {name: ctx.params[name] for name in WITH_SEARCH}
+    for name, value in searching.items():
+        if value is not None and search is None:
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with --search", ctx)
     if catalogue:
         from hockeystick.cli_catalogue import run
 
@@ -153,24 +189,32 @@ def audit(
             seconds=seconds,
             confidence=confidence,
             seed=seed,
-            json_file=json_file,
+            written=written,
             resume=resume,
+            hands=_given(workers=workers, backend=backend, address=address),
         )
-    given = {"target": target[0] if target else None, "d0": d0, "d1": d1, "epsilon": epsilon}
+    given = {"target": target[0] if target else None, "epsilon": epsilon}
+    if search is None:
+        given |= {"d0": d0, "d1": d1}
+    elif d0 is not None or d1 is not None:
+        raise click.UsageError("--search finds the data sets: leave out --d0 and --d1", ctx)
+    else:
+        given |= {"adjacency": adjacency}
     for parameter in ctx.command.params:
         if given.get(parameter.name or "", ()) is None:
             raise click.MissingParameter(ctx=ctx, param=parameter)
     if len(target) > 1:
         raise click.UsageError(f"Got unexpected extra argument ({' '.join(target[1:])})", ctx)
-    assert d0 is not None and d1 is not None and epsilon is not None
+    assert epsilon is not None
     return _audit_one(
         target[0],
-        (d0, d1),
+        (d0, d1) if d0 is not None and d1 is not None else None,
         (epsilon, delta),
+        search=search,
+        searching=searching,
         full=full,
         seed=secrets.randbits(32) if seed is None and checkpoint is None else seed,  # a checkpoint has its own
-        json_file=json_file,
-        html_file=html_file,
+        written=written,
         samples=samples,
         confidence=confidence,
         bits=bits,
@@ -185,8 +229,8 @@ def audit(
 
 def _refuse_with_catalogue(ctx: click.Context) -> None:
     """Refuses options that say what a catalogue's case says itself."""
-    names = {"d0", "d1", "epsilon", "delta", "bits", "exceptions_as_output", "full", "html_file"}
-    names |= {"attack", "workers", "backend", "address", "checkpoint"}
+    names = {"d0", "d1", "search", "epsilon", "delta", "bits", "exceptions_as_output", "full"}
+    names |= {"attack", "checkpoint"}
     for parameter in ctx.command.params:
         given = ctx.get_parameter_source(parameter.name or "") not in (None, click.core.ParameterSource.DEFAULT)
         if parameter.name in names and given:
@@ -195,35 +239,41 @@ def _refuse_with_catalogue(ctx: click.Context) -> None:
 
 def _audit_one(
     target: str,
-    named: tuple[str, str],
+    named: tuple[str, str] | None,
     claim: tuple[float, float],
     *,
+    search: str | None,
+    searching: dict[str, Any],
     full: bool,
     seed: int | None,
-    json_file: str | None,
-    html_file: str | None,
+    written: dict[str, str | None],
     **options: Any,
 ) -> int:
     from hockeystick.target import load_data, load_target
 
     kept = "" if options.get("checkpoint") is None else f"; the same command continues from {options['checkpoint']}"
-    json_path, html_path = check_outputs(json_file, html_file)
-    data = load_data("--d0", named[0]), load_data("--d1", named[1])
+    files = result_files(written)
+    data = None if named is None else (load_data("--d0", named[0]), load_data("--d1", named[1]))
+    found: SearchedAudit | None = None
+    context: dict[str, Any] = {}
     with target_output_to_stderr(), _target_errors(target, full, kept), Progress() as progress:
-        progress(f"auditing {target}")
-        verdict = _audit(
-            load_target(target),
-            claim,
-            data,
-            rng=seed,
-            **options,
-            progress=lambda done, total: progress(f"auditing {target}", done / total),
-        )
+        loaded, given = load_target(target), _given(rng=seed, **options)
+        if named is not None:
+            verdict = _audit(loaded, target, claim, data, progress, **given)
+        else:
+            assert search is not None
+            found = audit_worst(loaded, target, load_domain(search), claim, progress, **given, **_given(**searching))
+            verdict, context = found.verdict, {"search": content(found, search)}
+            named = as_text(found.pair.d0), as_text(found.pair.d1)
     from hockeystick.report import audit_result
 
     warnings = [_as_options(warning) for warning in verdict.warnings]
-    result = audit_result(verdict, target=target, d0=named[0], d1=named[1], seed=verdict.seed, warnings=warnings)
-    deliver(result, json_file=json_file, json_path=json_path, html_path=html_path)
+    result = audit_result(
+        verdict, target=target, d0=named[0], d1=named[1], seed=verdict.seed, warnings=warnings, **context
+    )
+    deliver(files, result)
+    if found is not None:
+        show_search(found, err=files.stdout is not None)
     for warning in warnings:
         warn(warning)
     if result["outcome"] == "inconclusive":
@@ -231,12 +281,22 @@ def _audit_one(
     return 1 if result["refuted"] else 0
 
 
-def _audit(target: Any, claim: tuple[float, float], data: tuple[Any, Any], **options: Any) -> Any:
+def _audit(target: Any, name: str, claim: tuple[float, float], data: Any, progress: Progress, **given: Any) -> Verdict:
     from hockeystick.audits import Claim
     from hockeystick.audits import audit as run_audit
 
-    given = {name: value for name, value in options.items() if value is not None}
-    return run_audit(target, claim=Claim(*claim), neighbours=data, **given)
+    progress(f"auditing {name}")
+    return run_audit(
+        target,
+        claim=Claim(*claim),
+        neighbours=data,
+        progress=lambda done, total: progress(f"auditing {name}", done / total),
+        **given,
+    )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _as_options(text: str) -> str:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_output import Interrupted, Progress, check_outputs, note, print_report, print_text, warn
-from hockeystick.cli_types import Count, Real
+from hockeystick.cli_files import deliver, result_files
+from hockeystick.cli_options import output_options
+from hockeystick.cli_output import Interrupted, Progress, warn
+from hockeystick.cli_types import Count, FileName, Real
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rich.console import RenderableType
 
     from hockeystick.audits.auditor_audit import Efficiency, FalseAlarms, Settings
     from hockeystick.audits.estimators import Estimator
@@ -49,9 +49,12 @@ def bench() -> None:
 )
 @click.option("--samples", default=500, metavar="N", type=Count(20), help="Outputs of each data set in those audits.")
 @click.option("--seed", default=0, metavar="S", type=Count(0), help="Of all random numbers; 0 without it.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to the standard output).")
+@output_options()
 @click.option(
-    "--resume", metavar="FILE", help="Keep what is finished in FILE, and go on from what it holds of an earlier run."
+    "--resume",
+    metavar="FILE",
+    type=FileName(),
+    help="Keep what is finished in FILE, and go on from what it holds of an earlier run.",
 )
 def audits(
     names: tuple[str, ...],
@@ -60,8 +63,8 @@ def audits(
     replications: int | None,
     samples: int,
     seed: int,
-    json_file: str | None,
     resume: str | None,
+    **given: Any,
 ) -> int:
     """Audit the auditors: false alarms and samples needed.
 
@@ -93,7 +96,7 @@ def audits(
     from hockeystick.audits.auditor_targets import broken_targets, tight_targets
     from hockeystick.audits.estimators import ESTIMATORS
 
-    json_path, _ = check_outputs(json_file, None)
+    files = result_files(given)
     rated = (
         [_estimator(name) for name in dict.fromkeys(names)] if names else [one for one in ESTIMATORS if not one.assumes]
     )
@@ -111,12 +114,7 @@ def audits(
     asked = {one.name for one in rated}, {one.name for one in [*tight, *broken]}
     results = [one for one in kept.results if one.estimator in asked[0] and one.target in asked[1]]
     content = _content(results, settings)
-    if json_path is not None:
-        _write(json_path, content)
-        note(f"wrote {json_path}")
-    print_report(*_tables(results), err=json_file == "-")
-    if json_file == "-":
-        print_text(_json(content))
+    deliver(files, content)
     for one in rated:
         if one.assumes:
             warn(f"{one.name}: assumes {one.assumes}")
@@ -182,16 +180,11 @@ class _Kept:
             _write(self.path, {"schema": _SCHEMA, "settings": self.settings, "results": plain})
 
 
-def _json(content: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
-
-
 def _write(path: Path, content: dict[str, Any]) -> None:
     from hockeystick.files import write_atomically
+    from hockeystick.report import to_json
 
-    write_atomically(path, _json(content))
+    write_atomically(path, to_json(content))
 
 
 def _content(results: list[FalseAlarms | Efficiency], settings: Settings) -> dict[str, Any]:
@@ -204,41 +197,11 @@ def _content(results: list[FalseAlarms | Efficiency], settings: Settings) -> dic
     needed = [one for one in results if not isinstance(one, FalseAlarms)]
     names = dict.fromkeys(one.estimator for one in alarms)
     return {
-        "schema": _SCHEMA,
+        "schema_version": _SCHEMA,
+        "command": "bench audits",
         "settings": asdict(settings),
         "judgements": {name: judge(one for one in alarms if one.estimator == name) for name in names},
         "false_alarms": [{**to_dict(one), "rate": one.rate, "judgement": one.judgement} for one in alarms],
         "samples": [{**to_dict(one), "ratio": None if one.n90 == float("inf") else one.ratio} for one in needed],
         "versions": dict(versions()),
     }
-
-
-def _tables(results: list[FalseAlarms | Efficiency]) -> list[RenderableType]:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from hockeystick.audits.auditor_audit import FalseAlarms
-
-    styles = {"valid": "bold green", "INVALID": "bold red", "undecided": "bold yellow"}
-    alarms = Table("estimator", "correct target", "refuted", "interval", "", box=box.SIMPLE_HEAD)
-    needed = Table("estimator", "broken target", box=box.SIMPLE_HEAD)
-    for name in ("n for 90 %", "95 % interval", "best test", "ratio", "both orders"):
-        needed.add_column(name, justify="right")
-    for one in results:
-        if isinstance(one, FalseAlarms):
-            interval = f"{one.low:.4f} to {one.high:.4f}"
-            mark = Text(one.judgement, style=styles[one.judgement])
-            alarms.add_row(one.estimator, one.target, f"{one.alarms} of {one.replications}", interval, mark)
-        else:
-            found = one.n90 != float("inf")
-            cells = [f"{one.n90:,.0f}", f"{one.low:,.0f} to {one.high:,.0f}"] if found else [f"> {one.low:,.0f}", ""]
-            cells += [f"{one.optimum:,.0f}", f"{one.ratio:.2f}" if found else "", f"{one.optimum_both:,.0f}"]
-            needed.add_row(one.estimator, one.target, *cells)
-    first = next((one for one in results if isinstance(one, FalseAlarms)), None)
-    parts: list[RenderableType] = []
-    if first is not None:
-        parts += [Text(f"False alarms at alpha = {first.alpha:g}, {first.samples} samples of each data set"), alarms]
-    if needed.row_count:
-        parts += [Text("Samples of each data set that refute with probability 0.9"), needed]
-    return parts

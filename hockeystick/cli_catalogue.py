@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from attrs import frozen
 
+from hockeystick.cli_files import ResultFiles, deliver, result_files
 from hockeystick.cli_output import (
     Interrupted,
     Progress,
-    check_outputs,
-    note,
     print_report,
-    print_text,
     target_output_to_stderr,
     warn,
 )
@@ -59,10 +58,16 @@ def run(
     seconds: float | None,
     confidence: float | None,
     seed: int | None,
-    json_file: str | None,
+    written: Mapping[str, str | None],
     resume: str | None,
+    hands: Mapping[str, Any],
 ) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs the command; returns its exit status.
+
+    Args:
+      written: the options of ``result_files``.
+      hands: the arguments of ``Workers`` that were given.
+    """
     from hockeystick.accounting.errors import InvalidArgumentError
     from hockeystick.audits.catalogue import select
 
@@ -77,7 +82,7 @@ def run(
             if value not in (None, (), []):
                 raise click.UsageError(f"{name} is what the file of --resume says: leave it out")
         plan, done = _read(resume)
-        json_file = resume if json_file is None else json_file
+        written = {**written, "json_file": written["json_file"] or resume}
     else:
         plan = Plan(
             cases=tuple(case.name for case in select(*patterns)),
@@ -86,27 +91,39 @@ def run(
             confidence=0.999 if confidence is None else confidence,
             seed=secrets.randbits(32) if seed is None else seed,
         )
-    json_path, _ = check_outputs(json_file, None)
+    files = result_files(written)
     try:
-        return _audit(plan, _cases(plan), done, json_file, json_path)
+        return _audit(plan, _cases(plan), done, files, hands)
     except InvalidArgumentError as error:
-        if error.argument in ("samples", "seconds", "confidence", "seed"):
+        if error.argument in ("samples", "seconds", "confidence", "seed", "workers", "backend", "address"):
             raise InvalidArgumentError(f"--{error.argument}", error.value, error.reason, error.remedy) from error
         raise
 
 
 def _audit(
-    plan: Plan, cases: tuple[Case, ...], done: list[CaseResult], json_file: str | None, json_path: Path | None
+    plan: Plan,
+    cases: tuple[Case, ...],
+    done: list[CaseResult],
+    files: ResultFiles,
+    hands: Mapping[str, Any],
 ) -> int:
     from hockeystick.audits.catalogue_run import run_catalogue
+    from hockeystick.audits.workers import WorkerError, Workers
     from hockeystick.files import write_atomically
 
-    interrupted = False
+    interrupted, json_path = False, files.paths.get("json")
+    lost: WorkerError | None = None
+    here, order = Workers(**_names(hands)).here, {name: place for place, name in enumerate(plan.cases)}
     with Progress() as progress:
 
         def show(name: str, share: float) -> None:
-            progress(f"auditing {name} ({len(done) + 1} of {len(cases)})", share)
+            if here:
+                progress(f"auditing {name} ({len(done) + 1} of {len(cases)})", share)
+            else:
+                progress(f"audited {len(done) + 1} of {len(cases)} cases", (len(done) + 1) / len(cases))
 
+        if not here:
+            progress(f"auditing {len(cases) - len(done)} of {len(cases)} cases on workers")
         results = run_catalogue(
             cases,
             samples=plan.samples,
@@ -115,50 +132,58 @@ def _audit(
             rng=plan.seed,
             skip=[result.name for result in done],
             progress=show,
+            **hands,
         )
         try:
-            with target_output_to_stderr():
+            with target_output_to_stderr(), contextlib.closing(results):  # at once: it may have workers
                 for result in results:
                     done.append(result)
+                    done.sort(key=lambda found: order[found.name])  # workers finish in any order
                     if json_path is not None:  # so that nothing finished is lost, whatever ends the run
                         write_atomically(json_path, _to_json(plan, done))
         except KeyboardInterrupt:
             interrupted = True
-    if json_path is not None:
-        write_atomically(json_path, _to_json(plan, done))
-        note(f"wrote {json_path}")
-    print_report(table(done, {case.name: case for case in cases}), summary(plan, done), err=json_file == "-")
-    if json_file == "-":
-        print_text(_to_json(plan, done))
+        except WorkerError as error:
+            lost = error
+    deliver(files, _content(plan, done), shown=(table(done), summary(plan, done)))
+    kept = f"; --resume {json_path} continues" if json_path is not None else "; nothing was written"
     if interrupted:
-        kept = f"; --resume {json_path} continues" if json_path is not None else "; nothing was written"
         raise Interrupted(f"interrupted after {len(done)} of {len(cases)} cases{kept}")
+    if lost is not None:
+        raise click.ClickException(str(lost) + kept) from lost
     return 1 if any(result.as_expected is False for result in done) else 0
+
+
+def _names(hands: Mapping[str, Any]) -> dict[str, Any]:
+    return {("count" if name == "workers" else name): value for name, value in hands.items()}
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
 def _to_json(plan: Plan, done: Sequence[CaseResult]) -> str:
-    from hockeystick.audits.verdict import versions
     from hockeystick.report import to_json
 
-    return to_json(
-        {
-            "schema_version": _SCHEMA,
-            "command": _COMMAND,
-            "complete": len(done) == len(plan.cases),
-            "cases": list(plan.cases),
-            "samples": plan.samples,
-            "seconds": plan.seconds,
-            "confidence": plan.confidence,
-            "confidence_per_case": 1 - (1 - plan.confidence) / len(plan.cases),
-            "seed": plan.seed,
-            "unexpected": [result.name for result in done if result.as_expected is False],
-            "results": [result.to_dict() for result in done],
-            "versions": versions(),
-        }
-    )
+    return to_json(_content(plan, done))
+
+
+def _content(plan: Plan, done: Sequence[CaseResult]) -> dict[str, Any]:
+    from hockeystick.audits.verdict import versions
+
+    return {
+        "schema_version": _SCHEMA,
+        "command": _COMMAND,
+        "complete": len(done) == len(plan.cases),
+        "cases": list(plan.cases),
+        "samples": plan.samples,
+        "seconds": plan.seconds,
+        "confidence": plan.confidence,
+        "confidence_per_case": 1 - (1 - plan.confidence) / len(plan.cases),
+        "seed": plan.seed,
+        "unexpected": [result.name for result in done if result.as_expected is False],
+        "results": [result.to_dict() for result in done],
+        "versions": versions(),
+    }
 
 
 def _read(file: str) -> tuple[Plan, list[CaseResult]]:
@@ -230,7 +255,7 @@ def _listed(cases: Sequence[Case]) -> Table:
     return drawn
 
 
-def table(results: Sequence[CaseResult], cases: dict[str, Case]) -> Table:
+def table(results: Sequence[CaseResult]) -> Table:
     """Returns a row per result."""
     from rich.text import Text
 

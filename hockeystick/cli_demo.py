@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from hockeystick.cli_output import (
-    Interrupted,
-    Progress,
-    check_outputs,
-    deliver,
-    warn,
-)
+from hockeystick.cli_files import deliver, result_files
+from hockeystick.cli_options import output_options
+from hockeystick.cli_output import warn
+from hockeystick.cli_result import working
 from hockeystick.cli_types import Count, Real
 
 
@@ -26,9 +25,8 @@ from hockeystick.cli_types import Count, Real
     help="The δ of the claim; 1e-5 without it.",
 )
 @click.option("--seed", default=0, metavar="S", type=Count(0), help="Of all random numbers; 0 without it.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to the standard output).")
-@click.option("--html", "html_file", metavar="FILE", help="Write a report as one HTML page.")
-def demo(epsilon: float, delta: float, seed: int, json_file: str | None, html_file: str | None) -> int:
+@output_options()
+def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
     """Certify and audit a private learner on real data, then catch broken ones.
 
     Patients of the breast-cancer data set come one after another; a learner follows the advice of simple rules so that
@@ -48,22 +46,19 @@ def demo(epsilon: float, delta: float, seed: int, json_file: str | None, html_fi
       1  otherwise; the report says where
       2  could not run
     """
-    json_path, html_path = check_outputs(json_file, html_file)
+    files = result_files(given)
     from hockeystick.demo import run_demo
     from hockeystick.report import demo_result
 
-    try:
-        with Progress() as progress:
-            found = run_demo(
-                epsilon=epsilon,
-                delta=delta,
-                seed=seed,
-                progress=lambda stage, done, total: progress(stage, done / total),
-            )
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted before there was a result; result files are unchanged") from None
+    with working() as progress:
+        found = run_demo(
+            epsilon=epsilon,
+            delta=delta,
+            seed=seed,
+            progress=lambda stage, done, total: progress(stage, done / total),
+        )
     result = demo_result(found)
-    deliver(result, json_file=json_file, json_path=json_path, html_path=html_path)
+    deliver(files, result)
     for audit in result["audits"]:
         for warning in audit["verdict"]["warnings"]:
             warn(f"{audit['learner']}, {audit['mutation'] or 'correct'}, {audit['neighbours']} neighbours: {warning}")

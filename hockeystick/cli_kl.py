@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_files import result_files
 from hockeystick.cli_options import (
     POSITIVE,
     SHARE,
     Given,
-    json_option,
     need,
+    output_options,
     picked,
     plan_option,
     refuse,
@@ -21,7 +22,7 @@ from hockeystick.cli_options import (
     seed_option,
     target_options,
 )
-from hockeystick.cli_output import Progress, check_outputs, warn
+from hockeystick.cli_output import Progress, warn
 from hockeystick.cli_result import conclude, working
 from hockeystick.cli_types import Count, Real, together
 
@@ -92,7 +93,7 @@ _mode = together(
     click.option("--records-each", metavar="R", type=Count(1), help="With --plan: records per client (and window)."),
     seed_option(),
     release_option("Use secure noise, to publish the result."),
-    json_option(),
+    output_options(),
 )
 
 
@@ -126,11 +127,11 @@ def kl(**given: Any) -> int:
     Exit status: 0, or 2 where it could not run.
     """
     _check(given)
-    json_path, _ = check_outputs(given["json_file"], None)
+    files = result_files(given)
     with working() as progress:
         progress("reading the reference")
         content = _planned(given) if given["plan"] else _ran(given, progress)
-    _beware(conclude(given, content, json_path, command="kl"))
+    _beware(conclude(given, content, files, command="kl"))
     return 0
 
 

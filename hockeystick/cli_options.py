@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hockeystick.cli_types import Command, Count, Real, together
+from hockeystick.cli_types import Command, Count, FileName, Real, together
 
 Given = dict[str, Any]
 """The options of one call by their names, None where they were left out."""
@@ -41,8 +41,8 @@ def target_options(epsilon: str = "The ε to calibrate to.") -> Callable[[Comman
 
 
 def mode_options(*, seed: str = "the simulation") -> Callable[[Command], Command]:
-    """``--plan``, ``--seed`` and ``--json`` of a command that plans or simulates; ``seed`` says what is random."""
-    return together(plan_option(), seed_option(seed), json_option())
+    """``--plan``, ``--seed`` and the result's files of a command that plans or simulates; ``seed``: of what."""
+    return together(plan_option(), seed_option(seed), output_options())
 
 
 def plan_option(words: str = "Only account for it; play nothing.") -> Callable[[Command], Command]:
@@ -60,11 +60,18 @@ def release_option(words: str) -> Callable[[Command], Command]:
     return click.option("--release", is_flag=True, help=words)
 
 
-def json_option() -> Callable[[Command], Command]:
-    """``--json``, named ``json_file``."""
-    return click.option(
-        "--json", "json_file", metavar="FILE", help="Write the result as JSON ('-': to standard output)."
+def output_options() -> Callable[[Command], Command]:
+    """``--json``, ``--html`` and ``--markdown``, named ``json_file`` and so on, of every command with a result."""
+    return together(
+        file_option("json", "Write the result as JSON ('-': to standard output)."),
+        file_option("html", "Write a report as one HTML page (needs hockeystick[report])."),
+        file_option("markdown", "Write a report as Markdown, for a comment on a pull request."),
     )
+
+
+def file_option(name: str, words: str) -> Callable[[Command], Command]:
+    """``--NAME FILE`` to write something to, as ``NAME_file``."""
+    return click.option(f"--{name}", f"{name}_file", metavar="FILE", type=FileName(), help=words)
 
 
 # --- what was given --------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Who reads what: results go to the standard output, progress, warnings and errors to the standard error stream.
 
-So the output of a command can be piped. With ``--json -`` the JSON takes the standard output and the report for people
-moves to the standard error stream.
+So the output of a command can be piped. Which files a result goes to is in ``cli_files.py``.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import RenderableType
 
 PLAIN_WIDTH = 100  # columns where the output is no terminal
@@ -91,57 +88,6 @@ def silence_stdout() -> None:
         os.close(nowhere)
 
 
-def check_outputs(json_file: str | None, html_file: str | None) -> tuple[Path | None, Path | None]:
-    """Returns where the results go, refusing before the work starts what could not be written after it.
-
-    ``-`` as the JSON file is the standard output, and comes back as None.
-
-    Raises:
-      InvalidArgumentError: a path that can't be written, or one for both.
-      MissingExtraError: ``--html`` without the packages that draw it.
-    """
-    from hockeystick.accounting.errors import InvalidArgumentError
-    from hockeystick.files import check_writable
-
-    json_path = html_path = None
-    if json_file is not None and json_file != "-":
-        json_path = check_writable("--json", json_file)
-    if html_file is not None:
-        from hockeystick.report import require_html
-
-        require_html()
-        html_path = check_writable("--html", html_file)
-        if html_path == json_path:
-            raise InvalidArgumentError("--html", html_file, "is the file of --json too", "give two files")
-    return json_path, html_path
-
-
-def deliver(
-    result: dict[str, Any], *, json_file: str | None, json_path: Path | None, html_path: Path | None = None
-) -> None:
-    """Writes a result to its files, says where they are, and prints the report.
-
-    With ``json_file`` ``-`` the JSON is all that stands on the standard output. Paths are those of ``check_outputs``.
-    """
-    from hockeystick.report import to_html, to_json, to_terminal
-
-    text = to_json(result)
-    _write(json_path, text)  # first of all: no page is worth the result
-    if html_path is not None:
-        _write(html_path, to_html(result))
-    print_report(to_terminal(result), err=json_file == "-")
-    if json_file == "-":
-        print_text(text)
-
-
-def _write(path: Path | None, text: str) -> None:
-    from hockeystick.files import write_atomically
-
-    if path is not None:
-        write_atomically(path, text)
-        note(f"wrote {path}")
-
-
 @contextlib.contextmanager
 def target_output_to_stderr() -> Iterator[None]:
     """Keeps what an audited function prints out of the standard output, which is for the result."""
@@ -153,14 +99,19 @@ class Progress:
     """Shows how far a command is: a bar on a terminal, otherwise a plain line at each stage and every few seconds.
 
     Use as a context manager; call with the stage and the share of it that is done.
+
+    Args:
+      stream: where to; the standard error stream without it.
+      patience: seconds before the first plain line, for work that is mostly done by then.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, *, patience: float = 0.0) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._bar: Any = None
         self._task: Any = None
         self._stage = ""
         self._printed = 0.0
+        self._patience = patience
         self._started = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -188,6 +139,8 @@ class Progress:
             )
             return
         now = time.monotonic()
+        if now - self._started < self._patience:
+            return
         if stage != self._stage or now - self._printed >= _QUIET_SECONDS:
             done = f" {share:.0%}" if share and stage == self._stage else ""
             note(f"{stage}{done} ({now - self._started:.0f} s)")

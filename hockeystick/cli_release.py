@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_files import ResultFiles, result_files, write
 from hockeystick.cli_options import (
     SHARE,
     Given,
-    json_option,
     need,
+    output_options,
     picked,
     plan_option,
     refuse,
     seed_option,
     target_options,
 )
-from hockeystick.cli_output import Progress, check_outputs, note, warn
+from hockeystick.cli_output import Progress, warn
 from hockeystick.cli_result import conclude, working
 from hockeystick.cli_types import Count, Real, together
 
@@ -85,9 +86,9 @@ _release = together(
         type=click.Choice(("average", "last")),
         default="average",
         show_default=True,
-        help="Which law; the last is better in practice, without a bound.",
+        help="Which law; the last is better in practice, with no bound beforehand.",
     ),
-    click.option("--replay", metavar="N", type=Count(1), help="Apply measurements N times more; without a bound."),
+    click.option("--replay", metavar="N", type=Count(1), help="Apply measurements N times more; no bound beforehand."),
     click.option("--vacuous", is_flag=True, help="Release even if the error bound says nothing."),
 )
 _mode = together(
@@ -102,7 +103,7 @@ _mode = together(
     click.option(
         "--private-report", metavar="FILE", help="Write true against released, HTML. NOT private: never publish it."
     ),
-    json_option(),
+    output_options(),
 )
 
 
@@ -131,15 +132,15 @@ def release(**given: Any) -> int:
     Exit status: 0, or 2 where it could not run.
     """
     _check(given)
-    json_path, _ = check_outputs(given["json_file"], None)
-    paths = _paths(given, json_path)
+    files = result_files(given)
+    paths = _paths(given, files)
     with working() as progress:
         progress("calibrating" if given["plan"] else "reading the records")
         content, found, table = _planned(given) if given["plan"] else _ran(given, progress)
-    result = conclude(given, content, json_path, command="release")
+    result = conclude(given, content, files, command="release")
     if found is not None:
         for name, page in _pages(given, paths, found, table):
-            _write(paths[name], page)
+            write(paths[name], page)
     _beware(result, given)
     return 0
 
@@ -247,7 +248,7 @@ def _check(given: Given) -> None:
         refuse(given, "needs --synthetic", "rows")
 
 
-def _paths(given: Given, json_path: Path | None) -> dict[str, Path]:
+def _paths(given: Given, files: ResultFiles) -> dict[str, Path]:
     from hockeystick.accounting.errors import InvalidArgumentError
     from hockeystick.files import check_writable
 
@@ -257,7 +258,7 @@ def _paths(given: Given, json_path: Path | None) -> dict[str, Path]:
             continue
         flag = "--" + name.replace("_", "-")
         path = check_writable(flag, given[name])
-        if path == json_path or path in found.values():
+        if path in (*files.paths.values(), *found.values()):
             raise InvalidArgumentError(flag, given[name], "is another result's file too", "give different files")
         found[name] = path
     if "private_report" in found:
@@ -267,15 +268,9 @@ def _paths(given: Given, json_path: Path | None) -> dict[str, Path]:
     return found
 
 
-def _write(path: Path, text: str) -> None:
-    from hockeystick.files import write_atomically
-
-    write_atomically(path, text)
-    note(f"wrote {path}")
-
-
 def _beware(result: dict[str, Any], given: Given) -> None:
-    if result["mode"] == "release" and not any((given["json_file"], given["answers"], given["synthetic"])):
+    kept = ("json_file", "html_file", "answers", "synthetic")
+    if result["mode"] == "release" and not any(picked(given, *kept).values()):
         warn("the released law was written nowhere; a second release costs its own ε (--json, --answers, --synthetic)")
     if given["private_report"] is not None:
         warn(f"{given['private_report']} is NOT private: it shows the records' true answers")

@@ -6,43 +6,43 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hockeystick.cli_output import Interrupted, Progress, deliver, warn
+from hockeystick.cli_files import ResultFiles, deliver
+from hockeystick.cli_output import Interrupted, Progress, warn
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hockeystick.cli_options import Given
 
 
 @contextlib.contextmanager
-def working() -> Iterator[Progress]:
+def working(*, patience: float = 0.0) -> Iterator[Progress]:
     """Shows progress while a result is made; Ctrl-C then says that result files are unchanged.
+
+    Args:
+      patience: seconds before the first line where the output is no terminal.
 
     Raises:
       Interrupted: Ctrl-C.
     """
     try:
-        with Progress() as progress:
+        with Progress(patience=patience) as progress:
             yield progress
     except KeyboardInterrupt:
         raise Interrupted("interrupted before there was a result; result files are unchanged") from None
 
 
-def conclude(
-    given: Given, content: Mapping[str, Any], json_path: Path | None, *, command: str = "run"
-) -> dict[str, Any]:
+def conclude(given: Given, content: Mapping[str, Any], files: ResultFiles, *, command: str = "run") -> dict[str, Any]:
     """Writes and prints what a command found, warns of a simulation's seed, and returns the result.
 
     Args:
-      given: The command's options, ``json_file`` among them.
+      given: The command's options.
       content: What was found, with ``mode`` and, where that is "simulation", ``seed``.
-      json_path: Of ``check_outputs``.
+      files: Of ``result_files``.
       command: The command's name in the result.
     """
     from hockeystick.report import run_result
 
     result = {**run_result(content), "command": command}
-    deliver(result, json_file=given["json_file"], json_path=json_path)
+    deliver(files, result)
     if result["mode"] == "simulation":
         instead = " (--release)" if "release" in given else ""
         warn(f"simulated with seed {result['seed']}: whoever knows it can repeat the run; nothing to publish{instead}")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_files import ResultFiles, result_files, write
 from hockeystick.cli_options import (
     POSITIVE,
     SHARE,
     Given,
-    json_option,
     need,
+    output_options,
     picked,
     plan_option,
     refuse,
@@ -24,7 +25,7 @@ from hockeystick.cli_options import (
     seed_of,
     seed_option,
 )
-from hockeystick.cli_output import check_outputs, note, warn
+from hockeystick.cli_output import warn
 from hockeystick.cli_result import conclude, working
 from hockeystick.cli_run_distribution import online_distribution
 from hockeystick.cli_run_federated import fed_stoch, fed_svt
@@ -83,7 +84,7 @@ def _shared(played: str) -> Callable[[Command], Command]:
             "--user-batch", metavar="S0", type=Count(1), help="With --plan: ε of the people in a batch, from 1."
         ),
         click.option("--view", type=click.Choice(("white-box", "actions")), help="With --plan: what is seen."),
-        json_option(),
+        output_options(),
     )
 
 
@@ -286,8 +287,8 @@ def _require_run(given: Given, *own: str) -> None:
 
 def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[str], None]], Any]) -> int:
     """Makes the result, writes its files, prints the report, and says what to beware of."""
-    json_path, _ = check_outputs(given["json_file"], None)
-    actions_path = _actions_path(given["actions"], json_path)
+    files = result_files(given)
+    actions_path = _actions_path(given["actions"], files)
     if given["plan"]:
         from hockeystick.run_plan import FULL_VIEW, plan
 
@@ -303,7 +304,7 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
             content, actions = played(progress)
         if actions_path is not None:
             _write_actions(actions_path, actions)
-    result = conclude(given, content, json_path)
+    result = conclude(given, content, files)
     if result["mode"] == "release" and actions_path is None:
         warn("the released actions were written nowhere; a second release costs its own ε (--actions)")
     if math.isinf(float(result["epsilon"])):
@@ -311,24 +312,21 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
     return 0
 
 
-def _actions_path(actions: str | None, json_path: Path | None) -> Path | None:
+def _actions_path(actions: str | None, files: ResultFiles) -> Path | None:
     from hockeystick.accounting.errors import InvalidArgumentError
     from hockeystick.files import check_writable
 
     if actions is None:
         return None
     path = check_writable("--actions", actions)
-    if path == json_path:
-        raise InvalidArgumentError("--actions", actions, "is the file of --json too", "give two files")
+    if path in files.paths.values():
+        raise InvalidArgumentError("--actions", actions, "is another result's file too", "give different files")
     return path
 
 
 def _write_actions(path: Path, actions: Any) -> None:
     import numpy as np
 
-    from hockeystick.files import write_atomically
-
     buffer = io.BytesIO()
     np.save(buffer, actions)
-    write_atomically(path, buffer.getvalue())
-    note(f"wrote {path}")
+    write(path, buffer.getvalue())

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from hockeystick.cli_files import result_files
 from hockeystick.cli_options import Given, mode_options, picked, refuse_with_plan, target_options
-from hockeystick.cli_output import check_outputs
 from hockeystick.cli_result import conclude, working
 from hockeystick.cli_types import Count, together
 
@@ -84,7 +84,7 @@ def online_distribution(**given: Any) -> int:
 
     Exit status: 0, or 2 where it could not run.
     """
-    json_path, _ = check_outputs(given["json_file"], None)
+    files = result_files(given)
     _check(given)
     from hockeystick import run_distribution as distribution
     from hockeystick.run_distribution_models import models_of
@@ -108,7 +108,7 @@ def online_distribution(**given: Any) -> int:
                 seed=given["seed"] or 0,
                 progress=progress,
             )
-    conclude(given, content, json_path)
+    conclude(given, content, files)
     return 0
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_files import result_files
 from hockeystick.cli_options import SHARE, Given, absent, mode_options, picked, refuse_with_plan, target_options
-from hockeystick.cli_output import check_outputs
 from hockeystick.cli_result import conclude, working
 from hockeystick.cli_types import Count, Real, together
 
@@ -130,7 +130,7 @@ def _stoch(given: Given, shape: _Shape, model: ThreatModel) -> Any:
 
 def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) -> int:
     """Builds the learner, plays unless only a plan is wanted, and prints and writes the result."""
-    json_path, _ = check_outputs(given["json_file"], None)
+    files = result_files(given)
     _check(given)
     from hockeystick import run_federated as federated
     from hockeystick.learners import FedSVT
@@ -150,7 +150,7 @@ def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) 
             if losses is None:
                 losses = federated.stream(given["adversary"], epsilon=given["epsilon"], seed=seed, **sizes)
             content |= (federated.play_svt if svt else federated.play_stoch)(learner, losses, seed, progress)
-    conclude(given, content, json_path)
+    conclude(given, content, files)
     return 0
 
 

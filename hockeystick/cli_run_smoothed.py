@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_files import result_files
 from hockeystick.cli_options import Given, mode_options, picked, refuse_with_plan
-from hockeystick.cli_output import check_outputs
 from hockeystick.cli_result import conclude, working
 from hockeystick.cli_types import Count, Real, together
 
@@ -83,7 +83,7 @@ def smoothed_online(**given: Any) -> int:
     """
     if given["plan"]:
         refuse_with_plan(given, "adversary", "adversary_sigma", "runs", "seed")
-    json_path, _ = check_outputs(given["json_file"], None)
+    files = result_files(given)
     from hockeystick import run_smoothed
 
     with working() as progress:
@@ -94,7 +94,7 @@ def smoothed_online(**given: Any) -> int:
         if not given["plan"]:
             progress("playing")
             content |= run_smoothed.play_content(game, learner, runs=given["runs"] or 8, seed=given["seed"] or 0)
-    conclude(given, content, json_path)
+    conclude(given, content, files)
     return 0
 
 

@@ -1,13 +1,19 @@
-"""Options of commands: numbers of which all is checked (click's own types let NaN pass every range), and groups."""
+"""Options of commands: numbers of which all is checked (click's own types let NaN pass every range), files, groups."""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from hockeystick.accounting import AccountantGraph
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -73,3 +79,52 @@ class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
         if number < self.low:
             self.fail(f"{value} is too small; {wanted}", param, ctx)
         return number
+
+
+class FileName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
+    """The name of a file, completed by the shell; it is checked where it is read or written."""
+
+    name = "file"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Returns that a file's name is wanted."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+def read_text(argument: str, file: str, remedy: str) -> str:
+    """Returns the text of a file, or of the standard input for ``-``.
+
+    Args:
+      argument: under which the user knows the file.
+      remedy: where such a file comes from.
+
+    Raises:
+      InvalidArgumentError: it can't be read, or is not UTF-8.
+    """
+    from hockeystick.accounting.errors import InvalidArgumentError
+
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InvalidArgumentError(argument, file, "there is no such file", remedy) from None
+    except UnicodeDecodeError:
+        raise InvalidArgumentError(argument, file, "is not UTF-8 text", remedy) from None
+    except (OSError, ValueError) as error:
+        reason = f"can't be read ({getattr(error, 'strerror', None) or error})"
+        raise InvalidArgumentError(argument, file, reason, "give a file") from None
+
+
+def read_graph(file: str) -> AccountantGraph:
+    """Returns the graph in a file, or on the standard input for ``-``.
+
+    Raises:
+      InvalidArgumentError: it can't be read. GraphError: it is no graph; the message names the file.
+    """
+    text = read_text("GRAPH.json", file, "write one with AccountantGraph.to_json()")
+    from hockeystick.accounting import AccountantGraph, GraphError
+
+    try:
+        return AccountantGraph.from_json(text)
+    except GraphError as error:
+        raise GraphError(f"{file}: {error}") from error

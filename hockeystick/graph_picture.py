@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hockeystick.accounting import AccountantGraph
+from hockeystick.accounting import AccountantGraph, digits
 from hockeystick.accounting.export import costs
 from hockeystick.accounting.extras import MissingExtraError
 
@@ -22,7 +22,8 @@ def draw_graph(graph: AccountantGraph, *, delta: float) -> Figure:
       delta: the δ at which cost is stated; 0 for pure privacy.
 
     Raises:
-      MissingExtraError: matplotlib is not installed. InvalidArgumentError: delta is not in [0, 1].
+      MissingExtraError: matplotlib is not installed.
+      InvalidArgumentError: delta is not in [0, 1].
       UnsupportedAdjacencyError: see ``AccountantGraph.guarantee``.
     """
     try:
@@ -62,7 +63,7 @@ def draw_graph(graph: AccountantGraph, *, delta: float) -> Figure:
             ax=axes,
             label=kind if names else None,
         )
-    labels = {name: f"{name}\nε = {spent[name]:.3g}" if name in spent else name for name in view}
+    labels = {name: f"{name}\nε = {digits.upper(spent[name], 3)}" if name in spent else name for name in view}
     nx.draw_networkx_labels(view, where, labels, font_size=8, ax=axes)
     axes.margins(0.15)
     axes.set_title(f"ε of each release alone at δ = {delta:g}", fontsize=10)

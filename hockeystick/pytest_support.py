@@ -1,14 +1,19 @@
-"""What stands behind the fixture ``privacy_audit``: one call audits a mechanism and settles the test's fate.
+"""What stands behind the fixtures ``privacy_audit`` and ``privacy_evidence``: one call settles the test's fate.
 
 A *refuted* claim fails the test with the event that refutes it; an *inconclusive* audit passes with a
 :class:`PrivacyAuditWarning`; a *consistent* one passes. What the audit noted besides is a warning, too, of its own kind
-for floating-point noise that leaks: :class:`FloatLeakWarning`. Every verdict is attached to the test's report under the
-key ``privacy`` (as JSON, so that it reaches JUnit files and the controller of a parallel run unchanged).
+for floating-point noise that leaks: :class:`FloatLeakWarning`. Every verdict is attached to the test's report, as
+``privacy`` or ``privacy_evidence`` (in JSON, so that it reaches JUnit files and the controller of a parallel run
+unchanged).
 
 Reruns agree: the number of samples does not depend on the machine, and the seed is derived from the test's name and the
-number of the call within the test. So the false-alarm probability 1 - confidence is one per *version of the code*, not
-one per run: a correct mechanism whose test passed keeps passing until the code, or the test's name, changes. (For
-targets that draw from the ``rng`` they are given; one with randomness of its own is audited afresh in every run.)
+number of the call within the test. So a false alarm is one per *version of the code*, not one per run: a correct
+mechanism whose test passed keeps passing until the code, or the test's name, changes. (For targets that draw from the
+``rng`` they are given; one with randomness of its own is audited afresh in every run.) Over all tests together the
+probability of one is bounded by the setting ``privacy_false_alarms``: :mod:`hockeystick.pytest_levels` has the proof.
+
+With an evidence ledger ``privacy_evidence`` draws fresh outputs in every run instead, and false alarms are bounded over
+all runs together (:mod:`hockeystick.audits.evidence_ledger`).
 """
 
 from __future__ import annotations
@@ -20,10 +25,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hockeystick import pytest_levels
+from hockeystick.pytest_lock import round_up
+from hockeystick.pytest_settings import settings
+
 if TYPE_CHECKING:
-    from hockeystick.audits import Claim, Verdict
+    from hockeystick.audits import Claim, SequentialVerdict, Verdict
 
 DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; see what it could catch in verdict.detectable_epsilon
+DEFAULT_EVIDENCE = 10_000  # an alarm mostly needs far fewer
+DEFAULT_CONFIDENCE = 0.999  # of one audit, where each stands for itself
+
+AUDIT, EVIDENCE = "privacy", "privacy_evidence"  # keys of user properties
 
 _EXAMPLE = "@pytest.mark.privacy(epsilon=1.0, delta=1e-6)"
 
@@ -55,17 +68,16 @@ class PrivacyAudit:
     @classmethod
     def for_test(cls, item: pytest.Item) -> PrivacyAudit:
         """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
-        marker = item.get_closest_marker("privacy")
-        return cls(item, None if marker is None else _claim(marker))
+        return cls(item, _marked(item))
 
     def __call__(
         self,
         target: object,
         *,
         neighbours: tuple[Any, Any] | None = None,
-        claim: Claim | None = None,
-        samples: int = DEFAULT_SAMPLES,
-        confidence: float = 0.999,
+        claim: object = None,
+        samples: int | None = None,
+        confidence: float | None = None,
         seed: int | None = None,
         **options: Any,
     ) -> Verdict:
@@ -75,9 +87,12 @@ class PrivacyAudit:
           target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see :func:`hockeystick.audit`.
           neighbours: the two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
             case needs none.
-          claim: replaces the marker's claim in this call.
-          samples: outputs drawn from each data set.
-          confidence: probability, at least, with which a true claim is not refuted.
+          claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audit` takes, so also what
+            ``privacy_lock`` returns.
+          samples: outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
+          confidence: probability, at least, with which a true claim is not refuted; by default
+            ``--privacy-confidence``, or none. The audit's share in the suite's false alarms counts where it asks for
+            more.
           seed: of all random numbers; by default derived from the test's name.
           options: further arguments of :func:`hockeystick.audit`.
 
@@ -92,21 +107,23 @@ class PrivacyAudit:
         from hockeystick.audits import audit
 
         claim = self.claim if claim is None else claim
-        if claim is None:
-            pytest.fail(f"privacy_audit has no claim: mark the test with {_EXAMPLE} or give claim=", pytrace=False)
+        _has(claim, "privacy_audit")
+        given = settings(self._item.config)
+        call = pytest_levels.place(self._item).next_call()
+        level = pytest_levels.level(self._item, call)
         verdict = audit(
             target,
             claim=claim,
             neighbours=neighbours,
-            samples=samples,
-            confidence=confidence,
-            rng=stable_seed(self._item, len(self.verdicts)) if seed is None else seed,
+            samples=samples if samples is not None else given.samples or DEFAULT_SAMPLES,
+            confidence=_at_least(confidence if confidence is not None else given.confidence, level),
+            rng=stable_seed(self._item, call) if seed is None else seed,
             **options,
         )
         self.verdicts.append(verdict)
-        self._item.user_properties.append(("privacy", json.dumps(verdict.to_dict(), allow_nan=False)))
+        self._item.user_properties.append((AUDIT, json.dumps(verdict.to_dict(), allow_nan=False)))
         if verdict.refuted:
-            pytest.fail(failure_message(verdict), pytrace=False)
+            pytest.fail(failure_message(verdict, given.false_alarms), pytrace=False)
         if verdict.outcome == "inconclusive":
             warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
         for text in verdict.warnings:
@@ -115,13 +132,105 @@ class PrivacyAudit:
         return verdict
 
 
-def failure_message(verdict: Verdict) -> str:
+class PrivacyEvidence:
+    """The value of the fixture ``privacy_evidence``: bets against a claim, with wealth that lasts over runs.
+
+    Attributes:
+      claim: what the test's marker claims; None without a marker.
+      verdicts: of the calls so far, in order.
+    """
+
+    def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
+        self._item = item
+        self.claim = claim
+        self.verdicts: list[SequentialVerdict] = []
+
+    @classmethod
+    def for_test(cls, item: pytest.Item) -> PrivacyEvidence:
+        """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
+        return cls(item, _marked(item))
+
+    def __call__(
+        self,
+        target: object,
+        *,
+        neighbours: tuple[Any, Any] | None = None,
+        claim: object = None,
+        samples: int | None = None,
+        events: object = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> SequentialVerdict:
+        """Bets against the claim on outputs of ``target``, and fails the test if the wealth refutes it.
+
+        With a ledger (``--privacy-ledger`` or the setting ``privacy_ledger``) the wealth goes on from the run before,
+        each run draws with a fresh seed, and false alarms are bounded over all tests and all runs together. Without one
+        it is a sequential audit by itself, with the test's seed and its share in the suite's false alarms.
+
+        Args:
+          target, neighbours, claim: as of ``privacy_audit``. The key in the ledger is the test's name, the number of
+            the call, the claim, and the names of the events.
+          samples: outputs drawn from each data set at most, in this run; by default 10,000.
+          events: where to look; see :func:`hockeystick.audits.sequential_audit`. Give them where evidence is to be
+            gathered over runs: events that are learned are learned anew in each.
+          seed: with a ledger, one that was not used there.
+          options: further arguments of :func:`hockeystick.audits.sequential_audit`.
+
+        Raises:
+          InvalidArgumentError: an argument is outside its domain.
+          TargetError: the target raised, or its outputs can't be read.
+          RepeatedSeedError: the seed counts already.
+        """
+        __tracebackhide__ = True
+        from hockeystick.accounting import LedgerError
+        from hockeystick.accounting.validate import integer
+        from hockeystick.audits import EvidenceLedger, sequential_audit
+
+        claim = self.claim if claim is None else claim
+        _has(claim, "privacy_evidence")
+        given = settings(self._item.config)
+        call = pytest_levels.place(self._item).next_call()
+        most = DEFAULT_EVIDENCE if samples is None else integer("samples", samples, low=20)
+        asked: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events, **options}
+        name = pytest_levels.key(self._item) + (f"#{call}" if call else "")
+        if given.ledger is None:
+            alpha = pytest_levels.level(self._item, call)
+            alpha = given.ledger_false_alarms if alpha is None else alpha
+            fixed = stable_seed(self._item, call) if seed is None else seed
+            verdict = sequential_audit(target, alpha=alpha, most_samples=most, rng=fixed, **asked)
+        else:
+            try:
+                ledger = EvidenceLedger(given.ledger, alpha=given.ledger_false_alarms)
+                verdict = ledger.audit(name, target, samples=most, rng=seed, **asked)
+            except LedgerError as error:
+                pytest.fail(f"evidence ledger: {error}", pytrace=False)
+        self.verdicts.append(verdict)
+        self._item.user_properties.append((EVIDENCE, json.dumps(verdict.to_dict(), allow_nan=False)))
+        if verdict.refuted:
+            again = f"EvidenceLedger({str(given.ledger)!r}, alpha={given.ledger_false_alarms:g}).restart({name!r})"
+            kept = f"\nit stays so in every run until the key is begun anew: {again}" if given.ledger else ""
+            pytest.fail(f"privacy {verdict.summary()}{kept}", pytrace=False)
+        if verdict.outcome == "inconclusive" and given.ledger is None:  # in a ledger it is what the first runs are for
+            warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
+        for text in verdict.warnings:
+            warnings.warn(PrivacyAuditWarning(text), stacklevel=2)
+        return verdict
+
+
+def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
     """Returns what the reader of a failed run has to know: claim, event, both counts, bound, confidence, and chance."""
+    suite = "" if false_alarms is None else f", and any in the whole suite with at most {false_alarms:g}"
+    chance = shown_level(1 - verdict.confidence)
     return (
         f"privacy {verdict.summary()}\n"
-        f"a true claim is refuted with probability at most {1 - verdict.confidence:.2g} for one version of the code; "
-        "rerunning repeats the same samples, seed= draws others"
+        f"a true claim is refuted with probability at most {chance}{suite}, for one version of the "
+        "code; rerunning repeats the same samples, seed= draws others"
     )
+
+
+def shown_level(level: float) -> str:
+    """Returns a level in three digits, rounded up, but for what subtracting it from 1 and back added to it."""
+    return f"{round_up(level * (1 - 1e-9), 3):g}"
 
 
 def stable_seed(item: pytest.Item, call: int) -> int:
@@ -129,20 +238,40 @@ def stable_seed(item: pytest.Item, call: int) -> int:
 
     Not on the line number, nor on what a parallel run appends to the node id.
     """
-    file, _, name = item.location
-    key = f"{file}::{name}#{call}".replace("\\", "/")
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")
+    return int.from_bytes(hashlib.sha256(f"{pytest_levels.key(item)}#{call}".encode()).digest()[:6], "big")
 
 
-def warn_unless_audited(nodeid: str, audit: PrivacyAudit | None) -> None:
-    """Warns where a test claims privacy or asks for the fixture, and ends without an audit."""
-    if audit is None:
+def warn_unless_audited(nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence]) -> None:
+    """Warns where a test claims privacy or asks for a fixture, and ends without an audit."""
+    if not audits:
         what = "states a privacy claim but does not use the fixture privacy_audit"
-    elif not audit.verdicts:
-        what = "uses the fixture privacy_audit but never calls it"
+    elif not any(audit.verdicts for audit in audits):
+        name = "privacy_audit" if isinstance(audits[0], PrivacyAudit) else "privacy_evidence"
+        what = f"uses the fixture {name} but never calls it"
     else:
         return
     warnings.warn(PrivacyAuditWarning(f"{nodeid} {what}: nothing was audited"), stacklevel=2)
+
+
+def _at_least(confidence: float | None, level: float | None) -> float:
+    """Returns the confidence asked for, or the suite's where that is more."""
+    if level is None:
+        return DEFAULT_CONFIDENCE if confidence is None else confidence
+    shared = pytest_levels.confidence(level)
+    if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0.5 < confidence < 1:
+        return max(confidence, shared)
+    return shared if confidence is None else confidence  # the audit refuses what is no confidence
+
+
+def _has(claim: object, fixture: str) -> None:
+    __tracebackhide__ = True
+    if claim is None:
+        pytest.fail(f"{fixture} has no claim: mark the test with {_EXAMPLE} or give claim=", pytrace=False)
+
+
+def _marked(item: pytest.Item) -> Claim | None:
+    marker = item.get_closest_marker("privacy")
+    return None if marker is None else _claim(marker)
 
 
 def _claim(marker: pytest.Mark) -> Claim:

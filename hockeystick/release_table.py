@@ -15,15 +15,15 @@ import numpy as np
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.expert_losses import FloatArray
-from hockeystick.symbol_tables import read_pieces
+from hockeystick.symbol_tables import Table, read_pieces, table_of
 
 
-def read_columns(argument: str, path: str, columns: Sequence[str]) -> FloatArray:
+def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArray:
     """Columns of numbers, shape (n, d), n >= 1; infinite ones are left to be clipped.
 
     Args:
         argument: The option that names the file, for messages.
-        path: The file.
+        path: The file, or a data frame.
         columns: Whose values.
 
     Raises:
@@ -31,18 +31,18 @@ def read_columns(argument: str, path: str, columns: Sequence[str]) -> FloatArray
         MissingExtraError: a Parquet file without the extra ``tables``.
     """
     pieces: list[FloatArray] = []
-    before = 0
-    for piece in read_pieces(argument, path, tuple(columns), numbers=len(columns)):
+    before, source = 0, table_of(argument, path)
+    for piece in read_pieces(argument, source, tuple(columns), numbers=len(columns)):
         table = np.array([[_number(text) for text in texts] for texts in piece]).T
         bad = np.flatnonzero(np.isnan(table).any(axis=1))
         if len(bad):
             name = columns[int(np.argmax(np.isnan(table[bad[0]])))]
             reason = f"has no number {name!r} in record {before + int(bad[0]) + 1}"
-            raise InvalidArgumentError(argument, path, reason, "leave such records out")
+            raise InvalidArgumentError(argument, source, reason, "leave such records out")
         pieces.append(table)
         before += len(table)
     if not before:
-        raise InvalidArgumentError(argument, path, "has no records", "give one record a line")
+        raise InvalidArgumentError(argument, source, "has no records", "give one record a line")
     return np.concatenate(pieces)
 
 

@@ -1,6 +1,6 @@
-"""Results in three forms: JSON for programs, a terminal report, one HTML file.
+"""Results in four forms: JSON for programs, a terminal report, one HTML file, Markdown.
 
-A result is first made into a plain dictionary, which is what the JSON file holds. The terminal report and the page are
+A result is first made into a plain dictionary, which is what the JSON file holds. The other forms are
 drawn from that dictionary alone, so a page can be made from a JSON file later, without computing anything again.
 
 The JSON is strict: it has no NaN or Infinity tokens. An infinite number is the string ``"inf"`` or ``"-inf"``, and what
@@ -14,17 +14,21 @@ import importlib.util
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hockeystick import report_distribution, report_federated, report_kl, report_release, report_run, report_smoothed
-from hockeystick.accounting import Guarantee
+from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError
 from hockeystick.accounting.extras import MissingExtraError
-from hockeystick.report_account import account_report
+from hockeystick.guarantee_content import Step, graph_content, guarantee_content
+from hockeystick.report_account import account_report, graph_report
 from hockeystick.report_audit import audit_report
+from hockeystick.report_bench import bench_report
+from hockeystick.report_calibrate import calibrate_report
+from hockeystick.report_catalogue import catalogue_report
 from hockeystick.report_content import Report
 from hockeystick.report_demo import demo_report
 from hockeystick.report_facts import Draw
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from hockeystick.demo import DemoResult
 
 SCHEMA_VERSION = 1
+TOGETHER = "report"  # the command of several results in one
 _VERSIONS_OF = ("hockeystick", "numpy", "scipy", "dp-accounting")
 _HTML_NEEDS = ("jinja2", "matplotlib")
 
@@ -52,39 +57,28 @@ def require_html() -> None:
         )
 
 
-def account_result(guarantee: Guarantee, delta: float) -> dict[str, Any]:
-    """Returns what ``guarantee`` says at ``delta``: the bracket of ε, the winning method and each node's share."""
-    total = guarantee.epsilon(delta, bracket=True)
-    nodes = [
-        {
-            "node": share.node,
-            "event": str(share.event),
-            "count": share.count,
-            "epsilon_alone": share.epsilon_alone,
-            "epsilon_without": share.epsilon_without,
-        }
-        for share in guarantee.contributions(delta)
-    ]
-    return _result(
-        "account",
-        {
-            "delta": delta,
-            "epsilon_upper": total.upper,
-            "epsilon_lower": total.lower,
-            "method": total.method,
-            "adjacency": guarantee.adjacency.value,
-            "group": guarantee.group,
-            "worst_move": guarantee.worst_move(delta).label,
-            "threat_model": guarantee.threat_model,
-            "assumptions": guarantee.assumptions,
-            "nodes": nodes,
-        },
-    )
+def account_result(guarantee: Guarantee, delta: float, *, step: Step = lambda _: None) -> dict[str, Any]:
+    """Returns what ``guarantee`` says at ``delta``, its curves, and its graph; see ``guarantee_content``."""
+    return _result("account", guarantee_content(guarantee, delta, step=step))
+
+
+def calibrate_result(guarantee: Guarantee, delta: float, found: Mapping[str, Any], *, step: Step) -> dict[str, Any]:
+    """Returns the parameter that was ``found`` and the guarantee that it gives; see ``calibrate_graph``."""
+    return _result("calibrate", {**found, **guarantee_content(guarantee, delta, step=step)})
+
+
+def graph_result(graph: AccountantGraph, delta: float | None, view: str | None) -> dict[str, Any]:
+    """Returns a graph with the ε that each release costs alone at ``delta``; without one, no costs."""
+    return _result("graph", {"delta": delta, **graph_content(graph, delta, view)})
 
 
 def audit_result(verdict: Verdict, **context: object) -> dict[str, Any]:
     """Returns a verdict, with the ``context`` to reproduce it (target, data sets as given, seed)."""
-    return _result("audit", {**_verdict(verdict), **context})
+    from hockeystick.audits.verdict_curve import measured_curve
+
+    curve = measured_curve(verdict)
+    points = None if curve is None else np.column_stack(curve)
+    return _result("audit", {**_verdict(verdict), "measured_bound": points, **context})
 
 
 def demo_result(result: DemoResult) -> dict[str, Any]:
@@ -109,8 +103,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return plain
 
 
-def to_html(result: Mapping[str, Any]) -> str:
-    """Returns a self-contained page of an audit's or the demonstration's result.
+def to_html(*results: Mapping[str, Any]) -> str:
+    """Returns a self-contained page of a result, or of several with their contents on top.
 
     Raises:
       MissingExtraError: the extra ``report`` is not installed.
@@ -118,7 +112,14 @@ def to_html(result: Mapping[str, Any]) -> str:
     require_html()
     from hockeystick.report_html import page
 
-    return page(to_report(result), json=to_json(result))
+    return page([(to_report(result), to_json(result)) for result in results])
+
+
+def to_markdown(*results: Mapping[str, Any]) -> str:
+    """Returns the report of a result, or of several one below the other, as Markdown."""
+    from hockeystick.report_markdown import to_markdown as written
+
+    return "\n".join(written(to_report(result)) for result in results)
 
 
 def to_terminal(result: Mapping[str, Any]) -> TerminalReport:
@@ -127,11 +128,26 @@ def to_terminal(result: Mapping[str, Any]) -> TerminalReport:
 
 
 def to_report(result: Mapping[str, Any]) -> Report:
-    """Returns the content of the report on a result."""
-    return _REPORTS[result.get("learner", result["command"])](result)
+    """Returns the content of the report on a result.
+
+    Raises:
+      InvalidArgumentError: it is of no command or learner that has one.
+    """
+    name = result.get("learner", result["command"])
+    if name not in _REPORTS:
+        raise InvalidArgumentError("result", name, "is of no command or learner that has a report")
+    return _REPORTS[name](result)
 
 
-_COMMANDS: dict[str, Draw] = {"account": account_report, "audit": audit_report, "demo": demo_report}
+_COMMANDS: dict[str, Draw] = {
+    "account": account_report,
+    "audit": audit_report,
+    "audit --catalogue": catalogue_report,
+    "bench audits": bench_report,
+    "calibrate": calibrate_report,
+    "demo": demo_report,
+    "graph": graph_report,
+}
 _LEARNERS = (
     report_run.REPORTS,
     report_federated.REPORTS,
@@ -142,6 +158,11 @@ _LEARNERS = (
 )
 # A result about a learner is reported by its learner, any other by its command.
 _REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}
+
+
+def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Returns one result as it is, several as one that holds them."""
+    return results[0] if len(results) == 1 else _result(TOGETHER, {"results": list(results)})
 
 
 def to_json(result: Mapping[str, Any]) -> str:

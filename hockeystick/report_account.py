@@ -1,40 +1,43 @@
-"""The report of ``hockeystick account``: what a graph of releases costs."""
+"""The reports of ``hockeystick account`` and ``hockeystick graph``: what a graph of releases costs, and its drawing."""
 
 from __future__ import annotations
 
-import math
-
 from hockeystick.report_content import Mark, Report, Result, Section, Table
-from hockeystick.report_text import event_text, exact, lower, upper, whole
+from hockeystick.report_guarantee import (
+    curve_sections,
+    graph_sections,
+    guarantee_section,
+    headline,
+    picture,
+    versions,
+)
+from hockeystick.report_text import exact, upper
 
 
 def account_report(result: Result) -> Report:
     """Returns the report on what a guarantee says at one δ."""
-    epsilon = upper(result["epsilon_upper"])
-    certified = f"ε ≤ {epsilon} at δ = {exact(result['delta'])}"
-    facts = (
-        ("certified", certified),
-        ("bracket", f"{lower(result['epsilon_lower'])} to {epsilon} (how exactly the winning method was computed)"),
-        ("method", result["method"]),
-        ("adjacency", result["adjacency"] + (f", groups of {result['group']}" if result["group"] > 1 else "")),
-        ("worst move", result["worst_move"]),
-        ("threat model", result["threat_model"]),
-        *(("assumes", sentence) for sentence in result["assumptions"]),
+    made = Section("To repeat it", facts=(("versions", versions(result)),), in_terminal=False)
+    sections = (guarantee_section(result), *curve_sections(result), *graph_sections(result), made)
+    return Report("Privacy of a graph", headline(result), sections)
+
+
+def graph_report(result: Result) -> Report:
+    """Returns the report on a graph: its drawing, and a table for who can't see it."""
+    drawing = picture(result)
+    spent = dict(drawing.spent)
+    rows = tuple(
+        (
+            node.name,
+            type(node).__name__.lower(),
+            ", ".join(getattr(node, "reads", ())) or "–",
+            upper(spent[node.name]) if node.name in spent else "–",
+        )
+        for node in drawing.graph.nodes
     )
-    nodes = Table(
-        "Cost per node in the worst move (shares need not add up to the total)",
-        ("node", "event", ">times", ">ε alone", ">ε of the rest"),
-        tuple(
-            (
-                row["node"],
-                event_text(row["event"], 80),
-                whole(row["count"]),
-                upper(row["epsilon_alone"]),
-                upper(row["epsilon_without"]),
-            )
-            for row in result["nodes"]
-        ),
-    )
-    finite = math.isfinite(float(result["epsilon_upper"]))
-    headline = Mark(certified, "plain") if finite else Mark(f"no finite ε at δ = {exact(result['delta'])}", "doubt")
-    return Report("Privacy of a graph", headline, (Section("Guarantee", facts=facts, tables=(nodes,)),))
+    caption = "Nodes, in the order in which they were added"
+    table = Table(caption, ("node", "kind", "reads", ">ε alone"), rows)
+    what = f"{len(rows)} nodes, {drawing.graph.adjacency.value}"
+    if result["delta"] is not None:
+        what += f", costs at δ = {exact(result['delta'])}"
+    drawn = Section("Drawing", pictures=(drawing,))
+    return Report("Accountant graph", Mark(what, "plain"), (drawn, Section("Nodes", tables=(table,))))

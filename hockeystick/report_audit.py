@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hockeystick.report_content import Cell, Mark, Report, Result, Section, Table, Tone
-from hockeystick.report_plots import Plot, Series, claimed_curve
+from hockeystick.report_plots import Plot, Series, claimed_curve, curve
 from hockeystick.report_text import exact, lower, seconds, shorten, upper, whole
 
 TONES: dict[str, Tone] = {"refuted": "bad", "consistent": "good", "inconclusive": "doubt"}
@@ -63,6 +63,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
     return (
         ("claimed", f"ε = {exact(result['epsilon_claimed'])} at δ = {exact(result['delta'])}"),
         *((("tested at", f"{tested} (a point of the claimed curve)"),) if elsewhere else ()),
+        *_certified(result),
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
         ("confidence", f"{exact(result['confidence'])}, for every event looked at and both directions together"),
         ("could have caught", could_catch(result)),
@@ -71,6 +72,18 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         *((("second event", f"{shorten(back, 400)}: likelier on {other}"),) if (back := result["event_back"]) else ()),
         ("floating point", _leak(result)),
     )
+
+
+def _certified(result: Result) -> tuple[tuple[str, Cell], ...]:
+    """The certificate that a report was given beside the audit, and whether the audit contradicts it."""
+    found = result.get("certificate")
+    if not found:
+        return ()
+    words = f"ε ≤ {upper(found['epsilon_upper'])} at δ = {exact(found['delta'])}"
+    below = float(result["epsilon_lower"]) > float(found["epsilon_upper"])
+    if below and float(found["delta"]) <= float(result["delta"]):  # an ε at less δ is one at more
+        return (("certified", Mark(f"{words}, which the audit contradicts", "bad")),)
+    return (("certified", words),)
 
 
 def _leak(result: Result) -> Cell:
@@ -103,8 +116,17 @@ def _tradeoff(result: Result) -> Plot:
     claim = f"claimed: ε = {exact(epsilon)}, δ = {exact(delta)}"
     found = (result["count_q"] / result["trials"], 1 - result["count_p"] / result["trials"])
     series = [claimed_curve(epsilon, delta, claim)]
+    certificate, ceiling, words = result.get("certificate"), result.get("measured_bound"), ""
+    if certificate and certificate["certified_curve"]:
+        label = f"certified: ε ≤ {upper(certificate['epsilon_upper'])}, δ = {exact(certificate['delta'])}"
+        series.append(curve(label, certificate["certified_curve"], "dashed"))
+    if ceiling:
+        series.append(curve(f"measured bound, confidence {exact(result['confidence'])}", ceiling, "ceiling"))
+        words = (
+            " The truth lies nowhere above the measured bound, and a claim that holds has no point in the shaded area."
+        )
     if points := result["tradeoff"]:
-        series.append(measured(points, "measured, with confidence intervals"))
+        series.append(measured(points, "measured points, each with its intervals"))
     series.append(Series("the event of the verdict", (found[0],), (found[1],), "points"))
     return Plot(
         "Trade-off between false alarms and misses",
@@ -113,7 +135,7 @@ def _tradeoff(result: Result) -> Plot:
         tuple(series),
         f"Whoever tells the two data sets apart by an event has a rate of false alarms and a rate of misses. The claim "
         f"allows only points on or above its curve. The event of the verdict has {found[0]:.2%} false alarms and "
-        f"{found[1]:.2%} misses.",
+        f"{found[1]:.2%} misses.{words}",
         (0.0, 1.0),
         (0.0, 1.0),
     )

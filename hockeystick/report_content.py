@@ -1,4 +1,4 @@
-"""What a report says, once for the terminal and the page: headings, facts, tables and plots, as plain values."""
+"""What a report says, once for the terminal, the page and Markdown: headings, facts, tables, plots, as plain values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
+from hockeystick.accounting import AccountantGraph
 from hockeystick.report_plots import Plot
 
 Result = Mapping[str, Any]
@@ -34,6 +35,15 @@ class Table:
 
 
 @frozen
+class Picture:
+    """An accountant graph to be drawn, with the ε that each release costs alone."""
+
+    title: str
+    graph: AccountantGraph
+    spent: tuple[tuple[str, float], ...] = ()
+
+
+@frozen
 class Section:
     """A heading with what belongs under it, in this order."""
 
@@ -42,6 +52,7 @@ class Section:
     facts: tuple[tuple[str, Cell], ...] = ()
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     in_terminal: bool = True
 
 

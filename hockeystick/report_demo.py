@@ -9,7 +9,7 @@ import numpy as np
 
 from hockeystick.report_audit import measured, verdict_mark
 from hockeystick.report_content import Cell, Mark, Report, Result, Section, Table
-from hockeystick.report_plots import Plot, Series
+from hockeystick.report_plots import Plot, Series, curve
 from hockeystick.report_text import brief, event_text, exact, lower, number, seconds, upper, whole
 
 
@@ -207,10 +207,10 @@ def _needed(samples: Any) -> str:
 def _tradeoff(result: Result, learner: Result) -> Plot:
     """The correct learner beside its certificate, from the exact law and as measured."""
     name = learner["name"]
-    series = [_curve("certified", learner["claimed_curve"], "line")]
+    series = [curve("certified", learner["claimed_curve"], "line")]
     for audit in _runs(result, name, broken=False):
         if audit["exact_curve"]:
-            series.append(_curve("exact, worst-case neighbours", audit["exact_curve"], "dashed"))
+            series.append(curve("exact, worst-case neighbours", audit["exact_curve"], "dashed"))
         series.append(
             measured(audit["verdict"]["tradeoff"], f"measured, {audit['neighbours'].replace(' ', '-')} neighbours")
         )
@@ -267,10 +267,6 @@ def _powers(points: list[dict[str, float]], label: str) -> Series:
         tuple((point["fpr_low"], point["fpr_high"]) for point in points),
         tuple((1 - point["fnr_high"], 1 - point["fnr_low"]) for point in points),
     )
-
-
-def _curve(label: str, points: list[list[float]], kind: Any) -> Series:
-    return Series(label, tuple(x for x, _ in points), tuple(y for _, y in points), kind)
 
 
 def _nodes(learner: Result) -> Table:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from hockeystick.report_content import Cell, Mark, Report, Result, Section, Table
+from hockeystick.report_guarantee import graph_sections
 from hockeystick.report_text import brief, exact, lower, number, upper, whole
 
 Draw = Callable[[Result], Report]
@@ -21,12 +22,22 @@ MODES = {"plan": "plan", "simulation": "simulated run", "release": "release"}
 
 
 def learner_report(
-    title: str, headline: Mark, *, privacy: Facts, printed: Section, parameters: Facts, outcome: Facts | None
+    title: str,
+    headline: Mark,
+    *,
+    privacy: Facts,
+    printed: Section,
+    parameters: Facts,
+    outcome: Facts | None,
+    result: Result | None = None,
 ) -> Report:
-    """Returns a report whose sections are outcome (None: nothing was played), privacy, printed formula, parameters."""
+    """Returns a report whose sections are outcome (None: nothing was played), privacy, printed formula, parameters.
+
+    The drawing of its graph comes last, where ``result`` holds one.
+    """
     played = () if outcome is None else (Section("Outcome", facts=outcome),)
     rest = (Section("Privacy", facts=privacy), printed, Section("Parameters", facts=parameters))
-    return Report(title, headline, (*played, *rest))
+    return Report(title, headline, (*played, *rest, *graph_sections(result or {})))
 
 
 # --- privacy ---------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def federated_report(result: Result) -> Report:
         printed=printed_section(result),
         parameters=_parameters(result),
         outcome=None if result["mode"] == "plan" else _outcome(result),
+        result=result,
     )
 
 

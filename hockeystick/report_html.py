@@ -1,24 +1,37 @@
-"""A report as one page that needs nothing but itself: styles and plots are inside, and it runs no script.
+"""Reports as one page that needs nothing but itself: styles, plots and drawings are inside, and it runs no script.
 
-Everything that comes from outside (events, names, messages) passes through the template's escaping; only the plots,
-which are drawn here and escape their own texts, are let through.
+Everything that comes from outside (events, names, messages) passes through the template's escaping; only plots and
+graphs, which are drawn here and escape their own texts, are let through.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
+from itertools import count
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from hockeystick.report_content import Report
-from hockeystick.report_plots import svg_plot
+from hockeystick.accounting.graph_svg import MOST_NODES, to_svg
+from hockeystick.report_content import Picture, Report
+from hockeystick.report_plots import Plot, svg_plot
 
 
-def page(report: Report, *, json: str) -> str:
-    """Returns the page: the report, and behind a fold the JSON that it was made from."""
-    plots = [plot for section in report.sections for plot in section.plots]
-    drawings = {plot: Markup(svg_plot(plot, name=f"plot{i}")) for i, plot in enumerate(plots)}
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+def page(reports: Sequence[tuple[Report, str]]) -> str:
+    """Returns the page: the reports, each with the JSON that it was made from behind a fold."""
+    numbers = count()
+
+    def drawn(what: Plot | Picture) -> Markup:
+        name = f"drawing{next(numbers)}"  # of its own, for the identifiers inside
+        if isinstance(what, Plot):
+            return Markup(svg_plot(what, name=name))
+        if len(what.graph.nodes) > MOST_NODES:
+            return Markup(f"<p>(Its {len(what.graph.nodes)} nodes are too many for a drawing.)</p>")
+        return Markup(to_svg(what.graph, spent=dict(what.spent), standalone=False, name=name))
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
     source = files("hockeystick").joinpath("templates/report.html.jinja").read_text(encoding="utf-8")
-    return environment.from_string(source).render(report=report, drawings=drawings, json=json)
+    return environment.from_string(source).render(reports=reports, drawn=drawn)

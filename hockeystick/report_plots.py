@@ -32,12 +32,15 @@ _INK = "#010203"  # stands for the text colour of the page, which a reader's dar
 
 @frozen
 class Series:
-    """A curve or a cloud of points; ``x_error``/``y_error`` are (low, high) ends of intervals, one pair a point."""
+    """A curve or a cloud of points; ``x_interval``/``y_interval`` are (low, high) ends of intervals, one pair a point.
+
+    A "ceiling" is a curve that the truth does not rise above, with what it rules out shaded: all up to y = 1 - x.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    kind: Literal["line", "dashed", "points"] = "line"
+    kind: Literal["line", "dashed", "points", "ceiling"] = "line"
     x_interval: tuple[tuple[float, float], ...] = ()
     y_interval: tuple[tuple[float, float], ...] = ()
 
@@ -67,6 +70,11 @@ def claimed_curve(epsilon: float, delta: float, label: str) -> Series:
     alarms = sorted({0.0, 1.0, 1 - delta, corner})
     misses = (max(0.0, 1 - delta - math.exp(epsilon) * a, math.exp(-epsilon) * (1 - delta - a)) for a in alarms)
     return Series(label, tuple(alarms), tuple(misses))
+
+
+def curve(label: str, points: Sequence[Sequence[float]], kind: Literal["line", "dashed", "ceiling"] = "line") -> Series:
+    """Returns a curve through points (x, y), as results hold them."""
+    return Series(label, tuple(float(x) for x, _ in points), tuple(float(y) for _, y in points), kind)
 
 
 def text_plot(plot: Plot, *, width: int) -> str:
@@ -164,8 +172,12 @@ def _draw(axes: object, series: Series, colour: str) -> None:
         )
         axes.errorbar(x, y, xerr=x_error, yerr=y_error, fmt="o", ms=4, capsize=2, color=colour, label=series.label)
     else:
-        style = "-" if series.kind == "line" else "--"
+        style = "--" if series.kind == "dashed" else "-"
         axes.plot(series.x, series.y, style, lw=2, color=colour, label=series.label)
+    if series.kind == "ceiling":
+        x = np.union1d(series.x, np.linspace(0.0, 1.0, 101))
+        y = np.interp(x, series.x, series.y)
+        axes.fill_between(x, y, np.maximum(y, 1.0 - x), color=colour, alpha=0.15, lw=0)
 
 
 def _embeddable(svg: str, name: str) -> str:

@@ -26,7 +26,7 @@ _NOT_PRIVATE = "NOT PRIVATE: made from the records without noise; for their owne
 
 def release_report(result: Result) -> Report:
     """Returns the report on a plan, a simulated run or a release."""
-    bound = result["error_bound"]
+    bound = result.get("measured_error", result["error_bound"])
     found = "" if bound is None else f"every answer within {upper(bound)} if records are as declared, "
     sections: tuple[Section, ...] = (
         Section("Privacy", facts=_privacy(result)),
@@ -42,11 +42,10 @@ def release_report(result: Result) -> Report:
 def private_release_report(result: Result) -> Report:
     """Returns the owner's report, of true against released answers. It is not private."""
     rows = tuple(zip(map(float, result["true"]), map(float, result["released"]), strict=True))
-    bound = result["error_bound"]
     facts: list[tuple[str, Cell]] = [
         ("for", Mark(_NOT_PRIVATE, "bad")),
         ("largest error", f"{number(result['largest_error'])} on the {whole(result['queries'])} queries of the cover"),
-        ("bound", "none is proved for these options" if bound is None else upper(bound)),
+        ("bound, by what was measured", upper(result["measured_error"])),
     ]
     section = Section("True against released", facts=tuple(facts), plots=(*_curves(result), _scatter(rows)))
     return Report("PRIVATE: true against released answers", Mark(_NOT_PRIVATE, "bad"), (section,))
@@ -65,14 +64,35 @@ def _privacy(result: Result) -> Facts:
 
 
 def _error(result: Result) -> Facts:
+    return (*_measured(result), *_planned(result), ("provided", _declared(result)))
+
+
+def _measured(result: Result) -> Facts:
+    """What the release's own measurements say; a plan has none."""
+    if "measured_error" not in result:
+        return ()
+    failure = exact(result["measured_error_failure"])
+    bound = result["measured_error"]
+    said: Cell = f"{upper(bound)} for every query of the class, but with probability {failure}"
+    if bound >= 1.0:
+        said = Mark(f"{upper(bound)}, which says nothing", "doubt")
+    facts: list[tuple[str, Cell]] = [("bound, by what was measured", said)]
+    for name, where in (("measured_error_on_any_records", "every query"), ("measured_error_on_cover", "the cover")):
+        if result[name] is not None:
+            facts.append(("whatever the records are", f"{upper(result[name])} on {where}"))
+    return tuple(facts)
+
+
+def _planned(result: Result) -> Facts:
     bound = result["error_bound"]
     if bound is None:
-        return (("bound", Mark("none: nothing is proved for the last law or replayed measurements", "doubt")),)
+        none = "none beforehand for the last law or replayed measurements; a release has one"
+        return (("bound, as planned", Mark(none, "doubt")),)
     said: Cell = f"{upper(bound)} for every query of the class, but with probability {exact(_failure(result))}"
     if bound >= 1.0:
         said = Mark(f"{upper(bound)}, which says nothing", "doubt")
     parts = tuple((name, number(value)) for name, value in result["error_bound_parts"].items() if value)
-    return (("bound", said), ("provided", _declared(result)), *parts)
+    return (("bound, as planned", said), *parts)
 
 
 def _declared(result: Result) -> str:

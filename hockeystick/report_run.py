@@ -29,6 +29,7 @@ def run_report(result: Result) -> Report:
         printed=printed_section(result),
         parameters=parameter_facts(result["parameters"], whole_numbers=_WHOLE),
         outcome=None if result["mode"] == "plan" else _outcome(result),
+        result=result,
     )
 
 

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from hockeystick.graph_tree import GraphTree
 from hockeystick.report_content import Cell, Mark, Report, Section, Table
 from hockeystick.report_plots import text_plot
 
@@ -32,28 +33,32 @@ class TerminalReport:
 
 
 def _section(section: Section, width: int, plots: bool) -> Iterator[RenderableType]:
-    yield Text(section.heading, style="bold underline")
+    yield Text(_plain(section.heading), style="bold underline")
     yield from (_text(part) for part in section.text)
     if section.facts:
         grid = RichTable.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
         for name, value in section.facts:
-            grid.add_row(name, _text(value))
+            grid.add_row(_text(name), _text(value))
         yield grid
     for table in section.tables:
         yield Text()
-        yield Text(table.caption)
+        yield _text(table.caption)
         yield _table(table)
     for plot in (plot for plot in section.plots if plots and plot.in_terminal):
         yield Text()
-        yield Text(text_plot(plot, width=width))
+        yield Text("\n".join(map(_plain, text_plot(plot, width=width).split("\n"))))
+    for picture in section.pictures:
+        yield Text()
+        yield _text(picture.title)
+        yield GraphTree(picture.graph, dict(picture.spent))
 
 
 def _table(table: Table) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD)
     for name in table.columns:
-        drawn.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
+        drawn.add_column(_plain(name.lstrip(">")), justify="right" if name.startswith(">") else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*map(_text, row))
     return drawn
@@ -61,4 +66,8 @@ def _table(table: Table) -> RichTable:
 
 def _text(cell: Cell) -> Text:
     words, style = (cell.text, _STYLES[cell.tone]) if isinstance(cell, Mark) else (cell, "")
-    return Text("".join(c for c in words if c.isprintable()), style=style)  # an output may hold terminal commands
+    return Text(_plain(words), style=style)
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in text if c.isprintable())  # an output, or a file of results, may hold terminal commands

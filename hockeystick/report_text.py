@@ -5,27 +5,25 @@ A bound is rounded away from the truth: an upper bound is shown no smaller than 
 
 from __future__ import annotations
 
-import math
 import re
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
-_DIGITS = 5
+from hockeystick.accounting import digits
 
 
 def upper(value: Any) -> str:
     """Returns an upper bound in few digits, rounded up."""
-    return _written(value, ROUND_CEILING)
+    return "–" if value is None else digits.upper(float(value))
 
 
 def lower(value: Any) -> str:
     """Returns a lower bound in few digits, rounded down."""
-    return _written(value, ROUND_FLOOR)
+    return "–" if value is None else digits.lower(float(value))
 
 
 def number(value: Any) -> str:
     """Returns a number in few digits, rounded to nearest."""
-    return _written(value, ROUND_HALF_EVEN)
+    return "–" if value is None else digits.nearest(float(value))
 
 
 def exact(value: Any) -> str:
@@ -59,16 +57,3 @@ def shorten(text: Any, length: int) -> str:
     """Returns a text in one line of at most ``length`` characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def _written(value: Any, rounding: str) -> str:
-    if value is None:
-        return "–"
-    value = float(value)
-    if not math.isfinite(value):
-        return "inf" if value > 0 else "-inf" if value < 0 else "–"
-    rounded = Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(repr(value)))  # repr: 0.1 is meant as 0.1
-    if rounded == 0 or 1e-4 <= abs(rounded) < 1e6:
-        text = f"{rounded:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{rounded.normalize():e}".replace("e+", "e")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners import FedStoch, FedSVT, fed_svt_run
 from hockeystick.learners.fed_stoch_batches import Sizes, certified_phases
 from hockeystick.learners.fed_stoch_plan import printed_claims
@@ -273,6 +274,7 @@ def _accounted(
         "threat_model_note": _NOTES[model],
         "adjacency": guarantee.adjacency.value,
         "assumptions": guarantee.assumptions,
+        **drawn_content(guarantee, delta),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from attrs import evolve
 
 from hockeystick.accounting import Bracket, Guarantee, InvalidArgumentError
+from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners import Condition, LazyConvex, LazyExperts, PrintedGuarantee, exact_loss, paper_epsilon
 from hockeystick.learners.actions_view import actions_epsilon
 from hockeystick.learners.convex_losses import Ball, Domain
@@ -184,6 +185,7 @@ def accounted(
         "adjacency": guarantee.adjacency.value,
         "assumptions": guarantee.assumptions,
         "parameters": _parameters(learner),
+        **drawn_content(guarantee, delta),
     }
 
 

@@ -124,13 +124,17 @@ def released(
 
 def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:
     """A release: the plan, and the published transcript, from which all answers follow."""
-    transcript = found.law.transcripts
+    transcript, measured = found.law.transcripts, found.measured()
     chosen = transcript.queries[0]
     return plan_content(found.of, question) | {
         "mode": "release" if seed is None else "simulation",
         "simulated": seed is not None,
         "seed": seed,
         "data": data,
+        "measured_error": measured.error,
+        "measured_error_on_cover": measured.cover,
+        "measured_error_on_any_records": measured.free,
+        "measured_error_failure": measured.failure,
         "published": {
             "queries": found.of.cover[chosen],
             "measurements": transcript.measurements[0],
@@ -187,7 +191,7 @@ def private_content(found: ReleasedQueries, table: FloatArray) -> dict[str, Any]
         "learner": "query-release-private",
         "command": "release",
         "largest_error": report.cover,
-        "error_bound": None if found.bound is None else found.bound.error,
+        "measured_error": found.measured().error,
         "queries": len(ends),
         "curves": curves,
         "true": found.truth(table, ends[some]),

@@ -1,9 +1,9 @@
 """Tables that ``hockeystick kl`` reads: a public reference of symbols, and private records of clients.
 
 A file is CSV (tabs where its name ends in .tsv), with column names in its first line, or Parquet, which needs the extra
-``tables``. It is read in pieces. A symbol, a client or a window is the text of its field; in Parquet also that of a
-whole number, a truth value or a date. Text and no fractions: 1.0 and 1 would be two symbols in one file and one in the
-other.
+``tables``. It is read in pieces. In a program it may be a data frame instead (``frames``). A symbol, a client or a
+window is the text of its field; in Parquet and in frames also that of a whole number, a truth value or a date. Text and
+no fractions: 1.0 and 1 would be two symbols in one file and one in the other.
 
 The records are private, so an error about them says in which line, and never what stands there. Which symbols there
 are is up to the reference alone.
@@ -25,11 +25,14 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.extras import require
 from hockeystick.accounting.validate import probability
+from hockeystick.frames import Frame, as_frame
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray
 
 Numbers = npt.NDArray[np.int64]
 Fields = tuple[Sequence[str], ...]
+Table = Any
+"""The path of a file, or a data frame."""
 
 _ROWS = 1 << 13  # read at a time
 _PARQUET = b"PAR1"
@@ -120,12 +123,12 @@ class Records:
         )
 
 
-def read_reference(path: str, *, column: str) -> Reference:
+def read_reference(path: Table, *, column: str) -> Reference:
     """The public reference: a table of symbols with their counts or probabilities, or records of symbols.
 
     Args:
-        path: The file. With a column "count" or "probability" beside the symbols' it is a table of different symbols;
-            otherwise each line is a record.
+        path: The file or frame. With a column "count" or "probability" beside the symbols' it is a table of different
+            symbols; otherwise each line is a record.
         column: The symbols'.
 
     Raises:
@@ -133,6 +136,7 @@ def read_reference(path: str, *, column: str) -> Reference:
         MissingExtraError: a Parquet file without the extra ``tables``.
     """
     name = "--reference"
+    path = table_of(name, path)
     weighted = [each for each in ("count", "probability") if each != column and each in _columns(name, path)]
     if len(weighted) == 2:
         raise InvalidArgumentError(name, path, "has counts and probabilities", "keep one of these columns")
@@ -155,7 +159,7 @@ def read_reference(path: str, *, column: str) -> Reference:
     return _reference(path, tuple(table), list(table.values()))
 
 
-def _mass(path: str, symbol: str, text: str, *, whole: bool) -> float:
+def _mass(path: object, symbol: str, text: str, *, whole: bool) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -168,7 +172,7 @@ def _mass(path: str, symbol: str, text: str, *, whole: bool) -> float:
     return value
 
 
-def _reference(path: str, symbols: tuple[str, ...], masses: Sequence[float]) -> Reference:
+def _reference(path: object, symbols: tuple[str, ...], masses: Sequence[float]) -> Reference:
     if len(symbols) < 2:
         raise InvalidArgumentError("--reference", path, f"has {len(symbols)} symbols", "give two or more")
     return Reference(symbols, _shares(np.array(masses)))
@@ -179,7 +183,7 @@ def _shares(masses: FloatArray) -> FloatArray:
 
 
 def read_records(
-    path: str,
+    path: Table,
     reference: Reference,
     *,
     column: str,
@@ -193,7 +197,7 @@ def read_records(
     are in their order.
 
     Args:
-        path: The file.
+        path: The file or frame.
         reference: Its symbols are those that a record may have.
         column, client_column, window_column: Whose columns; without the last all records are one window.
         other: The reference's symbol for all others; without it another one is an error.
@@ -205,6 +209,7 @@ def read_records(
     wanted = (column, client_column) if window_column is None else (column, client_column, window_column)
     if len(set(wanted)) < len(wanted):
         raise InvalidArgumentError("--client-column", client_column, "is named twice", "give different columns")
+    path = table_of("--clients", path)
     places = {symbol: i for i, symbol in enumerate(reference.symbols)}
     if other is not None and other not in places:
         raise InvalidArgumentError("--other", other, "is no symbol of the reference")
@@ -245,21 +250,34 @@ def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[Numbers, tuple[
     return places[np.array(numbers, dtype=np.int64)], names
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- files and frames ------------------------------------------------------------------------------------------------
 
 
-def _columns(argument: str, path: str) -> list[str]:
+def table_of(argument: str, path: Table) -> str | Frame:
+    """A path as it is, and a data frame as one that no message shows.
+
+    Raises:
+        InvalidArgumentError: neither of them.
+        MissingExtraError: a data frame without the extra ``tables``.
+    """
+    return path if isinstance(path, str) else as_frame(argument, path)
+
+
+def _columns(argument: str, path: str | Frame) -> list[str]:
+    if isinstance(path, Frame):
+        return path.columns
     if _is_parquet(argument, path):
         return [str(each) for each in _parquet(argument, path).schema_arrow.names]
     with _opened(argument, path) as file:
         return _header(argument, path, csv.reader(file, delimiter=_delimiter(path), strict=True))
 
 
-def read_pieces(argument: str, path: str, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
+def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
     """The wanted columns' texts, some lines at a time; of the last ``numbers`` columns those of numbers, too."""
-    if _is_parquet(argument, path):
-        return _parquet_pieces(argument, path, wanted, numbers)
-    return _csv_pieces(argument, path, wanted)
+    table = table_of(argument, path)
+    if isinstance(table, Frame) or _is_parquet(argument, table):
+        return _arrow_pieces(argument, table, wanted, numbers)
+    return _csv_pieces(argument, table, wanted)
 
 
 def _is_parquet(argument: str, path: str) -> bool:
@@ -273,7 +291,7 @@ def _is_parquet(argument: str, path: str) -> bool:
         raise InvalidArgumentError(argument, path, reason, _WAY_OUT) from None
 
 
-def _place(argument: str, path: str, header: Sequence[str], column: str) -> int:
+def _place(argument: str, path: object, header: Sequence[str], column: str) -> int:
     # What the first line holds instead is not said: without column names it is somebody's record.
     if header.count(column) != 1:
         times = "no column" if column not in header else "more than one column"
@@ -353,10 +371,10 @@ def _parquet(argument: str, path: str) -> Any:
         raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it anew") from None
 
 
-def _parquet_pieces(argument: str, path: str, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
-    table = _parquet(argument, path)
+def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
+    table = path.table if isinstance(path, Frame) else _parquet(argument, path)
     arrow = require("pyarrow", "a Parquet file", extra="tables")
-    schema = table.schema_arrow
+    schema = table.schema if isinstance(path, Frame) else table.schema_arrow
     header = [str(each) for each in schema.names]
     for i, column in enumerate(wanted):
         kind = schema.types[_place(argument, path, header, column)]
@@ -365,7 +383,11 @@ def _parquet_pieces(argument: str, path: str, wanted: tuple[str, ...], numbers: 
             raise InvalidArgumentError(argument, path, reason, "store it as text or as whole numbers")
     rows = 0
     try:
-        for batch in table.iter_batches(batch_size=_ROWS, columns=list(wanted)):
+        if isinstance(path, Frame):
+            batches = table.select(list(wanted)).to_batches(max_chunksize=_ROWS)
+        else:
+            batches = table.iter_batches(batch_size=_ROWS, columns=list(wanted))
+        for batch in batches:
             columns = [batch.column(name) for name in wanted]
             piece = tuple(["" if value is None else str(value) for value in values.to_pylist()] for values in columns)
             for name, texts in zip(wanted, piece, strict=True):
@@ -382,6 +404,6 @@ def _parquet_pieces(argument: str, path: str, wanted: tuple[str, ...], numbers: 
 def _readable(types: Any, kind: Any, *, number: bool) -> bool:
     if types.is_dictionary(kind):
         kind = kind.value_type
-    text = types.is_string(kind) or types.is_large_string(kind)
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     plain = text or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind)
     return bool(plain or (number and types.is_floating(kind)))

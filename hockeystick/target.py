@@ -36,14 +36,27 @@ class TargetImportError(HockeystickError, ImportError):
 
 
 def load_target(spec: str) -> Any:
-    """Returns the object that ``MODULE:CALLABLE`` names.
+    """Returns the object that ``MODULE:CALLABLE`` names, which can be called or simulates.
+
+    Raises:
+      InvalidArgumentError, TargetImportError: as :func:`load_object`; or the object does neither.
+    """
+    target = load_object(spec)
+    if not callable(target) and not hasattr(target, "simulate"):  # a mechanism is an object that simulates
+        reason = f"is of type {type(target).__name__} and can't be called"
+        raise InvalidArgumentError("target", spec, reason, "name a function f(data, rng)")
+    return target
+
+
+def load_object(spec: str) -> Any:
+    """Returns the object that ``MODULE:NAME`` names.
 
     MODULE is a file (``path/to/mymech.py``), the name of a file or package in the working directory (``mymech``), or
     any importable module (``package.module``); a file in the working directory goes before an installed module of its
-    name. CALLABLE may be dotted (``Class.method``). The module's own folder is importable from it, as for a script.
+    name. NAME may be dotted (``Class.method``). The module's own folder is importable from it, as for a script.
 
     Raises:
-      InvalidArgumentError: malformed, no such file, module or attribute, or the attribute can't be called.
+      InvalidArgumentError: malformed, or no such file, module or attribute; its argument is "target".
       TargetImportError: the module's own code raised an error.
     """
     where, colon, path = spec.rpartition(":")
@@ -58,9 +71,6 @@ def load_target(spec: str) -> Any:
         except AttributeError:
             owner = ".".join([where, *path.split(".")[:depth]])
             raise InvalidArgumentError("target", spec, f"{owner} has no {name!r}", _suggestion(target, name)) from None
-    if not callable(target) and not hasattr(target, "simulate"):  # a mechanism is an object that simulates
-        reason = f"is of type {type(target).__name__} and can't be called"
-        raise InvalidArgumentError("target", spec, reason, "name a function f(data, rng)")
     return target
 
 

@@ -348,7 +348,7 @@ class RandomizedKL:
         table = data.table.tocoo()
         held = table.data > 0
         found = np.zeros(self.clients, dtype=np.int64)
-        found[table.coords[0][held]] = table.coords[1][held]
+        found[table.row[held]] = table.col[held]
         return found, data.total()
 
 

@@ -10,10 +10,8 @@ when that probability may be below 1/e. What is held is the sum of all losses so
 
 from __future__ import annotations
 
-import contextlib
 import math
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
     from hockeystick.learners.lazy_experts import LazyExperts
 
 _STALE = 1.0  # of learning rate times rounds, after which weights are renewed
-_TURN = 2e-5  # seconds
-_FEW = 4  # places that are looked at together after a draw; twice as many each time that there is none
+_FEW = 4  # places that are looked at one by one after a draw; then as many at once, and twice as many each time
 
 
 @frozen(eq=False)
@@ -67,30 +64,12 @@ def play(learner: LazyExperts, losses: npt.ArrayLike | Iterable[npt.ArrayLike], 
     blocks = loss_batches(
         losses, rounds=learner.rounds, experts=learner.experts, batch=learner.batch, clip=learner.clip
     )
-    with _short_turns():
-        for batches in blocks:
-            walk.through(batches)
+    for batches in blocks:
+        walk.through(batches)
     found = walk.transcript()
     best = int(np.argmin(walk.total))
     actions = np.repeat(found.actions[0], learner.batch)[: learner.rounds]
     return LazyRun(actions, found, walk.loss, best, walk.loss - float(walk.total[best]))
-
-
-@contextlib.contextmanager
-def _short_turns() -> Iterator[None]:
-    """Lets the threads that read ahead have the interpreter for a moment, while this one is busy with small arrays.
-
-    They need it for microseconds between long computations, and would wait for milliseconds.
-    """
-    before = sys.getswitchinterval()
-    if before <= _TURN:  # somebody else's run sees to it, and to what comes after
-        yield
-        return
-    sys.setswitchinterval(_TURN)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 @define(eq=False)
@@ -135,43 +114,78 @@ class _Walk:
         """Plays the next batches."""
         sums = batches.sums
         count, rate = len(sums), self.learner.learning_rate
-        # A coin u keeps if u < e^(r - c), r = -rate*gap: it moves where the gap reaches (-ln u - c)/rate.
-        with np.errstate(divide="ignore"):
-            limit = (-np.log(self.real.random(count)) - self.learner.log_normaliser) / rate
-        limit[self.fake.random(count) < self.learner.fake_switch_probability] = -np.inf
-        again, any_draw = np.zeros(count, np.bool_), limit
-        if self._y is not None:
-            again = np.asarray(self.again.random(count) < self.learner.refresh_probability)
-            any_draw = np.where(again, -np.inf, limit)
-        # No gap is larger than B: nowhere else anything can be drawn.
-        places = np.flatnonzero(any_draw <= self.learner.batch)
-        limit, any_draw, again = limit[places], any_draw[places], again[places]
-        first_batch, settled, at, ahead = self._batch, 0, 0, _FEW
+        places, limit, any_draw, again = self._coins(count)
+        first_batch, at, added = self._batch, 0, 0
+        settled, carried = 0, self.total  # of all batches before row `added`, which ends a page
         moves = [(0, self._x, self._y)]  # from which row on which expert and shadow
-        while at < len(places) and self._left:
-            rows = places[at : at + ahead]
-            gap = sums[rows, self._x]
-            if self._y is not None:
-                gap = gap - sums[rows, self._y]
-            draws = gap >= any_draw[at : at + ahead]
-            first = int(draws.argmax())
-            if not draws[first]:
-                at, ahead = at + len(rows), 2 * ahead
-                continue
-            at, ahead, row = at + first + 1, max(_FEW, 2 * first), int(rows[first]) + 1
+        while self._left:
+            at, gap = self._next(sums, places, any_draw, at)
+            if at == len(places):
+                break
+            row = places.item(at) + 1
             self._batch = first_batch + row
             if self._batch < self.learner.batches:  # no boundary follows the last batch
                 if rate * self.learner.batch * (self._batch - self._taken) > _STALE:
-                    self.total += batches.total(settled, row)
+                    page = row - row % batches.size
+                    carried = carried + batches.total(added, page)
+                    added, settled = page, row
+                    self.total = carried + batches.total(page, row)
                     self._take_weights()
-                    settled = row
                 self._pending = sums[settled:row]
-                self._draw(bool(gap[first] >= limit[at - 1]), bool(again[at - 1]))
+                self._draw(gap >= limit.item(at), again.item(at))
                 moves.append((row, self._x, self._y))
+            at += 1
         self._batch = first_batch + count
         self._record(sums, first_batch, moves)
-        self.total += batches.total(settled, count)
+        self.total = carried + batches.total(added, count)
         self._pending = sums[count:]
+
+    def _coins(self, count: int) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+        """Tosses the coins of the next batches.
+
+        Returns:
+            Where anything can be drawn: the places, the gaps from which on the expert is drawn, those from which on
+            anything is, and whether the shadow is. Shape ``(places,)`` each.
+        """
+        learner = self.learner
+        coin, moves = self.real.random(count), self.fake.random(count) < learner.fake_switch_probability
+        again = np.zeros(count, np.bool_)
+        if self._y is not None:
+            again = np.asarray(self.again.random(count) < learner.refresh_probability)
+        # A coin u keeps if u < e^(r - c), r = -rate*gap: it moves where the gap reaches (-ln u - c)/rate. No gap is
+        # larger than B: elsewhere nothing can be drawn. Logarithms of coins that are clearly too small are not taken.
+        largest = math.exp(-learner.log_normaliser - learner.learning_rate * learner.batch)
+        places = np.flatnonzero((coin >= (1.0 - 1e-9) * largest) | moves | again)
+        again = again[places]
+        with np.errstate(divide="ignore"):
+            limit = (-np.log(coin[places]) - learner.log_normaliser) / learner.learning_rate
+        limit[moves[places]] = -np.inf
+        any_draw = np.where(again, -np.inf, limit)
+        near = any_draw <= learner.batch
+        return places[near], limit[near], any_draw[near], again[near]
+
+    def _next(self, sums: Sums, places: npt.NDArray[np.intp], any_draw: FloatArray, at: int) -> tuple[int, float]:
+        """The first place from number ``at`` on where anything is drawn, or their number, and its gap."""
+        x, y = self._x, self._y
+        few = min(at + _FEW, len(places))
+        while at < few:
+            row = places.item(at)
+            gap = sums.item(row, x) - (0.0 if y is None else sums.item(row, y))
+            if gap >= any_draw.item(at):
+                return at, gap
+            at += 1
+        ahead = _FEW
+        while at < len(places):
+            rows = places[at : at + ahead]
+            gaps = sums[rows, x].astype(np.float64)
+            if y is not None:
+                gaps -= sums[rows, y]
+            draws = gaps >= any_draw[at : at + ahead]
+            first = int(draws.argmax())
+            if draws[first]:
+                return at + first, float(gaps[first])
+            at, ahead = at + len(rows), 2 * ahead
+        return at, 0.0
 
     def _record(self, sums: Sums, first: int, moves: list[tuple[int, int, int | None]]) -> None:
         """Writes down what was played in the batches of ``sums``, of which the first is number ``first``."""
@@ -193,11 +207,15 @@ class _Walk:
 
     def _drawn(self, rng: np.random.Generator) -> int:
         """An expert from the weights after all losses so far, by rejection from those taken last."""
+        rate = self.learner.learning_rate
+        surely = (1.0 - 1e-9) * math.exp(-rate * self.learner.batch * (self._batch - self._taken))
         while True:
-            at, accept = rng.random(2)
-            x = int(np.searchsorted(self._weights[:-1], at * self._weights[-1], side="right"))
-            since = self.total[x] - self._old[x] + self._pending[:, x].sum(dtype=np.float64)
-            if accept < math.exp(-self.learner.learning_rate * since):
+            at, accept = rng.random(2).tolist()
+            x = int(self._weights[:-1].searchsorted(at * self._weights.item(-1), side="right"))
+            if accept < surely:  # whatever the expert has lost since then
+                return x
+            since = self.total.item(x) - self._old.item(x) + float(self._pending[:, x].sum(dtype=np.float64))
+            if accept < math.exp(-rate * since):
                 return x
 
     def _take_weights(self) -> None:

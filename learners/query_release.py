@@ -12,7 +12,6 @@ nor any property of the records.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -24,10 +23,12 @@ from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentEr
 from hockeystick.accounting.validate import array, integer, items, probability, real
 from hockeystick.learners.base_measure import BaseMeasure, ProductMeasure, UniformGrid, extended
 from hockeystick.learners.box_cells import BoxCells
+from hockeystick.learners.box_deviation import box_deviation
 from hockeystick.learners.concept_class import ConceptClass, Cover
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.interval_classes import Intervals, Thresholds
 from hockeystick.learners.mwem_answers import NotPrivate, PrivateAnswers, private_report
+from hockeystick.learners.mwem_measured import MeasuredError
 from hockeystick.learners.public_column import PublicColumn
 from hockeystick.learners.rectangle_class import Rectangles
 from hockeystick.learners.smooth_data import sampling_chi
@@ -194,14 +195,22 @@ class QueryRelease:
         return self.learner.event()
 
     def error_bound(self) -> ErrorBound | None:
-        """How far any answer of the class is off, on sigma-smooth records; None where nothing is proved."""
+        """How far any answer of the class is off, on sigma-smooth records; None where nothing is proved beforehand.
+
+        After a release :meth:`ReleasedQueries.measured` has a bound in any case.
+        """
         if self.learner.replay or self.learner.output == "last":
             return None
+        chi, spent = self._chi()
+        found = self.learner.error_bound(chi=chi, failure=self.failure - spent)
+        return evolve(found, failure=min(1.0, found.failure + spent))
+
+    def _chi(self) -> tuple[float, float]:
+        """chi of the records, and the part of ``failure`` that it takes."""
         if self.chi is not None:
-            return self.learner.error_bound(chi=self.chi, failure=self.failure)
+            return self.chi, 0.0
         half = 0.5 * self.failure
-        found = self.learner.error_bound(chi=sampling_deviation(self._cover.concepts, self.records, half), failure=half)
-        return evolve(found, failure=min(1.0, found.failure + half))
+        return sampling_deviation(self._cover.concepts, self.records, half), half
 
     def _error(self) -> float:
         bound = self.error_bound()
@@ -303,6 +312,20 @@ class ReleasedQueries:
         """How far answers are off, but for its failure probability, on sigma-smooth records."""
         return self.of.error_bound()
 
+    def measured(self) -> MeasuredError:
+        """How far answers are off by what was measured, for any output and replay; it may be published.
+
+        It is computed anew in each call.
+        """
+        chi, spent = self.of._chi()
+        found = self.of.learner.measured_bounds(self.law.transcripts, failure=self.of.failure - spent)
+        return MeasuredError(
+            cover=float(found.cover[0]),
+            error=float(found.error(chi=chi)[0]),
+            free=None if found.free is None else float(found.free[0]),
+            failure=min(1.0, found.failure + spent),
+        )
+
     def answer(self, ends: npt.ArrayLike) -> FloatArray:
         """Shares of the records, shape (M,), for any queries of the class by their ends in the columns' units.
 
@@ -348,14 +371,12 @@ def _class(queries: object, columns: tuple[PublicColumn, ...]) -> ConceptClass:
 def sampling_deviation(concepts: ConceptClass, records: int, failure: float) -> float:
     """How far n independent draws are from their law on every query, at most, but for probability ``failure``.
 
-    Thresholds by Massart 1990; an interval is the difference of two, a rectangle in the plane that of four corners,
-    whose distribution functions are within t but for probability 2(n + 1) exp(-2nt^2) (Naaman 2021).
+    Thresholds by Massart 1990; an interval is the difference of two; rectangles by :func:`box_deviation`.
     """
     if isinstance(concepts, Thresholds):
         return sampling_chi(records, failure)
-    if concepts.dimension == 1:
-        return 2.0 * sampling_chi(records, failure)
-    return 4.0 * math.sqrt(math.log(2.0 * (records + 1) / failure) / (2.0 * records))
+    boxes = box_deviation(records, concepts.dimension, failure)
+    return min(boxes, 2.0 * sampling_chi(records, failure)) if concepts.dimension == 1 else boxes
 
 
 def _measure(columns: tuple[PublicColumn, ...]) -> BaseMeasure:

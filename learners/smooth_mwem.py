@@ -24,11 +24,12 @@ from attrs import Attribute, evolve, field, frozen
 from scipy.special import log_softmax
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.concept_class import IntArray
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.mwem_answers import PrivateAnswers, Transcripts, checked_counts
 from hockeystick.learners.mwem_laws import LawWalk
+from hockeystick.learners.mwem_measured import MeasuredBounds, free_error
 from hockeystick.learners.query_cells import QueryCells
 from hockeystick.learners.smooth_mwem_bounds import ErrorBound, Step, error_bound
 from hockeystick.mechanisms import DiscreteLaplace, ExponentialMechanism, Laplace
@@ -104,7 +105,8 @@ class SmoothMWEM:
         project: Project every law onto the sigma-smooth ones.
         noise: "laplace", or "discrete laplace" on whole sums: for queries of whole values, and of a larger event.
         clip: Clip measurements to the queries' range before they are used. Post-processing.
-        replay: How often all earlier measurements are applied again after each round. Post-processing, without a bound.
+        replay: How often all earlier measurements are applied again after each round. Post-processing; errors have no
+            bound beforehand, but :meth:`measured_bounds` afterwards. So it is with the last law.
         output: "average" of the laws before each update and after the last, or the "last" law alone.
         printed: The paper's algorithm: scores and noise as for w = 1, and the average of the laws after each update.
             For w = 2 its epsilons are twice ``epsilon_em`` and ``epsilon_lap``, and the graph says so.
@@ -298,7 +300,9 @@ class SmoothMWEM:
             InvalidArgumentError: replayed measurements or the last law, for which nothing is proved.
         """
         if self.replay or self.output == "last":
-            raise InvalidArgumentError("output", self.output, "has no bound, nor has a replay", 'use output="average"')
+            raise InvalidArgumentError(
+                "output", self.output, "has no bound beforehand, nor has a replay", "use measured_bounds"
+            )
         return error_bound(
             records=self.records,
             width=self.cells.width,
@@ -315,6 +319,51 @@ class SmoothMWEM:
             chi=chi,
             failure=failure,
             cover_failure=self.cells.failure,
+        )
+
+    def measured_bounds(self, transcripts: Transcripts, *, failure: float = 0.05) -> MeasuredBounds:
+        """How far the published answers are off, and where the true ones lie, by what was measured; for any options.
+
+        See :mod:`.mwem_measured`. A function of public values alone, in O(R rounds (K + C)); it holds R numbers for
+        each of K queries.
+
+        Args:
+            transcripts: Of R runs; each run's bounds fail but for probability ``failure``.
+            failure: In (0, 1), for the noise.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain.
+        """
+        self._check(transcripts)
+        allowed, cells, n = probability("failure", failure, open=True), self.cells, self.records
+        each = allowed / (2.0 * self.rounds)
+        missed = self.selection.accuracy(each, candidates=cells.queries) + 2.0 / _GRID  # and a release's rounded scores
+        noise = -np.log(each) * self.measurement.scale
+        noise = np.ceil(noise) if isinstance(self.measurement, DiscreteLaplace) else noise
+        walk, every = self._walk(len(transcripts)), np.arange(len(transcripts))
+        low = np.full((len(transcripts), cells.queries), cells.low)
+        high = low + cells.width
+        for i in range(self.rounds):
+            q, m, now = transcripts.queries[:, i], transcripts.measurements[:, i], walk.answers()
+            clipped = np.clip(m, cells.low, cells.low + cells.width)  # no farther from the true answer
+            reach = np.abs(clipped - now[every, q]) + (missed + noise) / n
+            np.maximum(low, now - reach[:, None], out=low)
+            np.minimum(high, now + reach[:, None], out=high)
+            low[every, q] = np.maximum(low[every, q], m - noise / n)
+            high[every, q] = np.minimum(high[every, q], m + noise / n)
+            walk.update(q, m)
+        law = self._published(walk)
+        answers = cells.answers(law)
+        density = np.divide(law, cells.masses, out=np.zeros_like(law), where=cells.masses > 0.0).max(axis=1)
+        apart = cells.width * cells.gamma
+        return MeasuredBounds(
+            failure=min(1.0, allowed + cells.failure),
+            low=low,
+            high=high,
+            cover=np.maximum(0.0, np.maximum(high - answers, answers - low).max(axis=1)),
+            free=free_error(cells, low, high, answers),
+            off=apart / self.sigma + apart * density * self.project,
+            needs_chi=cells.gamma > 0.0,
         )
 
     def counts(self, records: npt.ArrayLike) -> IntArray:

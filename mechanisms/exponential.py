@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -13,7 +14,7 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
 from hockeystick.mechanisms import arguments, selection
 from hockeystick.mechanisms.noise import Noise
-from hockeystick.mechanisms.selection import ExactScores, Floats, Selection
+from hockeystick.mechanisms.selection import ExactScores, Floats, Gaps, Selection
 
 _LN2 = math.nextafter(math.log(2.0), 1.0)  # rounded up
 _ROUNDED_UP = 1 + 2.0**-51  # above the rounding of a product
@@ -130,11 +131,17 @@ class ExponentialMechanism(Selection):
         # The largest of logit + Gumbel noise is a draw from their softmax; no normaliser, nothing under- or overflows.
         return rng.gumbel(size=shape)
 
-    def _checked(self, value: ArrayLike) -> ExactScores:
+    def _checked(self, value: ArrayLike) -> Any:  # ExactScores or Gaps
         self._logits("value", value)
+        if not self.base2 and isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            gaps = selection.whole_gaps(value, self.scale)  # the same as below, for many candidates
+            if gaps is not None:
+                return gaps
         return super()._checked(value)
 
-    def _draw(self, checked: ExactScores, noise: Noise) -> int:
+    def _draw(self, checked: ExactScores | Gaps, noise: Noise) -> int:
+        if isinstance(checked, Gaps):
+            return selection.softmax_draw(checked, noise)
         if self.base2:
             return selection.base2_draw(checked, noise)
         return selection.softmax_draw(checked.gaps(), noise)

@@ -39,6 +39,7 @@ _FARTHEST = 1 << 62
 _MOST_TRIES = 1 << 16  # drawn at a time
 _CHUNK_BITS = 62
 _CHUNK = 1 << _CHUNK_BITS
+_EXACT_STEPS = 2.0**50  # below it a quotient's floor is off by one at most in floats
 
 
 @frozen
@@ -211,6 +212,39 @@ class Gaps:
     whole: NDArray[np.int64]
     rest: list[int]
     unit: int
+
+
+def whole_gaps(scores: NDArray[np.integer[Any]], scale: float) -> Gaps | None:
+    """The gaps of whole scores, as ``ExactScores.gaps`` has them, for any number of candidates at once.
+
+    A quotient below 2^50 is off by one at most in floats, and its remainder is exact in 64 bits, which wrap: that puts
+    it right. Larger ones are divided as the whole numbers that they are.
+
+    Args:
+      scores: shape (candidates,).
+      scale: their unit.
+
+    Returns:
+      None where the scale or a difference takes too many bits for that.
+    """
+    unit, common = scale.as_integer_ratio()
+    wide = scores.astype(np.uint64 if scores.dtype.kind == "u" else np.int64)
+    if max(unit, common >> 500) >= 1 << 56 or int(wide.max()) - int(wide.min()) >= _FARTHEST:
+        return None
+    behind = (wide.max() - wide).astype(np.uint64)
+    steps = behind * (2.0**DIGITS / scale)
+    far = np.flatnonzero(steps >= _EXACT_STEPS)
+    whole = np.where(steps < _EXACT_STEPS, steps, 0.0).astype(np.int64)
+    factor = np.uint64((common << DIGITS) % (1 << 64))
+    rest = (behind * factor - whole.astype(np.uint64) * np.uint64(unit)).astype(np.int64)
+    for _ in range(2):
+        off = (rest >= unit).astype(np.int64) - (rest < 0)
+        whole += off
+        rest -= off * unit
+    for r in far.tolist():
+        quotient, left = divmod((int(behind[r]) * common) << DIGITS, unit)
+        whole[r], rest[r] = (quotient, left) if quotient < _FARTHEST else (_FARTHEST, 0)
+    return Gaps(whole, rest.tolist(), unit)
 
 
 def softmax_draw(gaps: Gaps, noise: Noise) -> int:

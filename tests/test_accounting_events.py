@@ -110,7 +110,7 @@ def test_bounded_range_rdp_is_the_largest_over_two_point_pairs(width):
     for order in ORDERS:
         brute = np.max(np.logaddexp(np.log(q) + order * t, np.log1p(-q) + order * (t - width))) / (order - 1)
         got = BoundedRange(width).rdp(np.array([order]))[0]
-        assert brute <= got * (1 + 1e-9) + 1e-13
+        assert brute <= got * (1 + 1e-9) + 1e-13 + 2e-15 / (order - 1)  # logarithms are rounded, then divided
         assert got <= brute * (1 + 1e-4) + 1e-12
         assert got <= order * width**2 / 8 * (1 + 1e-12) and got <= width
 

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from hockeystick.audits.betting import PRIOR, STAKES, Bets, growth_rate, nearest_boundary, share_out, standing
+from hockeystick.audits.betting import (
+    PRIOR,
+    STAKES,
+    Bets,
+    growth_rate,
+    log_total,
+    nearest_boundary,
+    share_out,
+    standing,
+)
 
 CLAIMS = [(0.0, 0.0), (0.1, 0.0), (1.0, 0.0), (1.0, 0.05), (0.01, 1e-5), (4.0, 0.01), (0.0, 0.3)]
 stakes = st.floats(0, 0.999)
@@ -215,3 +224,15 @@ def test_false_alarms_over_many_runs_and_power() -> None:
         assert np.count_nonzero(null >= math.log(1 / level)) <= stats.binom.isf(1e-6, runs, level)
     broken = wealths(0.5, 0.5 * math.exp(-2), 1000, 300, seed=2)
     assert np.mean(broken >= math.log(20)) > 0.95
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1.0, 30.0, 800.0]))
+def test_the_total_of_accounts_is_a_sum(seed: int, spread: float) -> None:
+    """Beside another implementation; accounts may be empty, and all of them."""
+    rng = np.random.default_rng(seed)
+    money = rng.normal(scale=spread, size=(3, 4, 5))
+    money[rng.random(money.shape) < 0.3] = -np.inf
+    money[0] = -np.inf
+    found = log_total(money)
+    assert found[0] == -np.inf
+    assert found[1:] == pytest.approx(special.logsumexp(money[1:], axis=(1, 2)), rel=1e-13, abs=1e-13)

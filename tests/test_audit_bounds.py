@@ -75,6 +75,27 @@ def test_the_tail_of_the_statistic_is_the_sum_over_all_outcomes(
     assert found <= exact * (1 + 1e-5) + 1e-10
 
 
+@given(st.integers(1, 40), st.integers(-2, 42), st.floats(0.0, 1.0))
+def test_binomial_tails(n: int, k: int, p: float) -> None:
+    below = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(0, min(k, n) + 1))
+    assert float(bounds.at_most(k, n, p)) == pytest.approx(below, rel=1e-9, abs=1e-200)
+    assert float(bounds.more_than(k, n, p)) == pytest.approx(1.0 - below, rel=1e-9, abs=1e-12)
+
+
+def test_binomial_tails_of_more_trials_than_a_machine_word_counts() -> None:
+    n, p = 2**33, 1e-4
+    deviation = math.sqrt(n * p * (1 - p))
+    for z in (-3.0, 0.0, 2.0):
+        k = math.floor(n * p + z * deviation)
+        assert float(bounds.at_most(k, n, p)) == pytest.approx(stats.norm.cdf((k + 0.5 - n * p) / deviation), rel=1e-2)
+        assert float(bounds.at_most(k, n, p) + bounds.more_than(k, n, p)) == pytest.approx(1.0)
+    # How rare an event can still be detected with so many: a number, of the size that the normal law says.
+    least = bounds.detectable_probability(2**33, 2**33, 1e-4, alpha=1e-6, epsilon=0.1, delta=0.0)
+    ratio = math.exp(0.1)
+    needed = (stats.norm.isf(1e-6) + stats.norm.isf(0.1)) * math.sqrt((ratio + ratio**2) * 1e-4 / n)
+    assert least - ratio * 1e-4 == pytest.approx(needed, rel=0.15)
+
+
 @pytest.mark.parametrize("n", [10**5, 10**7])
 def test_the_tail_of_many_trials_agrees_with_the_normal_law(n: int) -> None:
     p, q = np.array([0.5]), np.array([0.18])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.audits import Claim, TargetError, audit
@@ -316,7 +316,7 @@ def test_a_report_is_the_roc_curve() -> None:
     assert report.advantage == pytest.approx(
         max(np.mean(inside >= cut) - np.mean(outside >= cut) for cut in np.unique(scores))
     )
-    assert report.auc == pytest.approx(np.trapezoid(report.tpr, report.fpr))
+    assert report.auc == pytest.approx(integrate.trapezoid(report.tpr, report.fpr))
     assert (report.fpr[0], report.tpr[0], report.fpr[-1], report.tpr[-1]) == (0, 0, 1, 1)
     rate = report.rates[0]
     assert np.mean(outside > rate.threshold) <= 0.05 < np.mean(outside >= rate.threshold)

@@ -356,3 +356,200 @@ def test_search_and_audit_together_raise_as_few_false_alarms_as_promised() -> No
 
     print(f"{refuted} of {AUDITS} refuted at {ALPHA}, allowed {allowed}; {caught} at a claim of 0.6")
     assert refuted <= allowed < caught
+
+
+# --- kept searches ---------------------------------------------------------------------------------------------------
+
+
+class Stop(BaseException):
+    """The end of a process, as far as a search can tell."""
+
+
+class Lasting:
+    """A target that lasts for so many calls, and counts what it gave."""
+
+    def __init__(self, target: Batch, calls: int) -> None:
+        self.target, self.left, self.outputs, self.made = target, calls, 0, 0
+
+    def __call__(self, data: Any, rng: np.random.Generator, runs: int) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise Stop
+        self.outputs, self.made = self.outputs + runs, self.made + 1
+        return self.target(data, rng, runs)
+
+
+KEPT: dict[str, Any] = {"adjacency": ADD, "samples": 4000, "samples_per_pair": 100, "rounds": 3}
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.75, 0.98])
+@pytest.mark.parametrize("target", [silent_at_zero, count])
+def test_an_interrupted_search_goes_on_and_finds_the_same(target: Batch, share: float, tmp_path: Any) -> None:
+    file = tmp_path / "search.jsonl"
+    whole = Lasting(target, 10**6)
+    expected = search_neighbours(whole, Answers(), Claim(1.0), rng=3, **KEPT)
+    first = Lasting(target, int(share * whole.made))
+    with pytest.raises(Stop):
+        search_neighbours(first, Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    assert file.exists()
+    again = Lasting(target, 10**6)
+    found = search_neighbours(again, Answers(), Claim(1.0), checkpoint=file, **KEPT)
+    assert shown(found) == shown(expected) and found.history == expected.history and found.seed == 3
+    assert found.samples == expected.samples and not file.exists()
+    if share > 0.7:  # what had been rated was not drawn again, but for pairs that were looked at once more
+        assert again.outputs < whole.outputs
+
+
+def test_a_search_that_is_interrupted_again_and_again_arrives(tmp_path: Any) -> None:
+    file, rounds = tmp_path / "search.jsonl", 0
+    expected = search_neighbours(silent_at_zero, Answers(), Claim(1.0), rng=3, **KEPT)
+    while True:
+        rounds += 1
+        try:
+            lasting = Lasting(silent_at_zero, 12 + 4 * rounds)
+            found = search_neighbours(lasting, Answers(), Claim(1.0), checkpoint=file, rng=3, **KEPT)
+            break
+        except Stop:
+            assert rounds < 60
+    assert rounds > 3 and shown(found) == shown(expected)
+
+
+def test_a_line_that_was_cut_off_is_forgotten(tmp_path: Any) -> None:
+    file = tmp_path / "search.jsonl"
+    expected = search_neighbours(count, Answers(), Claim(1.0), rng=3, **KEPT)
+    with pytest.raises(Stop):
+        search_neighbours(Lasting(count, 70), Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    file.write_bytes(file.read_bytes()[:-7])
+    with pytest.raises(Stop):
+        search_neighbours(Lasting(count, 20), Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    assert shown(search_neighbours(count, Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)) == shown(expected)
+
+
+def test_pairs_that_raised_are_remembered(tmp_path: Any) -> None:
+    def picky(data: Any, rng: np.random.Generator, runs: int) -> Any:
+        if data > 6:
+            raise ValueError("too many")
+        return count(data, rng, runs)
+
+    file = tmp_path / "search.jsonl"
+    expected = search_neighbours(picky, Answers(), Claim(1.0), rng=3, **KEPT)
+    with pytest.raises(Stop):
+        search_neighbours(Lasting(picky, 60), Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    found = search_neighbours(picky, Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    assert shown(found) == shown(expected) and expected.failures
+    assert [str(error) for _, error in found.failures] == [str(error) for _, error in expected.failures]
+
+
+def test_ctrl_c_keeps_the_file_and_gives_the_best_so_far(tmp_path: Any) -> None:
+    left = [60]
+
+    def impatient(data: Any, rng: np.random.Generator, runs: int) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return count(data, rng, runs)
+
+    file = tmp_path / "search.jsonl"
+    stopped = search_neighbours(impatient, Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    assert stopped.interrupted and file.exists()
+    found = search_neighbours(count, Answers(), Claim(1.0), checkpoint=file, **KEPT)
+    assert shown(found) == shown(search_neighbours(count, Answers(), Claim(1.0), rng=3, **KEPT))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rng": 4}, {"samples": 5000}, {"samples_per_pair": 200}, {"rounds": 2}, {"adjacency": REPLACE}, {"group": 2}],
+)
+def test_the_file_of_another_search_is_refused_and_left(change: dict[str, Any], tmp_path: Any) -> None:
+    file = tmp_path / "search.jsonl"
+    with pytest.raises(Stop):
+        search_neighbours(Lasting(count, 20), Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    before = file.read_bytes()
+    with pytest.raises(InvalidArgumentError, match="is of another search"):
+        search_neighbours(count, Answers(), Claim(1.0), **{"checkpoint": file, "rng": 3, **KEPT, **change})
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"oops", b"oops\n", b"{}\n", b'{"schema": 1}\n', b"\x80\x81\n"])
+def test_a_file_that_is_no_search_is_refused_and_left(content: bytes, tmp_path: Any) -> None:
+    file = tmp_path / "search.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+        search_neighbours(count, Answers(), Claim(1.0), checkpoint=file, **KEPT)
+    assert file.read_bytes() == content
+
+
+def test_looks_at_other_pairs_are_refused(tmp_path: Any) -> None:
+    """A domain that makes other pairs in the second run, under the same name."""
+
+    class Moody:
+        offset = 0
+
+        def canonical(self, adjacency: Adjacency, group: int) -> Any:
+            return []
+
+        def random_pair(self, rng: np.random.Generator, adjacency: Adjacency, group: int) -> Any:
+            at = int(rng.integers(9)) + Moody.offset
+            return float(at), float(at + 1)
+
+        mutate = lambda self, pair, rng, adjacency, group: self.random_pair(rng, adjacency, group)  # noqa: E731
+
+        def check(self, d0: Any, d1: Any, adjacency: Adjacency, group: int) -> int:
+            return 1
+
+        def __reduce__(self) -> Any:
+            return str, ("moody",)
+
+    file = tmp_path / "search.jsonl"
+    with pytest.raises(Stop):
+        search_neighbours(Lasting(count, 20), Moody(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    Moody.offset = 1
+    with pytest.raises(InvalidArgumentError, match="does not fit"):
+        search_neighbours(count, Moody(), Claim(1.0), checkpoint=file, **KEPT)
+
+
+def test_a_domain_without_a_name_can_not_be_kept(tmp_path: Any) -> None:
+    pairs = PairsFrom(random=lambda rng: ([1], [1, 1]))
+    with pytest.raises(InvalidArgumentError, match="checkpoint"):
+        search_neighbours(count, pairs, Claim(1.0), checkpoint=tmp_path / "x", **KEPT)
+
+
+AUDITED: dict[str, Any] = {"adjacency": ADD, "search_samples": 2000, "samples_per_pair": 100, "samples": 3000}
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.85, 0.9, 0.95, 0.99])
+def test_an_interrupted_searched_audit_goes_on(share: float, tmp_path: Any) -> None:
+    """In the search, in the first audit and in the second: every verdict is what it would have been."""
+    file = tmp_path / "search.jsonl"
+    arguments: dict[str, Any] = {**AUDITED, "finalists": 2, "rng": 3}
+    whole = Lasting(silent_at_zero, 10**6)
+    expected = audit_with_search(whole, Answers(), Claim(1.0), **arguments)
+    with pytest.raises(Stop):
+        lasting = Lasting(silent_at_zero, int(share * whole.made))
+        audit_with_search(lasting, Answers(), Claim(1.0), checkpoint=file, **arguments)
+    found = audit_with_search(silent_at_zero, Answers(), Claim(1.0), checkpoint=file, **arguments)
+    assert shown(found.search) == shown(expected.search)
+    for one, other in zip(found.verdicts, expected.verdicts, strict=True):
+        assert (one.count_p, one.count_q, one.event, one.epsilon_lower, one.seed) == (
+            other.count_p,
+            other.count_q,
+            other.event,
+            other.epsilon_lower,
+            other.seed,
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_in_the_search_of_an_audit_is_one(tmp_path: Any) -> None:
+    left = [30]
+
+    def impatient(data: Any, rng: np.random.Generator, runs: int) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return count(data, rng, runs)
+
+    with pytest.raises(KeyboardInterrupt):
+        audit_with_search(impatient, Answers(), Claim(1.0), rng=3, checkpoint=tmp_path / "kept", **AUDITED)
+    with pytest.raises(InvalidArgumentError, match="another search"):  # other audits after the same search
+        audit_with_search(count, Answers(), Claim(1.0), checkpoint=tmp_path / "kept", **{**AUDITED, "samples": 4000})

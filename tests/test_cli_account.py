@@ -166,3 +166,31 @@ def test_bad_paths(graph: Path, tmp_path: Path) -> None:
     assert_refused(run("account", str(graph), "--delta", "0", "--json", str(tmp_path)), "--json", "is a folder")
     missing = str(tmp_path / "no" / "x")
     assert_refused(run("account", str(graph), "--delta", "0", "--json", missing), "there is no folder")
+
+
+def test_groups_threat_models_and_what_else_is_certified(tmp_path: Path) -> None:
+    built = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
+    built = built.release("count", Laplace(2.0), reads=["people"]).view("press", sees=["count"])
+    file = tmp_path / "graph.json"
+    file.write_text(built.to_json(), encoding="utf-8")
+
+    def found(*args: str) -> dict[str, Any]:
+        plain: dict[str, Any] = json.loads(run("account", str(file), "--delta", "1e-6", "--json", "-", *args).stdout)
+        return plain
+
+    for args, guarantee in (
+        ((), built.guarantee()),
+        (("--group", "3"), built.guarantee(group=3)),
+        (("--view", "press"), built.guarantee(view="press")),
+    ):
+        plain = found(*args)
+        assert plain["epsilon_upper"] == guarantee.epsilon(1e-6).upper
+        assert plain["methods"][plain["method"]] == plain["epsilon_upper"]
+        assert {at["delta"]: at["epsilon"] for at in plain["curve"]}[1e-6] == plain["epsilon_upper"]
+        assert AccountantGraph.from_json(json.dumps(plain["graph"])) == built
+        alarms, misses = zip(*plain["certified_curve"], strict=True)
+        least = [1 - 1e-6 - math.exp(plain["epsilon_upper"]) * alarm for alarm in alarms]
+        assert all(miss >= bound - 1e-9 for miss, bound in zip(misses, least, strict=True))
+        assert list(misses) == sorted(misses, reverse=True) and (alarms[0], alarms[-1]) == (0.0, 1.0)
+    assert set(found("--view", "press")["costs"]) == {"count"}
+    assert_refused(run("account", str(file), "--delta", "0", "--view", "nobody"), "no view 'nobody'")

@@ -62,6 +62,20 @@ def shaped(data, rng):
 def no_arguments():
     return 1
 
+def leaky(data, rng, runs):
+    return data + (data > 0) * (rng.geometric(0.632, runs) - rng.geometric(0.632, runs))
+
+def total(data, rng, runs):
+    return sum(data) + rng.geometric(0.632, runs) - rng.geometric(0.632, runs)
+
+def some_pairs(rng):
+    size = int(rng.integers(4))
+    return [1] * size, [1] * (size + 1)
+
+def a_domain():
+    from hockeystick.audits import FiniteRecords
+    return FiniteRecords(values=[0, 1], most=4)
+
 NUMBER = 3
 """
 SURE = ("--confidence", "0.999999")
@@ -352,7 +366,7 @@ def test_equal_data_sets_are_warned_of() -> None:
         (["--json", "no/folder/out.json"], "there is no folder"),
         (["--json", "."], "is a folder"),
         (["--html", "."], "is a folder"),
-        (["--json", "same", "--html", "./same"], "is the file of --json too"),
+        (["--json", "same", "--html", "./same"], "is another result's file too"),
         (["--exceptions-as-output"], "--exceptions-as-output"),
     ],
 )
@@ -457,6 +471,120 @@ def test_workers_are_checked(wrong: tuple[str, str]) -> None:
     assert_refused(audit("mymech:correct", *wrong), wrong[0])
 
 
+# -------------------------------------------------------------------------------------------------- neighbour search
+
+
+def search(target: str, domain: str, *args: str, adjacency: str = "add-or-remove-one") -> Result:
+    fixed = ["audit", target, "--search", domain, "--adjacency", adjacency, "--epsilon", "1", "--samples", "3000"]
+    return CliRunner().invoke(cli, [*fixed, "--search-samples", "2000", "--seed", "7", *SURE, *args])
+
+
+def test_the_worst_pair_is_searched_and_audited_with_other_samples(folder: Path) -> None:
+    found = search("mymech:leaky", "counts", "--json", "out.json", "--finalists", "2")
+
+    assert found.exit_code == 1, found.output
+    assert found.stdout.startswith("refuted: ") and "searched" in found.stdout and "with other outputs" in found.stdout
+    assert "hockeystick: searching neighbours for mymech:leaky" in found.stderr
+    assert "hockeystick: auditing mymech:leaky on pair 2" in found.stderr
+    written = strict_json((folder / "out.json").read_text())
+    told = written["search"]
+    assert (told["seed"], told["adjacency"], told["group"], told["domain"]) == (7, "add-or-remove-one", 1, "counts")
+    assert told["samples"] <= 2000 and len(told["finalists"]) == 2 and told["pairs_searched"] >= len(told["pairs"]) > 3
+    assert {written["d0"], written["d1"]} == {"0.0", "1.0"} and written["samples"] == 3000
+    assert written["confidence"] == pytest.approx(1 - 0.5e-6, abs=1e-12)  # of each of two
+    again = audit(
+        "mymech:leaky", "--samples", "3000", "--seed", str(written["seed"]), *SURE, d0=written["d0"], d1=written["d1"]
+    )
+    assert again.exit_code == 1  # the pair is as --d0 and --d1 take it
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        "[0, 1]",
+        '{"values": [0, 1], "most": 6}',
+        '{"low": 0, "high": 1, "integral": true, "most": 6}',
+        '{"answers": "histogram", "size": 2}',
+        "mymech:a_domain",
+        "mymech:some_pairs",
+        "values.json",
+    ],
+)
+def test_domains_of_every_kind(folder: Path, domain: str) -> None:
+    (folder / "values.json").write_text("[0, 1, 1]")
+
+    result = search("mymech:total", domain, "--json", "-")
+
+    assert result.exit_code == 0, result.output
+    assert strict_json(result.stdout)["refuted"] is False and "searched" in result.stderr
+
+
+def test_an_interrupted_search_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hockeystick.audits import drawing
+
+    whole = search("mymech:leaky", "counts", "--json", "whole.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing.Counter, "__call__", interrupt)  # in the audit: the search is over by then
+        stopped = search("mymech:leaky", "counts", "--checkpoint", "kept.jsonl")
+    assert stopped.exit_code == 130 and "the same command continues from kept.jsonl" in last_line(stopped)
+    assert (folder / "kept.jsonl").exists()
+
+    result = search("mymech:leaky", "counts", "--checkpoint", "kept.jsonl", "--json", "part.json")
+    assert result.exit_code == whole.exit_code == 1
+    assert not list(folder.glob("kept*"))
+    first, second = (strict_json((folder / name).read_text()) for name in ("whole.json", "part.json"))
+    for content in (
+        first,
+        second,
+        first["search"]["finalists"][0]["verdict"],
+        second["search"]["finalists"][0]["verdict"],
+    ):
+        del content["seconds"]
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("domain", "said"),
+    [
+        ("{", "neither JSON"),
+        ("3", "describes no data sets"),
+        ('{"low": 0}', "lacks 'high'"),
+        ('{"low": 0, "high": 1, "size": 3}', "unknown 'size'"),
+        ('{"answers": "sums", "low": 3, "high": 1}', "high leaves no room"),
+        ('{"answers": "many"}', "kind is unknown"),
+        ("nothing.json", "there is no such file"),
+        ("mymech:nothing", "has no 'nothing'"),
+        ("mymech:NUMBER", "is of type int and no domain"),
+        ("mymech:total", "no domain"),
+        ("nowhere:domain", "there is no module"),
+    ],
+)
+def test_bad_domains(domain: str, said: str) -> None:
+    result = search("mymech:total", domain)
+
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "--search" in last_line(result) and said in last_line(result)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--search", "counts"], "Missing option '--adjacency'"),
+        (["--search", "counts", "--adjacency", "any"], "--adjacency"),
+        (["--search", "counts", "--adjacency", "replace-one", "--d0", "1"], "leave out --d0 and --d1"),
+        (["--search", "counts", "--adjacency", "replace-one", "--group", "0"], "--group"),
+        (["--search", "counts", "--adjacency", "replace-one", "--search-samples", "3"], "--samples"),
+        (["--d0", "0", "--d1", "1", "--finalists", "2"], "--finalists goes with --search"),
+        (["--d0", "0", "--d1", "1", "--adjacency", "local"], "--adjacency goes with --search"),
+        (["--search", "counts", "--adjacency", "local"], "--adjacency"),
+    ],
+)
+def test_what_goes_with_a_search(args: list[str], said: str) -> None:
+    result = CliRunner().invoke(cli, ["audit", "mymech:leaky", "--epsilon", "1", *args])
+
+    assert result.exit_code == 2 and result.stdout == "" and said in last_line(result)
+
+
 # ------------------------------------------------------------------------------------------------------ the catalogue
 
 
@@ -537,6 +665,67 @@ def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatc
     assert first == second
 
 
+def comparable(file: Path) -> dict[str, Any]:
+    content = strict_json(file.read_text())
+    for row in content["results"]:
+        del row["seconds"], row["verdict"]["seconds"]
+    return content
+
+
+HANDS = ("--workers", "3", "--backend", "threading")
+
+
+def test_the_catalogue_on_workers_says_the_same(folder: Path) -> None:
+    args = (*PAIR, "zoo/noisy-sum@1", "--samples", "300", "--seed", "7", *SURE)
+    here, there = catalogue(*args, "--json", "here.json"), catalogue(*args, *HANDS, "--json", "there.json")
+
+    assert here.exit_code == there.exit_code == 0, there.output
+    assert comparable(folder / "here.json") == comparable(folder / "there.json")
+    assert "hockeystick: audited 3 of 3 cases" in there.stderr
+
+
+def test_ctrl_c_with_workers_keeps_finished_cases_and_resume_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hockeystick.audits import workers
+
+    args = (*PAIR, "zoo/noisy-sum@1", "--samples", "300", "--seed", "7", *SURE)
+    catalogue(*args, "--json", "whole.json")
+    survivors = workers.Crew.survivors
+
+    def interrupted(crew: Any, function: Any, jobs: Any) -> Any:
+        yield next(iter(survivors(crew, function, jobs)))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.Crew, "survivors", interrupted)
+        stopped = catalogue(*args, *HANDS, "--json", "part.json")
+    assert stopped.exit_code == 130 and "after 1 of 3 cases; --resume" in last_line(stopped)
+    resumed = catalogue("--resume", "part.json", *HANDS)
+    assert resumed.exit_code == 0, resumed.output
+    assert comparable(folder / "part.json") == comparable(folder / "whole.json")
+
+
+def test_a_lost_case_is_named_and_the_others_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hockeystick.audits import workers
+
+    survivors = workers.Crew.survivors
+
+    def dying(crew: Any, function: Any, jobs: Any) -> Any:
+        for number, result in survivors(crew, function, jobs):
+            yield number, workers.Lost("killed") if number == 1 else result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.Crew, "survivors", dying)
+        result = catalogue(*PAIR, "--samples", "300", "--seed", "7", *HANDS, "--json", "part.json")
+    assert result.exit_code == 2
+    for said in ("again and again on zoo/svt-5@1", "by themselves", "--resume", "part.json continues"):
+        assert said in last_line(result)
+    assert "1 of 2 cases" in result.stdout
+    content = strict_json((folder / "part.json").read_text())
+    assert content["complete"] is False and [row["name"] for row in content["results"]] == ["zoo/laplace@1"]
+
+
 def test_ctrl_c_without_a_file_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits import catalogue_run
 
@@ -562,9 +751,13 @@ def test_catalogue_json_on_the_standard_output_is_alone_there() -> None:
         (["zoo/laplace@1", "--samples", "3"], "--samples=3"),
         (["zoo/laplace@1", "--seconds", "0"], "--seconds"),
         (["--d0", "1"], "--d0 does not go with --catalogue"),
+        (["--search", "counts"], "--search does not go with --catalogue"),
+        (["--checkpoint", "x"], "--checkpoint does not go with --catalogue"),
+        (["zoo/laplace@1", "--workers", "0"], "--workers=0"),
+        (["zoo/laplace@1", "--address", "tcp://x"], "--address="),
         (["--epsilon", "1"], "--epsilon does not go with --catalogue"),
         (["--bits"], "--bits does not go with --catalogue"),
-        (["--html", "x.html"], "--html does not go with --catalogue"),
+        (["--html", "x.html", "--markdown", "x.html"], "is another result's file too"),
         (["--resume", "missing.json"], "can't be read"),
         (["--resume", "words.json"], "is no run of the catalogue"),
         (["--resume", "other.json"], "is no run of the catalogue"),

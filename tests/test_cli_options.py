@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hockeystick.cli import _Program
+from hockeystick.cli_files import ResultFiles, result_files
 from hockeystick.cli_options import (
     absent,
     mode_options,
@@ -22,7 +24,7 @@ from hockeystick.cli_options import (
     seed_of,
     target_options,
 )
-from hockeystick.cli_output import check_outputs
+from hockeystick.cli_output import Progress
 from hockeystick.cli_result import conclude, working
 
 PLAN = {
@@ -64,7 +66,7 @@ def program() -> None:
 @click.option("--crash", is_flag=True)
 def toy(**given: Any) -> int:
     """A toy."""
-    json_path, _ = check_outputs(given["json_file"], None)
+    files = result_files(given)
     if given["plan"]:
         refuse_with_plan(given, "seed", "crash")
     with working() as progress:
@@ -74,7 +76,7 @@ def toy(**given: Any) -> int:
         content = PLAN | picked(given, "epsilon", "delta")
         if not given["plan"]:
             content |= PLAYED | {"seed": seed_of(given)}
-    conclude(given, content, json_path)
+    conclude(given, content, files)
     return 0
 
 
@@ -138,5 +140,24 @@ def test_what_was_given() -> None:
 
 
 def test_a_simulation_of_a_command_that_releases_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    conclude({"json_file": None, "release": False}, PLAN | PLAYED | {"seed": 1}, None)
+    conclude({"release": False}, PLAN | PLAYED | {"seed": 1}, ResultFiles({}))
     assert "nothing to publish (--release)" in capsys.readouterr().err
+
+
+def test_every_form_of_a_result(tmp_path: Path) -> None:
+    piped = run("--epsilon", "0.5", "--plan", "--markdown", "-", "--json", str(tmp_path / "out.json"))
+    assert piped.stdout.startswith("## Lazy learner of experts: plan\n\n**certified: ε ≤ 0.5 at δ = 0**")
+    assert "certified: ε ≤ 0.5 at δ = 0" in piped.stderr and (tmp_path / "out.json").exists()
+    twice = run("--epsilon", "0.5", "--plan", "--markdown", "-", "--json", "-")
+    assert (twice.exit_code, twice.stdout) == (2, "") and "is where --json goes too" in twice.stderr
+    same = run("--epsilon", "1", "--markdown", str(tmp_path / "x"), "--json", str(tmp_path / "y" / ".." / "x"))
+    assert same.exit_code == 2
+    page = run("--epsilon", "0.5", "--plan", "--html", "-")
+    assert page.exit_code == 0 and page.stdout.startswith("<!doctype html>") and page.stdout.endswith("</html>\n")
+
+
+def test_plain_progress_waits_if_told_to() -> None:
+    stream = StringIO()
+    with Progress(stream, patience=60.0) as progress:
+        progress("soon over", 0.5)
+    assert stream.getvalue() == ""

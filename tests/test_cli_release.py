@@ -65,6 +65,9 @@ def test_a_simulation_is_the_librarys_and_writes_its_files(table: str, tmp_path:
     data = read_columns("--data", table, ["age"])
     known = of.release(data, noise=SimulationNoise(np.random.default_rng(5)))
     assert found["published"]["measurements"] == known.law.transcripts.measurements[0].tolist()
+    measured = known.measured()
+    assert (found["measured_error"], found["measured_error_on_cover"]) == (measured.error, measured.cover)
+    assert found["error_bound"] > found["measured_error"] and found["measured_error_failure"] == pytest.approx(0.05)
     assert found["epsilon"] == of.guarantee().epsilon(0.0).upper <= 2.0
     assert (found["mode"], found["seed"], found["records"]) == ("simulation", 5, N)
     with answers.open() as file:
@@ -73,6 +76,16 @@ def test_a_simulation_is_the_librarys_and_writes_its_files(table: str, tmp_path:
     np.testing.assert_array_equal([float(row[1]) for row in told], known.cover_answers())
     synthetic = read_columns("--data", str(rows), ["age"])
     assert synthetic.shape == (50, 1) and (synthetic == np.rint(synthetic)).all()
+
+
+def test_the_last_law_has_a_bound_once_it_is_released(table: str) -> None:
+    """None as planned, and the run's own by what it measured; the report says both."""
+    options = [*AGE, *TARGET, "--output", "last", "--replay", "2"]
+    assert result_of(*options, "--plan", "--records", str(N))["error_bound"] is None
+    found = result_of("--data", table, *options, "--simulate")
+    assert found["error_bound"] is None and 0.0 < found["measured_error_on_cover"] <= found["measured_error"] < 1.0
+    words = " ".join(run("--data", table, *options, "--simulate").stdout.split())
+    assert "by what was measured" in words and "whatever the records are" in words and "none beforehand" in words
 
 
 @pytest.mark.slow

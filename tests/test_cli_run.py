@@ -300,7 +300,7 @@ def test_nan_is_no_loss(tmp_path: Path) -> None:
         (["--dataset", "wine", *TARGET, "--release", "--seed", "1"], "--release refuses --seed"),
         (["--dataset", "wine", *TARGET, "--release", "--seed", "0"], "--release refuses --seed"),
         (["--dataset", "wine", *TARGET, "--actions", "no/such/x.npy"], "there is no folder"),
-        (["--dataset", "wine", *TARGET, "--actions", "x", "--json", "x"], "is the file of --json too"),
+        (["--dataset", "wine", *TARGET, "--actions", "x", "--json", "x"], "is another result's file too"),
         (["--dataset", "wine", "--delta", "1e-3", "--epsilon", "inf"], "--epsilon"),
     ],
 )

@@ -1,10 +1,12 @@
 """Every code block of the documentation runs, every command in it exists, every link leads somewhere.
 
 Blocks are read by their language. ``python`` is executed, all blocks of a page in one namespace; a block whose first
-line is ``# NAME.py`` becomes that file, and is run by pytest if it is a test. ``console`` holds commands after a ``$``:
+line is ``# NAME.py`` becomes that file, and is run by pytest if it is a test; one whose first line is ``# needs NAME``
+is left out, visibly, where that package is not installed. ``console`` holds commands after a ``$``:
 of one that is written with placeholders (``--epsilon E``) the options are looked up in the command's help; any other is
-run, and ends with status 0 or with the one that a comment ``# exit status N`` promises. ``bash`` sets up environments,
-which .ci/run does. ``text`` is text.
+run, and ends with status 0 or with the one that a comment ``# exit status N`` promises. Such a command may be pytest:
+it runs a test file of the page in place of the plain run. ``bash`` sets up environments, which .ci/run does. ``yaml``
+is read, ``text`` is text.
 """
 
 from __future__ import annotations
@@ -14,16 +16,20 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from hockeystick.cli import cli
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -45,32 +51,61 @@ def has_placeholder(command: str) -> bool:
     return "[--" in command or any(word.isupper() or "CALLABLE" in word for word in shlex.split(command))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_block_has_a_language_that_is_checked(page: Path) -> None:
-    assert {language for language, _, _ in blocks(page)} <= {"python", "console", "bash", "text"}
+    assert {language for language, _, _ in blocks(page)} <= {"python", "console", "bash", "text", "yaml"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The anchors of a page's headings: lower case, words joined by dashes, a number behind those that come again."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    slugs = [
+        re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        for title in re.findall(r"^#{1,6} (.*)$", text, re.MULTILINE)
+    ]
+    seen: Counter[str] = Counter()
+    found = set()
+    for slug in slugs:
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return frozenset(found)
+
+
+def dead_links(page: Path, prose: str) -> list[str]:
+    """Links to a file or a heading that is not there."""
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if not target.startswith("https://"):
+            file, _, anchor = target.partition("#")
+            there = (page.parent / file).resolve() if file else page
+            if not there.exists() or (anchor and anchor not in anchors(there)):
+                dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page: Path) -> None:
     prose = FENCE.sub("", page.read_text(encoding="utf-8"))
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
-        if not target.startswith("https://"):
-            assert (page.parent / target).exists(), target
+    assert dead_links(page, prose) == []
     for named in re.findall(r"`((?:docs|tests|benchmarks|accounting|mechanisms|learners|audits)/[\w/]+\.\w+)`", prose):
         if "NAME" not in named:
             assert (ROOT / named).exists(), named
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "docs"}
+    absent: list[str] = []
     for language, text, line in blocks(page):
         name = re.match(r"# (\w+\.py)\n", text)
-        if language == "python" and name:
+        if language == "python" and (package := missing(text)):
+            absent.append(f"{package} (line {line})")
+        elif language == "python" and name:
             Path(name[1]).write_text(text, encoding="utf-8")
-            if name[1].startswith("test_"):
+            if name[1].startswith("test_") and not is_run_by_a_command(page, name[1]):
                 run_tests(name[1], text.count("\ndef test_"))
         elif language == "python":
             exec(compile("\n" * (line - 1) + text, str(page), "exec"), namespace)
@@ -78,6 +113,20 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             for command in commands(text):
                 if not has_placeholder(command):
                     run(command)
+    if absent:
+        pytest.skip(f"all other blocks ran; not installed: {', '.join(absent)}")
+
+
+def missing(block: str) -> str | None:
+    """The package that a block says it needs, where it is not installed."""
+    named = re.match(r"# needs (\w+)\n", block)
+    return named[1] if named and find_spec(named[1]) is None else None
+
+
+def is_run_by_a_command(page: Path, file: str) -> bool:
+    """Whether the page itself shows how pytest is called on its test file."""
+    shown = [command for language, text, _ in blocks(page) if language == "console" for command in commands(text)]
+    return any(command.startswith("pytest ") and file in shlex.split(command) for command in shown)
 
 
 def run_tests(file: str, count: int) -> None:
@@ -90,25 +139,54 @@ def run_tests(file: str, count: int) -> None:
 
 
 def run(command: str) -> None:
-    """Runs ``hockeystick ...`` and compares its exit status with the one that the page promises."""
+    """Runs ``hockeystick ...`` or ``pytest ...`` and compares its exit status with the one that the page promises."""
     program, *arguments = shlex.split(command, comments=True)
-    assert program == "hockeystick"
+    assert program in ("hockeystick", "pytest")
     promised = re.search(r"# exit status (\d)", command)
-    result = CliRunner().invoke(cli, arguments)
+    if program == "pytest":
+        ended = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        status, output = ended.returncode, ended.stdout
+    else:
+        result = CliRunner().invoke(cli, arguments)
+        status, output = result.exit_code, result.output
 
-    assert result.exit_code == (int(promised[1]) if promised else 0), result.output
+    assert status == (int(promised[1]) if promised else 0), output
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_forms_of_commands_name_options_that_exist(page: Path) -> None:
     for command in (one for language, text, _ in blocks(page) if language == "console" for one in commands(text)):
         program, *words = shlex.split(command, comments=True)
+        if program == "pytest" and not has_placeholder(command):
+            continue  # it is run
         assert program == "hockeystick"
         path = list(itertools.takewhile(lambda word: re.fullmatch("[a-z][a-z-]*", word), words))
         help_text = CliRunner().invoke(cli, [*path, "--help"])
         assert help_text.exit_code == 0, command
         for option in re.findall(r"--[a-z][\w-]*", command):
             assert re.search(rf"{option}\b", help_text.output), f"{command}: no {option}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_yaml_can_be_read(page: Path) -> None:
+    for language, text, _ in blocks(page):
+        if language == "yaml":
+            assert isinstance(yaml.safe_load(text), dict)
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A title, with ε\n\n## Twice\n\n## Twice\n", encoding="utf-8")
+    links = (
+        "[a](#a-title-with-ε) [b](page.md#twice-1) [c](page.md#twice-2) [d](other.md) [e](#twice) [f](https://a.b/c)"
+    )
+
+    assert dead_links(page, links) == ["page.md#twice-2", "other.md"]
 
 
 def test_the_checks_find_something() -> None:

@@ -113,7 +113,7 @@ def test_accounting() -> None:
 
 def test_projection_caps_what_exceeds() -> None:
     cases = (("window", 1000, 0.5, 40, 1.0, "hoeffding"), ("cells", 1000, 0.5, 40, 0.2, "hoeffding"))
-    found = script("smooth_projection").experiment(common.Cells(), cases=cases, runs=4)
+    found = script("smooth_projection").experiment(common.Cells(), cases=cases, runs=4, shared=((102_400, 256),))
     assert not failed(found) and "in 2 of 2 cases" in found.table
 
 
@@ -168,3 +168,35 @@ def test_chi() -> None:
 def test_agnostic() -> None:
     found = script("smooth_agnostic").experiment(common.Cells(), records=(500, 8000), runs=3, nets=(500,))
     assert not failed(found) and "net of 4 pairs" in found.table
+
+
+def test_projection_is_needed_where_queries_share_a_set() -> None:
+    """The second table alone, at fewer runs; and the twin: on intervals there is no such gap."""
+    module = script("smooth_projection")
+    a, b = (module.on_a_shared_set(102_400, 256, project, 3) for project in (False, True))
+    assert a["density"] > 4.0 and a["off"] > a["cover"] + a["allowed"] and b["off"] <= b["cover"] + b["allowed"]
+    assert b["density"] <= 1.0 + 1e-9 and 1.5 * b["off"] <= a["off"]
+    wide = module.published("window", 1000, 0.5, 40, 1.0, "hoeffding", False, 3)
+    assert wide["density"] > 1.0 and wide["whole"] <= wide["cover"] + 2.0 * wide["cell"] / 0.5 + 0.2
+
+
+@pytest.mark.slow
+def test_columns() -> None:
+    pytest.importorskip("sklearn")
+    found = script("smooth_columns").experiment(common.Cells(), names=("ink",), runs=3, games=2)
+    assert not failed(found) and "refuted by the records of: ink" in found.table
+    assert "public third" in drawn(found)
+
+
+def test_peers_are_skipped_or_said_not_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    sys.path.append(str(ROOT))
+    try:
+        module = import_module("benchmarks.queries_peers")
+    finally:
+        sys.path.remove(str(ROOT))
+    values = np.arange(8.0)
+    monkeypatch.delenv(module.PEER, raising=False)
+    skipped = list(module.peers(values, 8, epsilon=1.0, runs=1))
+    assert len(skipped) == 4 and all(one.laws is None and module.PEER in one.note for one in skipped)
+    monkeypatch.setenv(module.PEER, str(ROOT / "none"))
+    assert all("does not run" in one.note for one in module.peers(values, 8, epsilon=1.0, runs=1))

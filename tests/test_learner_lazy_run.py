@@ -1,7 +1,6 @@
 """The fast single run is the slow one, coin for coin; runs that stop after a number of draws."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -107,21 +106,12 @@ def test_draws_from_older_weights_follow_the_present_ones(stale, monkeypatch):
     walk = lazy_run._Walk(learner, *substreams(np.random.default_rng(2), 5))
     sums, rng, renewed = batch_sums(losses, 2), np.random.default_rng(3), set()
     for chunk in (sums[:7], sums[7:8], sums[8:19]):
-        walk.through(Batches(chunk, chunk, 0, 1))
+        walk.through(Batches(chunk, chunk, 1))
         renewed.add(walk._taken)
         counts = np.bincount([walk._drawn(rng) for _ in range(20_000)], minlength=5)
         weights = np.exp(-0.15 * sums[: walk._batch].sum(axis=0))
         assert stats.chisquare(counts, 20_000 * weights / weights.sum()).pvalue > 1e-6
     assert (renewed == {0}) == (stale == 100.0)
-
-
-def test_the_interpreter_is_left_as_it_was():
-    before = sys.getswitchinterval()
-    learner = LazyExperts(rounds=40, experts=5, learning_rate=0.1, fake_switch_probability=0.1)
-    learner.run(np.zeros((40, 5)), np.random.default_rng(1))
-    with pytest.raises(InvalidArgumentError):
-        learner.run(np.full((40, 5), 2.0), np.random.default_rng(1))
-    assert sys.getswitchinterval() == before
 
 
 def test_memory_does_not_hold_the_stream():

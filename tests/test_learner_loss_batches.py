@@ -31,7 +31,9 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
     batch=st.integers(1, 150),
     dtype=st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.bool_]),
     cuts=st.lists(st.integers(0, 400), max_size=6),
-    bytes_=st.sampled_from([(1, 1, 1), (600, 200, 60), (60, 600, 60), (1 << 24, 1 << 20, 1 << 19)]),
+    bytes_=st.sampled_from(
+        [(1, 1, 1, 1), (600, 900, 200, 60), (60, 100, 600, 60), (60, 1 << 14, 1 << 12, 1 << 12), (1 << 24,) * 4]
+    ),
 )
 @settings(deadline=None, max_examples=150)
 def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, bytes_):
@@ -42,8 +44,8 @@ def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, 
     expected = batch_sums(losses.astype(np.float64), batch)
     blocks = [block for block in np.split(losses, sorted(min(cut, rounds) for cut in cuts))]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in zip(("_PIECE_BYTES", "_BLOCK_BYTES", "_FEW_BYTES"), bytes_, strict=True):
-            patch.setattr(module, name, value)
+        for name, value in zip(("PIECE", "ROOM", "BLOCK", "FEW"), bytes_, strict=True):
+            patch.setattr(module, f"_{name}_BYTES", value)
         for given_ in (losses, iter(blocks), blocks, losses.tolist(), np.asfortranarray(losses)):
             found = collected(given_, rounds, experts, batch)
             assert found.shape == expected.shape
@@ -90,6 +92,47 @@ def test_a_loss_out_of_range_is_found(dtype, bad, blocks):
     if not np.isnan(bad):
         clipped = collected(np.split(losses, 10) if blocks else losses, 1000, 3, 1, clip=True)
         assert clipped[777, 1] == np.clip(bad, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64, 65, 300])
+@pytest.mark.parametrize("room", [1, 200, 1 << 24])
+def test_blocks_of_several_kinds_of_numbers(batch, room, monkeypatch):
+    """Sums of what was there before go out before the precision changes: nothing is lost, nothing rounded to it."""
+    monkeypatch.setattr(module, "_ROOM_BYTES", room)
+    rng, kinds = np.random.default_rng(1), [np.float64, np.float32, np.float16, np.int8, np.float32, np.float64]
+    blocks = [rng.integers(0, 2, (90, 2)).astype(kind) for kind in kinds]
+    blocks[0] /= 3.0
+    blocks[-1] /= 3.0
+    exact = batch_sums(np.concatenate([block.astype(np.float64) for block in blocks]), batch)
+    found = [part.sums.copy() for part in loss_batches(blocks, rounds=540, experts=2, batch=batch)]
+    np.testing.assert_allclose(np.concatenate(found), exact, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("batch", "few"), [(1, 1), (1, 1 << 20), (2, 1), (100, 1), (300, 1)])
+def test_one_bad_loss_among_many_is_found_wherever_it_is(batch, few, dtype, monkeypatch):
+    """Blocks of 50 rounds: every place in them and every kind of remainder; sums alone would hide these losses."""
+    monkeypatch.setattr(module, "_FEW_BYTES", few)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 50 * 2 * np.dtype(dtype).itemsize)
+    losses = np.zeros((211, 2), dtype)
+    above, below = np.nextafter(dtype(1.0), dtype(2.0)), -np.nextafter(dtype(0.0), dtype(1.0))
+    for row in range(211):
+        for bad in (above, below):
+            losses[row, row % 2] = bad
+            with pytest.raises(InvalidArgumentError) as error:
+                collected(losses, 211, 2, min(batch, 211))
+            assert error.value.argument == f"losses[{row}, {row % 2}]"
+        losses[row] = 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_losses_that_have_no_sum_are_refused_without_a_warning(batch, dtype):
+    losses = np.full((200, 2), 0.5, dtype)
+    losses[:2, 0] = np.inf, -np.inf
+    losses[:2, 1] = np.finfo(dtype).max
+    with pytest.raises(InvalidArgumentError, match="losses"):
+        collected(losses, 200, 2, batch)
 
 
 def test_negative_zero_is_a_loss_of_nothing():

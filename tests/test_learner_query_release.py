@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import BoundedRange, DurableLedger, InvalidArgumentError, Laplace, PureFilter, compose
 from hockeystick.accounting.filters import BudgetExceededError
+from hockeystick.learners.box_deviation import box_deviation
 from hockeystick.learners.interval_classes import Intervals, Thresholds
 from hockeystick.learners.public_column import PublicColumn
 from hockeystick.learners.query_release import QueryRelease, sampling_deviation
@@ -161,7 +162,10 @@ def test_sampled_records_are_allowed_what_sampling_takes() -> None:
     volumes = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     gaps = np.abs(Rectangles(2).predict(boxes, points).mean(axis=1) - volumes)
     assert 0.02 < gaps.max() <= sampling_deviation(Rectangles(2), 300, 1e-9)
-    assert sampling_deviation(Intervals(), 300, 1e-9) == 2.0 * sampling_deviation(Thresholds(), 300, 1e-9)
+    assert sampling_deviation(Rectangles(2), 300, 1e-9) == box_deviation(300, 2, 1e-9)
+    assert sampling_deviation(Intervals(), 300, 1e-9) == min(
+        2.0 * sampling_deviation(Thresholds(), 300, 1e-9), box_deviation(300, 1, 1e-9)
+    )
 
 
 # --- privacy ---------------------------------------------------------------------------------------------------------

@@ -220,6 +220,30 @@ def test_gaps_are_exact(scores: list[float], scale: float) -> None:
         assert int(whole) + Fraction(rest, gaps.unit) == (exact if exact < 2**62 else 2**62)
 
 
+_SCALES = st.floats(1e-3, 1e12) | st.floats(1e-300, 1e300)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-99, 99), min_size=1, max_size=6), _SCALES)
+def test_gaps_of_many_whole_scores_are_the_exact_ones(scores: list[int], scale: float) -> None:
+    """None, or bit for bit what the arithmetic of whole numbers of any size gives."""
+    found = selection.whole_gaps(np.array(scores), scale)
+    if found is None:
+        assert not (1e-100 < scale < 1e12 and max(scores) - min(scores) < 2**62)
+        return
+    exact = selection.ExactScores.of(scores, scale).gaps()
+    assert (found.whole == exact.whole).all()
+    for mine, its in zip(found.rest, exact.rest, strict=True):
+        assert Fraction(mine, found.unit) == Fraction(its, exact.unit)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64])
+def test_gaps_of_narrow_integers_do_not_wrap(dtype: Any) -> None:
+    scores = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max // 3, np.iinfo(dtype).max // 2], dtype=dtype)
+    found, exact = selection.whole_gaps(scores, 0.7), selection.ExactScores.of(scores.tolist(), 0.7).gaps()
+    assert found is None or (found.whole.tolist() == exact.whole.tolist() and found.rest == exact.rest)
+    assert (found is None) == (dtype is np.uint64)
+
+
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 5)), min_size=1, max_size=6), st.integers(1, 30))
 def test_cutting_off_what_is_far_behind_widens_no_change(rows: list[tuple[int, int]], far: int) -> None:
     """The largest change of max(s, max s − far) less the least one is no more than that of s."""

@@ -191,7 +191,7 @@ def test_bits_are_used_once() -> None:
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**53, True, "1"])
 def test_scales_out_of_range(scale: object) -> None:
     with pytest.raises(InvalidArgumentError, match="scale"):
-        geometric_digits(scale)  # type: ignore[arg-type]
+        geometric_digits(scale)
 
 
 def test_tiny_scales_draw_zeros() -> None:

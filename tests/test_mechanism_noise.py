@@ -20,8 +20,9 @@ from scipy import stats
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger, PureDP
 from hockeystick.mechanisms import Laplace, Noise, ReleaseNoise, SecureReleaseUnavailableError, SimulationNoise
 from hockeystick.mechanisms import noise as noise_module
+from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.integer_law import DiscreteGaussianLaw, PoissonLaw
-from hockeystick.mechanisms.noise import LARGEST_SCALE, check_noise
+from hockeystick.mechanisms.noise import check_noise
 
 FALSE_ALARM = 1e-6
 RELEASED = 5_000

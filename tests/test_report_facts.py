@@ -7,6 +7,7 @@ import math
 import pytest
 
 from hockeystick import report
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.report_content import Mark
 from hockeystick.report_facts import headline, parameter_facts, privacy_facts
 
@@ -26,7 +27,7 @@ def test_every_learner_has_one_report() -> None:
     assert len(names) == len(set(names)) == len(report._REPORTS)
     assert {"lazy-experts", "lazy-convex", "fed-svt", "fed-stoch", "online-distribution", "kl-dist"} < set(names)
     for unknown in ({"learner": "nobody", "command": "run"}, {"command": "nothing"}):
-        with pytest.raises(KeyError):
+        with pytest.raises(InvalidArgumentError, match="is of no command"):
             report.to_report(unknown)
 
 

@@ -34,7 +34,8 @@ from hockeystick.learners.smoothed_bounds import (
 )
 from hockeystick.learners.smoothed_online import SmoothedOnline
 
-ROUNDS = (256, 512, 1024, 2048, 4096)
+ROUNDS = (256, 512, 1024, 2048, 4096, 8192, 16384)
+FEWER = 8192  # rounds from which games are played less often
 SIGMAS = (0.25, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
 ADVERSARIES = ("coins", "search", "blocks")
 QUOTED = {  # rounds and sigma: against coins, search and blocks
@@ -171,6 +172,7 @@ def experiment(
     rounds: tuple[int, ...] = ROUNDS,
     sigmas: tuple[float, ...] = SIGMAS,
     runs: int = 40,
+    fewer: int = 12,
     sweep: int = 1024,
     more: int = 120,
     small: tuple[int, int] = (128, 6),
@@ -178,7 +180,12 @@ def experiment(
 ) -> Report:
     """Regret against T, sigma, adversaries and classes."""
     ends = (0.25, 2.0**-10)
-    keys = [{"against": a, "rounds": t, "sigma": s, "runs": runs} for s in ends for a in ADVERSARIES for t in rounds]
+    keys = [
+        {"against": a, "rounds": t, "sigma": s, "runs": fewer if t >= FEWER else runs}
+        for s in ends
+        for a in ADVERSARIES
+        for t in rounds
+    ]
     games = dict(
         zip(((k["sigma"], k["against"], k["rounds"]) for k in keys), cells.all(keys, thresholds, "T"), strict=True)
     )

@@ -1,0 +1,127 @@
+"""What the scikit-learn estimators share: how they take tables and randomness, and what they say of their guarantee.
+
+Two conventions differ from scikit-learn's, for privacy's sake:
+
+* ``random_state=None`` is a *release*: secure noise (extra ``secure``), not repeatable. A seed or a generator makes a
+  simulation, which is none; ``simulated_`` says which it was.
+* What scikit-learn would learn from the data is public and a parameter: bounds, classes, candidates. The number of
+  records is public, too. A refusal of bad records depends on them, and must not be published; it never shows them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.accounting.extras import require
+from hockeystick.frames import as_frame, is_frame
+from hockeystick.mechanisms.noise import Noise, ReleaseNoise, SimulationNoise
+from hockeystick.release_table import read_columns
+
+FloatArray = npt.NDArray[np.float64]
+
+base: Any = require("sklearn.base", "an estimator", extra="sklearn")
+validation: Any = require("sklearn.utils.validation", "an estimator", extra="sklearn")
+
+
+class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
+    """An estimator whose ``fit`` is one private access to the data, and all else post-processing of it.
+
+    Attributes:
+        guarantee_: What the accountant graph certifies for the fit, a ``hockeystick.Guarantee``.
+        simulated_: Whether the noise was simulated, so that what was fitted is no release.
+    """
+
+    guarantee_: Guarantee
+    simulated_: bool
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "guarantee_")
+
+    def _check_fitted(self) -> None:
+        validation.check_is_fitted(self)
+
+    def _randomness(self) -> tuple[Noise, np.random.Generator]:
+        """Noise, and a generator for public coins."""
+        state: Any = self.random_state
+        if state is None:
+            return ReleaseNoise(), np.random.default_rng()
+        if isinstance(state, (bool, np.bool_)) or not isinstance(state, (int, np.integer, np.random.Generator)):
+            reason = "is neither None, a seed nor a numpy.random.Generator"
+            raise InvalidArgumentError("random_state", state, reason, "None makes a release, a seed simulates")
+        noise, coins = np.random.default_rng(state).spawn(2)
+        return SimulationNoise(noise), coins
+
+    def _rows(self, X: Any, *, reset: bool) -> FloatArray:
+        """A table of numbers, shape (n, d); columns of a data frame are taken by the names that were fitted.
+
+        Raises:
+            InvalidArgumentError: no such table, or one without records or with what is no number in it.
+        """
+        if is_frame(X):
+            frame = as_frame("X", X)
+            if reset:
+                self.feature_names_in_ = np.array(frame.columns, dtype=object)
+                self.n_features_in_ = len(frame.columns)
+            names = [str(name) for name in getattr(self, "feature_names_in_", frame.columns)]
+            rows = read_columns("X", frame, names)
+        else:
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            rows = _numbers(X)
+            rows = rows[:, None] if rows.ndim == 1 else rows
+            if rows.ndim != 2 or not rows.size or np.isnan(rows).any():
+                raise _hidden("X", X, "is no table of numbers with a record in each row")
+            if reset:
+                self.n_features_in_ = rows.shape[1]
+        if rows.shape[1] != self.n_features_in_:
+            raise _hidden("X", X, f"has {rows.shape[1]} columns", f"give {self.n_features_in_}, as was fitted")
+        return rows
+
+
+def column(name: str, values: Any) -> npt.NDArray[Any]:
+    """One value for each record, shape (n,): a list, an array, a series, or a table of one column.
+
+    Raises:
+        InvalidArgumentError: more than one column, or no records.
+    """
+    if is_frame(values):
+        frame = as_frame(name, values)
+        found = [each.to_pylist() for each in frame.table.columns]
+        values = found[0] if len(found) == 1 else values
+    try:
+        row = np.asarray(values)
+        row = row[:, 0] if row.ndim == 2 and row.shape[1] == 1 else row
+    except ValueError:
+        row = np.empty(())
+    if row.ndim != 1 or not len(row):
+        raise _hidden(name, values, "is not one value for each record")
+    return row
+
+
+def _numbers(X: Any) -> FloatArray:
+    try:
+        found = np.asarray(X)
+        if found.dtype.kind not in "biuf":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise _hidden("X", X, "is no table of numbers") from None
+    return found.astype(np.float64)
+
+
+def _hidden(name: str, value: object, reason: str, remedy: str = "") -> InvalidArgumentError:
+    """An error that does not show what was given: it is private."""
+    return InvalidArgumentError(name, Hidden(type(value).__name__), reason, remedy)
+
+
+class Hidden:
+    """Stands for a private value in a message."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}>"

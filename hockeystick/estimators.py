@@ -1,0 +1,321 @@
+"""Learners as scikit-learn estimators: ``fit`` on arrays or data frames, in pipelines, cloned, with ``get_params``.
+
+| estimator                  | ``fit`` releases                             | neighbours differ in                |
+|----------------------------|----------------------------------------------|-------------------------------------|
+| `PrivateClassifier`        | a predicate of small error                   | one labelled record (replace-one)   |
+| `PrivateQueries`           | a law that answers all queries of a class    | one record (replace-one)            |
+| `PrivateDivergence`        | the KL divergence from a public reference    | a record, or a client's (replace)   |
+| `PrivateLabelDistribution` | the law of a label, from local messages      | one person's label (local)          |
+
+After ``fit`` the attribute ``guarantee_`` is what was certified for it; ``estimator_base`` says what ``random_state``
+means here, and what is public. Needs the extra ``sklearn``; data frames need ``tables``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import integer, items, real
+from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column
+from hockeystick.estimator_classifier import PrivateClassifier
+from hockeystick.frames import as_frame, is_frame
+from hockeystick.learners.count_logarithms import Smoothed
+from hockeystick.learners.label_channels import OneBit, RandomizedLabels, SampledDiscreteLaplace
+from hockeystick.learners.label_hypotheses import LabelTable, draw
+from hockeystick.learners.online_distribution import OnlineDistribution
+from hockeystick.learners.public_column import PublicColumn
+from hockeystick.learners.query_release import QueryRelease
+from hockeystick.run_kl import Question, Randomness, estimate_content, estimator_of
+from hockeystick.symbol_tables import Reference, read_records, read_reference
+
+__all__ = ["PrivateClassifier", "PrivateDivergence", "PrivateLabelDistribution", "PrivateQueries"]
+
+_CHANNELS: dict[str, Any] = {
+    "one-bit": OneBit,
+    "discrete-laplace": SampledDiscreteLaplace,
+    "randomized-labels": RandomizedLabels,
+}
+
+
+# --- query release ---------------------------------------------------------------------------------------------------
+
+
+class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
+    """Answers to all thresholds, intervals or rectangles of a table's columns at once, and synthetic records.
+
+    ``fit`` is ``QueryRelease``: see there for what the parameters mean.
+
+    Args:
+        columns: What is public: {name: (low, high)} in the order of the features, or a list of ``PublicColumn``. Of a
+            data frame the columns with these names are read.
+        queries: "thresholds", "intervals" or "rectangles".
+        sigma: How smooth the records' law is, for the error alone.
+        epsilon, delta: The target.
+        options: Further arguments of ``QueryRelease.calibrated``, such as ``{"rounds": 20}``.
+        random_state: None to release; a seed or a generator to simulate.
+
+    Attributes:
+        plan_: The ``QueryRelease``.
+        released_: The ``ReleasedQueries``.
+        error_bound_: How far any answer is off, on σ-smooth records; None where nothing is proved.
+        guarantee_, simulated_, n_features_in_, feature_names_in_: As for every estimator here.
+    """
+
+    def __init__(
+        self,
+        columns: Any,
+        *,
+        queries: str = "thresholds",
+        sigma: float = 0.5,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.columns = columns
+        self.queries = queries
+        self.sigma = sigma
+        self.epsilon = epsilon
+        self.delta = delta
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> PrivateQueries:
+        """Releases a law from records (n, d); n is public. ``y`` is ignored.
+
+        Raises:
+            InvalidArgumentError: a parameter outside its domain, or records that are none.
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        noise, _ = self._randomness()
+        known = _public_columns(self.columns)
+        rows = self._rows(_picked(X, [one.name for one in known]), reset=True)
+        options: dict[str, Any] = dict(self.options or {})
+        self.plan_ = QueryRelease.calibrated(
+            known,
+            queries=self.queries,  # type: ignore[arg-type]  # it says so itself
+            records=len(rows),
+            sigma=self.sigma,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            **options,
+        )
+        self.released_ = self.plan_.release(rows, noise=noise)
+        bound = self.released_.bound
+        self.error_bound_ = None if bound is None else bound.error
+        self.guarantee_, self.simulated_ = self.plan_.guarantee(), noise.simulated
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Answers to queries by their ends in units of the columns, shape (M, p): see ``ReleasedQueries.answer``."""
+        self._check_fitted()
+        return self.released_.answer(X)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Synthetic records, shape (n_samples, d); free."""
+        self._check_fitted()
+        return self.released_.synthetic(n_samples, np.random.default_rng(random_state))
+
+
+def _public_columns(value: Any) -> list[PublicColumn]:
+    if not isinstance(value, Mapping):
+        found: list[PublicColumn] = list(items("columns", value))
+        return found
+    ends = {name: items("columns", pair) for name, pair in value.items()}
+    if any(len(pair) != 2 for pair in ends.values()):
+        raise InvalidArgumentError("columns", value, "has bounds that are no pair", "give {name: (low, high)}")
+    return [PublicColumn(name=name, low=low, high=high) for name, (low, high) in ends.items()]
+
+
+def _picked(X: Any, names: list[str]) -> Any:
+    """The named columns of a frame; arrays are as they are."""
+    if not is_frame(X):
+        return X
+    frame = as_frame("X", X)
+    if missing := sorted(set(names) - set(frame.columns)):
+        raise InvalidArgumentError("X", frame, f"has no column {missing[0]!r}", "name columns of the data frame")
+    return frame.table.select(names)
+
+
+# --- divergence ------------------------------------------------------------------------------------------------------
+
+
+class PrivateDivergence(PrivateEstimator):
+    """The KL divergence of private records of symbols from a public reference.
+
+    What ``hockeystick kl`` estimates: see ``learners.kl_trusted`` and ``learners.kl_distributed``.
+
+    Args:
+        reference: Public: {symbol: mass}, or what ``symbol_tables.read_reference`` reads in a column "symbol".
+        model: Who is trusted with the counts: "trusted", "aggregated" or "dist".
+        epsilon, delta: The target.
+        multiplier: λ ≥ 0, see ``TrustedKL``.
+        samples: Symbols drawn from the reference.
+        group: None for the privacy of a record; a number for that of clients, who have at most so many.
+        random_state: None to release; a seed to simulate.
+
+    Attributes:
+        divergence_: The estimate, in nats.
+        noise_deviation_: The standard deviation of its noise (for "dist" to first order).
+        content_: All that is published and certified, as ``hockeystick kl --json`` writes it.
+        guarantee_, simulated_: As for every estimator here.
+    """
+
+    def __init__(
+        self,
+        reference: Any,
+        *,
+        model: str = "trusted",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        multiplier: float = 1.0,
+        samples: int = 1000,
+        group: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.reference = reference
+        self.model = model
+        self.epsilon = epsilon
+        self.delta = delta
+        self.multiplier = multiplier
+        self.samples = samples
+        self.group = group
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> PrivateDivergence:
+        """Estimates the divergence of records' symbols (n,), or (n, 1). ``y`` is ignored.
+
+        Args:
+            X: The symbol of each record: texts or whole numbers.
+            y: Not used.
+            groups: The client of each record, shape (n,); by default each record is of a client of its own. Who has how
+                many is public.
+
+        Raises:
+            InvalidArgumentError: a parameter outside its domain, or a symbol that the reference does not name.
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        if self.model not in ("trusted", "aggregated", "dist"):
+            raise InvalidArgumentError("model", self.model, "is unknown", 'use "trusted", "aggregated" or "dist"')
+        seed = None if self.random_state is None else integer("random_state", self.random_state, low=0)
+        symbols = column("X", X)
+        clients = np.arange(len(symbols)) if groups is None else column("groups", groups)
+        table = {"symbol": _texts(symbols), "client": _texts(clients)}
+        randomness, reference = Randomness.of(seed), _reference(self.reference)
+        records = read_records(as_frame("X", table), reference, column="symbol", client_column="client")
+        if self.group is not None:
+            records = records.capped(integer("group", self.group, low=1), randomness.coins)
+        question = Question(
+            model=self.model,  # type: ignore[arg-type]  # as was checked
+            epsilon=real("epsilon", self.epsilon, low=0.0, low_open=True),
+            delta=real("delta", self.delta, low=0.0, high=1.0),
+            samples=integer("samples", self.samples, low=1),
+            multiplier=self.multiplier,
+            logarithm=Smoothed(1.0),
+            group=self.group,
+        )
+        counts = records.counts()
+        estimator = estimator_of(reference, counts.records(), question, randomness.coins)
+        self.content_ = estimate_content(estimator, counts, question, randomness, reference)
+        self.divergence_ = float(self.content_["estimate"])
+        self.noise_deviation_ = float(self.content_["noise_deviation"])
+        self.guarantee_ = estimator.graph().guarantee(view="server" if self.model == "dist" else None)
+        self.simulated_ = seed is not None
+        self.n_features_in_ = 1
+        return self
+
+
+def _texts(values: npt.NDArray[Any]) -> list[str]:
+    if values.dtype.kind not in "biuUTO" or any(isinstance(value, float) for value in values.ravel()[:1]):
+        raise InvalidArgumentError(
+            "X", Hidden(str(values.dtype)), "holds no texts or whole numbers", "1.0 is no symbol"
+        )
+    return [str(value) for value in values.tolist()]
+
+
+def _reference(value: Any) -> Reference:
+    if isinstance(value, Reference):
+        return value
+    if isinstance(value, Mapping) and "symbol" not in value:
+        names, masses = [str(name) for name in value], [float(mass) for mass in value.values()]
+        value = {"symbol": names, "probability": masses}
+    return read_reference(value, column="symbol")
+
+
+# --- distributions of labels -----------------------------------------------------------------------------------------
+
+
+class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
+    """The law of a private label, as a mixture of public candidates, from a local message about each label.
+
+    ``OnlineDistribution`` over one context: each person's label passes through a channel that is ε-DP by itself, and
+    the weights are those after the last message. The bound on its risk is for the mean over the rounds.
+
+    Args:
+        candidates: K public laws of labels 0 .. M - 1, shape (K, M).
+        epsilon: ε of each person's message (local), at δ = 0.
+        channel: "one-bit", "discrete-laplace" or "randomized-labels".
+        random_state: None to release; a seed or a generator to simulate.
+
+    Attributes:
+        weights_: Of the candidates, shape (K,).
+        law_: The published law of a label, shape (M,).
+        learner_: The ``OnlineDistribution``.
+        guarantee_, simulated_: As for every estimator here.
+    """
+
+    def __init__(
+        self, candidates: Any, *, epsilon: float = 1.0, channel: str = "one-bit", random_state: Any = None
+    ) -> None:
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.channel = channel
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> PrivateLabelDistribution:
+        """Learns from private labels (n,), or (n, 1), one for each person; n ≥ 2 is public. ``y`` is ignored.
+
+        Raises:
+            InvalidArgumentError: a parameter outside its domain, or less than two labels. A label is never refused.
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        if self.channel not in _CHANNELS:
+            raise InvalidArgumentError("channel", self.channel, "is unknown", f"use one of {', '.join(_CHANNELS)}")
+        noise, _ = self._randomness()
+        labels = column("X", X)
+        hypotheses, channel = LabelTable(self.candidates), _CHANNELS[self.channel]
+        learner = OnlineDistribution.build(hypotheses, rounds=len(labels), channel=channel, epsilon=self.epsilon)
+        sent = learner.channels[0].privatise_all(labels, noise=noise)
+        index, losses = learner.losses(sent)
+        if index is None:
+            totals = np.asarray(losses).sum(axis=0)
+        else:
+            totals = np.bincount(index.ravel(), weights=losses.ravel(), minlength=learner.experts)
+        odds = np.exp(-learner.learning_rate * (totals - totals.min()))
+        self.learner_, self.weights_ = learner, odds / odds.sum()
+        self.law_ = np.asarray(self.weights_ @ learner.channels[0].levels.masses())
+        self.guarantee_, self.simulated_ = learner.graph(rounds=len(labels)).guarantee(), noise.simulated
+        self.n_features_in_ = 1
+        return self
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """The logarithm of the published law at labels, shape (n,); -inf where a label is none."""
+        self._check_fitted()
+        labels = column("X", X)
+        places = np.where((labels >= 0) & (labels < len(self.law_)), labels, -1).astype(np.int64)
+        with np.errstate(divide="ignore"):
+            return np.where(places >= 0, np.log(self.law_[places]), -np.inf)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The sum of ``score_samples``. Private on private labels."""
+        return float(self.score_samples(X).sum())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> npt.NDArray[np.int64]:
+        """Labels drawn from the published law, shape (n_samples,); free."""
+        self._check_fitted()
+        return draw(self.law_, integer("n_samples", n_samples, low=0), np.random.default_rng(random_state))

@@ -1,0 +1,136 @@
+"""What the plugin was told on the command line and in the configuration file, read once and checked.
+
+Paths on the command line are meant from the working directory, paths in the configuration file from pytest's root
+folder. What can't be used is a usage error: one line, before any test runs.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+FALSE_ALARMS = 1e-3  # of all fixed audits of a suite together
+LEDGER_FALSE_ALARMS = 1e-6  # of all evidence in a ledger, ever
+SUFFIXES = (".json", ".sarif", ".md")
+
+_OFF = "off"
+
+
+@frozen
+class Settings:
+    """The plugin's settings in one run.
+
+    Attributes:
+      lock: the lock file.
+      update: whether it is to be rewritten.
+      strict: whether a budget that fell, another event graph, a stale entry and an unregistered audit fail the run.
+      false_alarms: bound on the probability of a false alarm among all audits, or None: each audit for itself.
+      samples, confidence: of an audit that states none; None for the plugin's own.
+      ledger: the evidence ledger, or None; ``ledger_false_alarms`` is its level.
+      reports: files to write at the end.
+    """
+
+    lock: Path
+    update: bool
+    strict: bool
+    false_alarms: float | None
+    samples: int | None
+    confidence: float | None
+    ledger: Path | None
+    ledger_false_alarms: float
+    reports: tuple[Path, ...]
+
+
+_SETTINGS = pytest.StashKey[Settings]()
+
+
+def settings(config: pytest.Config) -> Settings:
+    """Returns the settings of this run.
+
+    Raises:
+      pytest.UsageError: one of them can't be used.
+    """
+    if _SETTINGS not in config.stash:
+        config.stash[_SETTINGS] = _read(config)
+    return config.stash[_SETTINGS]
+
+
+def _read(config: pytest.Config) -> Settings:
+    lock = config.getini("privacy_lock") or "privacy.lock.json"
+    level = config.getini("privacy_false_alarms")
+    samples = _either(config, "privacy_samples")
+    confidence = _either(config, "privacy_confidence")
+    ledger = config.getoption("privacy_ledger") or config.getini("privacy_ledger")
+    ledger_level = config.getini("privacy_ledger_false_alarms")
+    workers = hasattr(config, "workerinput")
+    return Settings(
+        lock=config.rootpath / lock,
+        update=bool(config.getoption("privacy_update")),
+        strict=bool(config.getini("privacy_strict")),
+        false_alarms=_level("privacy_false_alarms", level, FALSE_ALARMS, may_be_off=True),
+        samples=_samples(samples) if samples is not None else None,
+        confidence=_confidence(confidence) if confidence is not None else None,
+        ledger=config.rootpath / ledger if ledger else None,
+        ledger_false_alarms=_level("privacy_ledger_false_alarms", ledger_level, LEDGER_FALSE_ALARMS)
+        or LEDGER_FALSE_ALARMS,
+        reports=() if workers else tuple(_report(config, name) for name in config.getoption("privacy_report")),
+    )
+
+
+def _either(config: pytest.Config, name: str) -> str | None:
+    given = config.getoption(name)
+    return given if given is not None else config.getini(name) or None
+
+
+def _number(name: str, text: str, wanted: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise pytest.UsageError(f"{name}: {text!r} is no number; give {wanted}")
+    return value
+
+
+def _samples(text: str) -> int:
+    wanted = "a whole number of at least 20"
+    value = _number("privacy-samples", text, wanted)
+    if value != int(value) or value < 20:
+        raise pytest.UsageError(f"privacy-samples: {text} is out of range; give {wanted}")
+    return int(value)
+
+
+def _confidence(text: str) -> float:
+    wanted = "a number between 0.5 and 1"
+    value = _number("privacy-confidence", text, wanted)
+    if not 0.5 < value < 1:
+        raise pytest.UsageError(f"privacy-confidence: {text} is out of range; give {wanted}")
+    return value
+
+
+def _level(name: str, text: str | None, default: float, *, may_be_off: bool = False) -> float | None:
+    if not text:
+        return default
+    if may_be_off and text.strip().lower() == _OFF:
+        return None
+    wanted = "a probability between 0 and 0.5" + (", or off" if may_be_off else "")
+    value = _number(name, text, wanted)
+    if not 0 < value < 0.5:
+        raise pytest.UsageError(f"{name}: {text} is out of range; give {wanted}")
+    return value
+
+
+def _report(config: pytest.Config, name: str) -> Path:
+    from hockeystick.accounting.errors import InvalidArgumentError
+    from hockeystick.files import check_writable
+
+    path = config.invocation_params.dir / name
+    if path.suffix not in SUFFIXES:
+        raise pytest.UsageError(f"--privacy-report: {name!r} has no known form; end it with {', '.join(SUFFIXES)}")
+    try:
+        return check_writable("--privacy-report", path)
+    except InvalidArgumentError as error:
+        raise pytest.UsageError(str(error)) from None
