@@ -23,7 +23,7 @@ from hockeystick.audits.bounds import frontier
 from hockeystick.audits.outputs import Codebook, read
 from hockeystick.audits.partitions import Evidence
 
-AUDITS = 20_000
+AUDITS = 12_500  # 100,000 in all; `python -m benchmarks.audit_calibration` makes as many for each bound
 SAMPLES = 200  # from each data set, in each audit
 EPSILON = 1.0
 
@@ -42,10 +42,10 @@ def caught(alpha: float, audits: int = AUDITS) -> float:
 
 
 def test_what_the_calibration_can_catch() -> None:
-    """At level 0.05 an excess of a quarter, at 0.001 a rate of 3.3 in a thousand."""
-    assert caught(0.05) < 0.0625
-    assert caught(0.001) < 0.0034
-    assert allowed(0.05) < 0.0625 * AUDITS
+    """At level 0.05 an excess of a third, at 0.001 a rate of 4 in a thousand."""
+    assert caught(0.05) < 0.065
+    assert caught(0.001) < 0.0040
+    assert allowed(0.05) < 0.06 * AUDITS
 
 
 def laplace(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
