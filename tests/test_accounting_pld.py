@@ -59,7 +59,7 @@ def test_roots_of_unity_are_as_accurate_as_the_transforms_bound_assumes(stages):
                 exact = mp.expjpi(mp.mpf(-2 * place * k) / size)
                 worst = max(worst, float(abs(mp.mpc(complex(found[k])) - exact)))
     assert worst <= fft_error.TWIDDLE
-    assert worst <= 2.5 * U  # what was measured for SciPy's transform, up to 2^22
+    assert worst <= 2.9 * U  # what was measured for SciPy's transforms: 2.5 u up to 1.17, 2.9 u with 1.18
 
 
 def exact_transform(values):
