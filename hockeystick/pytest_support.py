@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import pytest
 
@@ -31,6 +31,8 @@ from hockeystick.pytest_settings import settings
 
 if TYPE_CHECKING:
     from hockeystick.audits import Claim, SequentialVerdict, Verdict
+
+AnyVerdict = TypeVar("AnyVerdict")
 
 DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; see what it could catch in verdict.detectable_epsilon
 DEFAULT_EVIDENCE = 10_000  # an alarm mostly needs far fewer
@@ -52,23 +54,27 @@ class FloatLeakWarning(PrivacyAuditWarning):
     """
 
 
-class PrivacyAudit:
+class _OfTest(Generic[AnyVerdict]):
+    """The value of a fixture: it knows its test, and what the test's marker claims."""
+
+    def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
+        self._item = item
+        self.claim = claim
+        self.verdicts: list[AnyVerdict] = []
+
+    @classmethod
+    def for_test(cls, item: pytest.Item) -> Self:
+        """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
+        return cls(item, _marked(item))
+
+
+class PrivacyAudit(_OfTest["Verdict"]):
     """The value of the fixture ``privacy_audit``: call it with a mechanism and two neighbouring data sets.
 
     Attributes:
       claim: what the test's marker claims; None without a marker.
       verdicts: of the calls so far, in order.
     """
-
-    def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
-        self._item = item
-        self.claim = claim
-        self.verdicts: list[Verdict] = []
-
-    @classmethod
-    def for_test(cls, item: pytest.Item) -> PrivacyAudit:
-        """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
-        return cls(item, _marked(item))
 
     def __call__(
         self,
@@ -132,23 +138,13 @@ class PrivacyAudit:
         return verdict
 
 
-class PrivacyEvidence:
+class PrivacyEvidence(_OfTest["SequentialVerdict"]):
     """The value of the fixture ``privacy_evidence``: bets against a claim, with wealth that lasts over runs.
 
     Attributes:
       claim: what the test's marker claims; None without a marker.
       verdicts: of the calls so far, in order.
     """
-
-    def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
-        self._item = item
-        self.claim = claim
-        self.verdicts: list[SequentialVerdict] = []
-
-    @classmethod
-    def for_test(cls, item: pytest.Item) -> PrivacyEvidence:
-        """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
-        return cls(item, _marked(item))
 
     def __call__(
         self,

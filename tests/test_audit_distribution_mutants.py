@@ -16,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 from dp_accounting import NeighboringRelation, dp_event, pld
+from mutant_table import Row, auditing, parameter
 from scipy import stats
 
 from hockeystick import accounting
@@ -62,37 +63,11 @@ FloatArray = npt.NDArray[np.float64]
 CASES = {case.name.removeprefix("learner/labels-"): case for case in distribution_cases()}
 MOST = 128_000
 
-Check = Literal["audit", "exact", "event", "conformity", "utility", "inspection"]
-
-
-@frozen
-class Row:
-    """A mutant, and whether its check passes for the correct variant and for the mutant."""
-
-    mutant: str
-    defect: str
-    check: Check
-    correct: Callable[[], bool]
-    broken: Callable[[], bool]
-
 
 # --- audits ----------------------------------------------------------------------------------------------------------
 
 
-def _audited(mutant: str, broken: str) -> Row:
-    """The case of the catalogue that is broken, beside the one that it mutates, at the same sample size."""
-    samples, name = CASES[broken].samples, broken.split("[")[0]
-    return Row(mutant, broken, "audit", lambda: _survives(name, samples), lambda: _survives(broken, samples))
-
-
-@lru_cache
-def _survives(name: str, samples: int) -> bool:
-    case = CASES[name]
-    data, claim = case.neighbours, case.claim
-    found = audit(
-        case.target, neighbours=data, claim=claim, samples=samples, rng=2, confidence=STATED_CONFIDENCE, **case.options
-    )
-    return not found.refuted
+_audited = auditing(CASES)
 
 
 # --- exact oracles ---------------------------------------------------------------------------------------------------
@@ -507,8 +482,7 @@ def test_the_table_has_all_thirty() -> None:
 
 def _marked(row: Row) -> Any:
     many = row.check == "audit" and (CASES[row.defect].samples > 64_000 or "exchanged[root" in row.defect)
-    slow = [pytest.mark.slow] if many or row.mutant == "half" else []
-    return pytest.param(row, id=f"{row.mutant}, {row.check}: {row.defect}", marks=slow)
+    return parameter(row, slow=many or row.mutant == "half")
 
 
 @pytest.mark.parametrize("row", [_marked(row) for row in TABLE])

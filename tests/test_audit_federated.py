@@ -7,14 +7,12 @@ The mutants, which have to be refuted, are in test_audit_federated_mutants.
 from __future__ import annotations
 
 import math
-import sys
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve
+from benchmark_scripts import experiment_script
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
@@ -270,13 +268,7 @@ def test_collusion_is_needed_for_the_loss_of_one() -> None:
 
 @pytest.fixture(scope="module")
 def experiment() -> Any:
-    """The script, which is not installed; the path is put back: pytest finds plugins on it."""
-    root = str(Path(__file__).parents[1])
-    sys.path.append(root)
-    try:
-        return import_module("benchmarks.experiments.fed_audits")
-    finally:
-        sys.path.remove(root)
+    return experiment_script("fed_audits")
 
 
 @pytest.mark.slow

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 from dp_accounting import NeighboringRelation, dp_event, pld, rdp
+from mutant_table import Row, auditing, parameter
 
 from hockeystick.accounting import GaussianDP, InvalidArgumentError, RandomizedResponse
-from hockeystick.audits import audit
-from hockeystick.audits.cases import STATED_CONFIDENCE
 from hockeystick.audits.targets_kl import both, fixed, kl_cases, logged, rare
 from hockeystick.audits.targets_kl_counts import counted
 from hockeystick.audits.targets_kl_mutants import (
@@ -52,35 +51,11 @@ CASES = {case.name.removeprefix("learner/"): case for case in kl_cases()}
 MOST = 256_000
 ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
-Check = Literal["audit", "exact", "oracle", "inspection"]
-
-
-@frozen
-class Row:
-    """A mutant, and whether its check passes for the correct variant and for the mutant."""
-
-    mutant: str
-    defect: str
-    check: Check
-    correct: Callable[[], bool]
-    broken: Callable[[], bool]
-
 
 # --- audits ----------------------------------------------------------------------------------------------------------
 
 
-def _audited(mutant: str, broken: str, correct: str | None = None) -> Row:
-    """The case of the catalogue that is broken, beside the one that it mutates, at the same sample size."""
-    samples = CASES[broken].samples
-    name = correct or broken.split("[")[0]
-    return Row(mutant, broken, "audit", lambda: _survives(name, samples), lambda: _survives(broken, samples))
-
-
-def _survives(name: str, samples: int) -> bool:
-    case = CASES[name]
-    data, claim = case.neighbours, case.claim
-    found = audit(case.target, neighbours=data, claim=claim, samples=samples, rng=2, confidence=STATED_CONFIDENCE)
-    return not found.refuted
+_audited = auditing(CASES)
 
 
 # --- oracles ---------------------------------------------------------------------------------------------------------
@@ -334,8 +309,7 @@ def test_the_table_has_all_thirty() -> None:
 
 
 def _marked(row: Row) -> Any:
-    slow = [pytest.mark.slow] if row.check == "audit" and CASES[row.defect].samples > 64_000 else []
-    return pytest.param(row, id=f"{row.mutant}, {row.check}: {row.defect}", marks=slow)
+    return parameter(row, slow=row.check == "audit" and CASES[row.defect].samples > 64_000)
 
 
 @pytest.mark.parametrize("row", [_marked(row) for row in TABLE])

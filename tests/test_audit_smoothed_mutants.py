@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, Literal
 
 import attrs
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
+from mutant_table import Row, auditing, parameter
 from scipy import stats
 
 from hockeystick.accounting import BoundedRange, InvalidArgumentError, NonPrivate
-from hockeystick.audits import audit
 from hockeystick.audits import targets_smoothed_mutants as mutants
-from hockeystick.audits.cases import STATED_CONFIDENCE
 from hockeystick.audits.targets_smoothed import smoothed_cases
 from hockeystick.audits.targets_smoothed_mutants import OFF_COVER, Altered, NumberFromRecords
 from hockeystick.audits.targets_smoothed_views import (
@@ -51,35 +49,11 @@ FALSE_ALARM = 1e-6
 RUNS = 20_000
 HALVED = labelled_smoothness(0.5)
 
-Check = Literal["audit", "exact", "law", "metamorphic", "relation"]
-
-
-@frozen
-class Row:
-    """A mutant, and whether its check passes for the correct variant and for the mutant."""
-
-    mutant: str
-    defect: str
-    check: Check
-    correct: Callable[[], bool]
-    broken: Callable[[], bool]
-
 
 # --- audits ----------------------------------------------------------------------------------------------------------
 
 
-def _audited(mutant: str, broken: str) -> Row:
-    """The case of the catalogue that is broken, beside the one that it mutates, at the same sample size."""
-    samples, name = CASES[broken].samples, broken.split("[")[0]
-    return Row(mutant, broken, "audit", lambda: _survives(name, samples), lambda: _survives(broken, samples))
-
-
-@lru_cache
-def _survives(name: str, samples: int) -> bool:
-    case = CASES[name]
-    data, claim = case.neighbours, case.claim
-    found = audit(case.target, neighbours=data, claim=claim, samples=samples, rng=2, confidence=STATED_CONFIDENCE)
-    return not found.refuted
+_audited = auditing(CASES)
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------
@@ -320,8 +294,7 @@ def test_the_table_has_all_of_them() -> None:
 
 
 def _marked(row: Row) -> Any:
-    slow = [pytest.mark.slow] if row.check == "audit" and CASES[row.defect].samples > 10_000 else []
-    return pytest.param(row, id=f"{row.mutant}, {row.check}: {row.defect}", marks=slow)
+    return parameter(row, slow=row.check == "audit" and CASES[row.defect].samples > 10_000)
 
 
 @pytest.mark.parametrize("row", [_marked(row) for row in TABLE])

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_scripts import benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def script() -> Any:
-    """The runner, which is not installed; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
-    try:
-        return import_module("benchmarks.compatibility")
-    finally:
-        sys.path.remove(str(ROOT))
-
-
-compatibility = script()
+compatibility = benchmark("compatibility")
 ROWS, Result, Row = compatibility.ROWS, compatibility.Result, compatibility.Row
 main, run = compatibility.main, compatibility.run
 

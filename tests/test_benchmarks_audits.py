@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+from benchmark_scripts import benchmark
 
 from hockeystick.audits import Claim, sequential_audit
 from hockeystick.audits.auditor_targets import AuditorTarget, laplace, randomised_response, tight_targets
@@ -19,16 +18,7 @@ from hockeystick.audits.estimators import Estimator
 ROOT = Path(__file__).parents[1]
 
 
-def script(name: str) -> Any:
-    """A script, which is not installed; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
-    try:
-        return import_module(f"benchmarks.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
-
-
-calibration, stopping = script("audit_calibration"), script("sequential_audits")
+calibration, stopping = benchmark("audit_calibration"), benchmark("sequential_audits")
 FILES = ("audits/bounds.py",)
 
 

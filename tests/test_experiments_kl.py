@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_scripts import experiment_script as script
 
 from hockeystick import accounting
 from hockeystick.learners.count_logarithms import Smoothed
@@ -19,15 +18,6 @@ from hockeystick.learners.kl_average import QueryAverage
 from hockeystick.learners.kl_trusted import AggregatedKL, TrustedKL
 
 ROOT = Path(__file__).parents[1]
-
-
-def script(name: str) -> Any:
-    """A script of benchmarks/, which is not installed; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
-    try:
-        return import_module(f"benchmarks.experiments.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
 
 
 common, digit_pairs = script("common"), script("digit_pairs")

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_scripts import experiment_script as script
 
 from hockeystick.learners import LazyExperts, ShrinkingDartboard, TreeExperts
 
 ROOT = Path(__file__).parents[1]
-
-
-def script(name: str) -> Any:
-    """A script of benchmarks/, which is not installed; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
-    try:
-        return import_module(f"benchmarks.experiments.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
 
 
 common = script("common")

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_scripts import benchmark
+from benchmark_scripts import experiment_script as script
 
 from hockeystick.learners.base_measure import UniformCube
 from hockeystick.learners.box_cells import BoxCells
 from hockeystick.learners.interval_classes import Intervals, Thresholds
 
 ROOT = Path(__file__).parents[1]
-
-
-def script(name: str) -> Any:
-    """A script of benchmarks/, which is not installed; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
-    try:
-        return import_module(f"benchmarks.experiments.{name}")
-    finally:
-        sys.path.remove(str(ROOT))
 
 
 common, instances = script("common"), script("query_instances")
@@ -189,11 +180,7 @@ def test_columns() -> None:
 
 
 def test_peers_are_skipped_or_said_not_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    sys.path.append(str(ROOT))
-    try:
-        module = import_module("benchmarks.queries_peers")
-    finally:
-        sys.path.remove(str(ROOT))
+    module = benchmark("queries_peers")
     values = np.arange(8.0)
     monkeypatch.delenv(module.PEER, raising=False)
     skipped = list(module.peers(values, 8, epsilon=1.0, runs=1))

@@ -1,12 +1,10 @@
 """The federated stochastic learner: its steps against a deterministic oracle, and its two ways of running alike."""
 
 import io
-import sys
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+import fed_stoch_cases as cases
 import numpy as np
 import pytest
 from attrs import evolve
@@ -25,18 +23,6 @@ from hockeystick.learners.stoch_losses import (
     SquaredProducts,
 )
 
-
-def helper(name: str) -> Any:
-    """A module of this folder, which is no package; the path is put back: pytest finds plugins on it."""
-    folder = str(Path(__file__).parent)
-    sys.path.append(folder)
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(folder)
-
-
-cases = helper("fed_stoch_cases")
 ALARM, FAMILIES, data = cases.ALARM, cases.FAMILIES, cases.data
 learner: Callable[..., FedStoch] = cases.learner
 

@@ -1,12 +1,9 @@
 """Simulations of the federated stochastic learner: their laws, what an audit may fix and see, and regret."""
 
 import math
-import sys
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 
+import fed_stoch_cases as cases
 import numpy as np
 import pytest
 from attrs import evolve
@@ -25,18 +22,6 @@ from hockeystick.learners.stoch_losses import (
 )
 from hockeystick.mechanisms import NoisyMax
 
-
-def helper(name: str) -> Any:
-    """A module of this folder, which is no package; the path is put back: pytest finds plugins on it."""
-    folder = str(Path(__file__).parent)
-    sys.path.append(folder)
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(folder)
-
-
-cases = helper("fed_stoch_cases")
 ALARM, FAMILIES, data = cases.ALARM, cases.FAMILIES, cases.data
 learner: Callable[..., FedStoch] = cases.learner
 

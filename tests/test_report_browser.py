@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import headless_browser as headless
 import pytest
 
 from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
@@ -21,18 +20,6 @@ from hockeystick.report import account_result, audit_result, graph_result, to_ht
 
 pytestmark = pytest.mark.slow
 
-
-def helper(name: str) -> Any:
-    """A module of this folder, which is no package; the path is put back: pytest finds plugins on it."""
-    folder = str(Path(__file__).parent)
-    sys.path.append(folder)
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(folder)
-
-
-headless = helper("headless_browser")
 
 # Contrast as WCAG 2 defines it (4.5 for text), of every text node against the nearest opaque background; text in a
 # drawing stands on the page or on a tint of it, over which the tint is laid first.

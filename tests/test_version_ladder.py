@@ -7,26 +7,17 @@ import json
 import os
 import sys
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_scripts import benchmark
 
 ROOT = Path(__file__).parents[1]
 
 
-def script() -> Any:
-    """The runner, which is not installed; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
-    try:
-        return import_module("benchmarks.version_ladder")
-    finally:
-        sys.path.remove(str(ROOT))
-
-
-ladder = script()
+ladder = benchmark("version_ladder")
 ROWS = ladder.corpus()
 TOML = """
 [[row]]
