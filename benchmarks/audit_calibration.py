@@ -1,6 +1,6 @@
 """False alarms of every bound of the package, on targets whose claim is exactly true.
 
-    python -m benchmarks.audit_calibration [--audits 100000] [--only NAME] [--write] [--kept]
+    python -m benchmarks.audit_calibration [--audits 100000] [--only NAME] [--workers 2] [--write] [--kept]
 
 A claim that holds with equality may be refuted, or a lower bound on epsilon lie above it, in a share alpha of audits at
 most. Every bound is tried on continuous, discrete, mixed and vector-valued targets, at small and large epsilon, with
@@ -11,12 +11,10 @@ they come, so that a run goes on where an earlier one stopped; every bound gets 
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from benchmarks.experiments.common import Cells, Result
-from benchmarks.table import DOCS, ROOT, SEQUENTIAL, digest
+from benchmarks.table import DOCS, ROOT, SEQUENTIAL, digest, resumable
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.auditor_audit import measure_false_alarms
 from hockeystick.audits.auditor_targets import AuditorTarget, gaussian_mu, laplace, tight_targets
@@ -230,10 +228,11 @@ def bounds() -> tuple[Bound, ...]:
     )
 
 
-def piece(bound: Bound, target: AuditorTarget, number: int) -> Result:
+def piece(bound: Bound, /, *, target: str, alpha: float, samples: int, audits: int, piece: int, **_: Any) -> Result:
     """Some audits of one target."""
+    chosen = next(one for one in bound.targets() if one.name == target)
     found = measure_false_alarms(
-        bound.rates(target), target, alpha=ALPHA, samples=bound.samples, replications=PIECE, seed=number
+        bound.rates(chosen), chosen, alpha=alpha, samples=samples, replications=audits, seed=piece
     )
     return {"alarms": found.alarms}
 
@@ -261,27 +260,30 @@ class Rate:
         return float(clopper_pearson(self.alarms, self.audits, confidence=sure, side="lower")[0]) > level
 
 
-class _Missing(Exception):
-    """A piece was not run, and is not to be."""
-
-
-def _no_more() -> Result:
-    raise _Missing
-
-
-def calibrated(bound: Bound, audits: int, work: Path | None, *, kept: bool = False) -> dict[str, Rate]:
+def calibrated(
+    bound: Bound, audits: int, work: Path | None, *, kept: bool = False, workers: int = 1
+) -> dict[str, Rate]:
     """Returns what was found of each target; with ``kept`` of what was run before, which may be less."""
-    cells = Cells(work, digest(*bound.files), quiet=not sys.stderr.isatty())
+    cells = Cells(work, digest(*bound.files), quiet=not sys.stderr.isatty(), workers=workers)
     targets = tuple(bound.targets())
-    pieces = max(1, math.ceil(audits * bound.share / len(targets) / PIECE))
+    run = partial(piece, bound)
+    keys = [
+        {
+            "bound": bound.name,
+            "target": target.name,
+            "alpha": ALPHA,
+            "samples": bound.samples,
+            "audits": PIECE,
+            "piece": number,
+        }
+        for number in range(max(1, math.ceil(audits * bound.share / len(targets) / PIECE)))
+        for target in targets
+    ]
+    if kept:
+        keys = [key for key in keys if cells.knows(key, run)]
     found: dict[str, list[int]] = {}
-    jobs = [(target, number) for target in targets for number in range(pieces)]
-    for target, number in cells.progress(jobs, bound.name):
-        key = {"bound": bound.name, "target": target.name, "alpha": ALPHA, "samples": bound.samples}
-        run = _no_more if kept else partial(piece, bound, target, number)
-        with suppress(_Missing):
-            alarms = cells({**key, "audits": PIECE, "piece": number}, run)["alarms"]
-            found.setdefault(target.name, []).append(alarms)
+    for key, result in zip(keys, cells.all(keys, run, bound.name), strict=True):
+        found.setdefault(str(key["target"]), []).append(result["alarms"])
     return {name: Rate(sum(alarms), len(alarms) * PIECE) for name, alarms in found.items()}
 
 
@@ -320,26 +322,19 @@ is seldom at its level in one of them. Estimates that assume a model are no boun
 
 def main() -> int:
     """Runs the command and returns its exit status: 1 if a level is not kept."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.audit_calibration", description=__doc__.split("\n")[0])
-    parser.add_argument("--audits", type=int, default=100_000, help="of each bound (default: %(default)s)")
-    parser.add_argument("--only", default="", help="name of the one bound to calibrate")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
-    parser.add_argument("--kept", action="store_true", help="run nothing: show what was run")
-    parser.add_argument(
-        "--work",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "hockeystick-benchmarks",
-        help="folder in which audits are kept (default: %(default)s)",
+    parser = resumable(
+        "audit_calibration", __doc__.split("\n")[0], only="name of the one bound to calibrate", page=PAGE
     )
+    parser.add_argument("--audits", type=int, default=100_000, help="of each bound (default: %(default)s)")
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
-    every = bounds()
+    every, file = bounds(), asked.work / "audit_calibration.jsonl"
     family = sum(len(tuple(bound.targets())) for bound in every)
     lines, held = [TABLE], True
     print(TABLE, flush=True)
     for bound in every:
         if asked.only in ("", bound.name):
-            found = calibrated(bound, asked.audits, asked.work / "audit_calibration.jsonl", kept=asked.kept)
+            found = calibrated(bound, asked.audits, file, kept=asked.kept, workers=asked.workers)
             if not found:
                 lines.append(f"| {bound.name} | {bound.samples} | 0 | 0 |{' |' * 7} not run |")
                 print(lines[-1], flush=True)

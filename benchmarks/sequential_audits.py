@@ -1,6 +1,6 @@
 """Stopping times of sequential audits, against the limit log(1/alpha)/KLinf and against published ones.
 
-    python -m benchmarks.sequential_audits [--runs 10000] [--write] [--kept]
+    python -m benchmarks.sequential_audits [--runs 10000] [--workers 2] [--write] [--kept]
 
 What was run is kept as it comes: a second call goes on from there, and with more runs adds to it.
 Every pair that was drawn until the claim fell counts, those that events were learned from included. KLinf is that of
@@ -11,16 +11,12 @@ published mean stopping times): the mean of one record against that of two, with
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import math
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +24,7 @@ from attrs import frozen
 from scipy import stats
 
 from benchmarks.experiments.common import Cells, Result
-from benchmarks.table import SEQUENTIAL, digest
+from benchmarks.table import DOCS, SEQUENTIAL, digest, resumable
 from hockeystick import accounting
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.law_pairs import LawPair
@@ -37,7 +33,7 @@ from hockeystick.audits.sequential import Run
 
 FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator, int], FloatArray]
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks-sequential-audits.md"
+PAGE = DOCS / "benchmarks-sequential-audits.md"
 CHUNK = 100  # runs that are kept together
 MOST_TIGHT = 500  # pairs against a claim that is true
 
@@ -140,24 +136,20 @@ def chunk(case: Case, first: int, runs: int) -> Result:
     return {"stops": stops, "seconds": time.process_time() - started}
 
 
-class _Missing(Exception):
-    """A chunk was not run, and is not to be."""
-
-
-def _no_more() -> Result:
-    raise _Missing
-
-
 def measured(case: Case, runs: int, cells: Cells, *, kept: bool) -> tuple[FloatArray, float]:
     """Stopping times, infinite where the claim was not refuted, and seconds for one run; with ``kept``, of what is."""
     runs = max(20, int(runs * case.share))
-    starts = list(range(0, runs, CHUNK))
-    found = []
-    for first in cells.progress(starts, f"{case.name}, {case.alpha:g}"):
-        size = min(CHUNK, runs - first)
-        key = {"case": case.fingerprint, "most": case.most, "first": first, "runs": size}
-        with suppress(_Missing):
-            found.append(cells(key, _no_more if kept else partial(chunk, case, first, size)))
+
+    def chunks(*, first: int, runs: int, **_: Any) -> Result:
+        return chunk(case, first, runs)
+
+    keys = [
+        {"case": case.fingerprint, "most": case.most, "first": first, "runs": min(CHUNK, runs - first)}
+        for first in range(0, runs, CHUNK)
+    ]
+    if kept:
+        keys = [key for key in keys if cells.knows(key, chunks)]
+    found = cells.all(keys, chunks, f"{case.name}, {case.alpha:g}")
     stops = np.array([stop for part in found for stop in part["stops"]], dtype=float)
     return np.where(stops > 0, stops, np.inf), sum(part["seconds"] for part in found) / max(1, len(stops))
 
@@ -177,20 +169,12 @@ def row(case: Case, runs: int, cells: Cells, *, kept: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sequential_audits", description=__doc__.split("\n")[0])
+    parser = resumable("sequential_audits", __doc__.split("\n")[0], only="part of a case's name", page=PAGE)
     parser.add_argument("--runs", type=int, default=10_000, help="of the published cases; the others make fewer")
-    parser.add_argument("--only", default="", help="part of a case's name")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    parser.add_argument("--kept", action="store_true", help="run nothing: show what was run")
-    parser.add_argument(
-        "--work",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "hockeystick-benchmarks",
-        help="folder in which runs are kept (default: %(default)s)",
-    )
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
-    cells = Cells(asked.work / "sequential_audits.jsonl", digest(*SEQUENTIAL), quiet=not sys.stderr.isatty())
+    quiet = not sys.stderr.isatty()
+    cells = Cells(asked.work / "sequential_audits.jsonl", digest(*SEQUENTIAL), quiet=quiet, workers=asked.workers)
     lines = [
         "# Sequential audits: stopping times",
         "",

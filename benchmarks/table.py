@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -32,6 +33,20 @@ class Row(Protocol):
 
     def markdown(self) -> str:
         """The line."""
+
+
+def resumable(name: str, description: str, *, only: str, page: Path) -> argparse.ArgumentParser:
+    """Returns the options of a benchmark that keeps what it ran, in a folder, and goes on from there."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    parser.add_argument("--only", default="", help=only)
+    parser.add_argument("--write", action="store_true", help=f"write docs/{page.name}")
+    parser.add_argument("--kept", action="store_true", help="run nothing: show what was run")
+    parser.add_argument("--workers", type=int, default=1, help="processes to run in (default: %(default)s)")
+    kept = Path(tempfile.gettempdir()) / "hockeystick-benchmarks"
+    parser.add_argument(
+        "--work", type=Path, default=kept, help="folder in which results are kept (default: %(default)s)"
+    )
+    return parser
 
 
 def digest(*files: str) -> str:

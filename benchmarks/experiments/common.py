@@ -18,18 +18,16 @@ import hashlib
 import io
 import json
 import math
-import multiprocessing
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from attrs import field, frozen
+from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import track
 
@@ -107,22 +105,18 @@ class Cells:
             self._keep(name, compute())
         return self._known[name]
 
+    def knows(self, key: Mapping[str, Any], compute: Callable[..., Result]) -> bool:
+        """Whether :meth:`all` would take what ``compute`` makes of ``key`` from the file."""
+        return _name(key, compute) in self._known
+
     def all(self, keys: Sequence[Mapping[str, Any]], compute: Callable[..., Result], title: str) -> list[Result]:
-        """``compute(**key)`` for each key, unknown ones by the workers; ``compute`` is a function of a module."""
-        by = getattr(compute, "__name__", "")  # two functions may be asked for the same arguments
-        tagged = [{"computed by": by, **key} for key in keys]
-        names = [json.dumps(key, sort_keys=True) for key in tagged]
-        if self.workers == 1:
-            return [
-                self(tag, partial(compute, **key))
-                for tag, key in self.progress(list(zip(tagged, keys, strict=True)), title)
-            ]
-        with ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn")) as pool:
-            missing = {name: key for name, key in zip(names, keys, strict=True) if name not in self._known}
-            futures = {pool.submit(compute, **key): name for name, key in missing.items()}
-            for _ in self.progress(range(len(futures)), title):
-                done = next(iter(wait(futures, return_when=FIRST_COMPLETED).done))
-                self._keep(futures.pop(done), done.result())
+        """``compute(**key)`` for each key, unknown ones by the workers."""
+        names = [_name(key, compute) for key in keys]
+        missing = {name: key for name, key in zip(names, keys, strict=True) if name not in self._known}
+        one = delayed(_named(compute))
+        parallel = Parallel(n_jobs=self.workers, return_as="generator_unordered")
+        for name, result in self.progress(parallel(one(*each) for each in missing.items()), title, len(missing)):
+            self._keep(name, result)
         return [self._known[name] for name in names]
 
     def _keep(self, name: str, result: Result) -> None:
@@ -133,9 +127,21 @@ class Cells:
                 out.write(f"\n{record}\n")  # an interrupted line stays one of its own
         self._known[name] = json.loads(record)["result"]
 
-    def progress(self, items: Sequence[Item], title: str) -> Iterable[Item]:
+    def progress(self, items: Iterable[Item], title: str, total: int | None = None) -> Iterable[Item]:
         """The items, with a progress bar on standard error."""
-        return items if self.quiet else track(items, title, console=Console(stderr=True))
+        return items if self.quiet else track(items, title, total, console=Console(stderr=True))
+
+
+def _name(key: Mapping[str, Any], compute: Callable[..., Result]) -> str:
+    # Two functions may be asked for the same arguments.
+    return json.dumps({"computed by": getattr(compute, "__name__", ""), **key}, sort_keys=True)
+
+
+def _named(compute: Callable[..., Result]) -> Callable[[str, Mapping[str, Any]], tuple[str, Result]]:
+    def run(name: str, key: Mapping[str, Any]) -> tuple[str, Result]:
+        return name, compute(**key)
+
+    return run
 
 
 def sources() -> str:
