@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import platform
-from decimal import ROUND_FLOOR, Context
 from functools import lru_cache
 from importlib import metadata
 from typing import Any, Literal
@@ -15,7 +14,7 @@ import numpy as np
 import scipy
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, digits
 
 from .limits import samples_to_detect
 
@@ -32,11 +31,6 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
     }
-
-
-def _rounded_down(bound: float) -> str:
-    """Returns a lower bound in four digits that is no larger than it is."""
-    return f"{Context(prec=4, rounding=ROUND_FLOOR).create_decimal(bound):g}"
 
 
 @lru_cache(maxsize=1 << 10)
@@ -232,7 +226,7 @@ class Verdict:
                 if self.event_back
                 else []
             ),
-            f"epsilon is at least {_rounded_down(self.epsilon_lower)} at delta={self.delta:g}; "
+            f"epsilon is at least {digits.lower(self.epsilon_lower, 4)} at delta={self.delta:g}; "
             f"an epsilon of {found} would have been refuted with probability 0.9",
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
             f"seed {self.seed}, {self.seconds:.2f} s",

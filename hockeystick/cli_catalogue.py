@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from attrs import frozen
 
+from hockeystick.accounting import digits
 from hockeystick.cli_files import ResultFiles, deliver, result_files
 from hockeystick.cli_output import (
     Interrupted,
@@ -269,7 +269,7 @@ def table(results: Sequence[CaseResult]) -> Table:
             result.name,
             f"{verdict.epsilon_claimed:.4g}{at}",
             "" if result.truth is None else f"{result.truth:.4g}",
-            f"{_rounded_down(verdict.epsilon_lower)}",
+            digits.lower(verdict.epsilon_lower, 4),
             Text(verdict.outcome, style=style),
             expected,
             f"{verdict.samples:,}",
@@ -295,10 +295,3 @@ def summary(plan: Plan, results: Sequence[CaseResult]) -> str:
 
 def _expected(broken: bool) -> str:
     return "refuted" if broken else "not refuted"
-
-
-def _rounded_down(bound: float) -> str:
-    if not math.isfinite(bound) or bound <= 0:
-        return f"{bound:g}"
-    step = 10.0 ** (math.floor(math.log10(bound)) - 3)
-    return f"{math.floor(bound / step) * step:.4g}"

@@ -21,12 +21,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Any, Literal
 
 from attrs import field, frozen
 
+from hockeystick.accounting.digits import upper
 from hockeystick.accounting.errors import HockeystickError
 from hockeystick.files import write_atomically
 
@@ -51,12 +51,7 @@ def round_up(epsilon: float, digits: int = 12) -> float:
     The shortest decimal of a float stands for it, so 0.2 stays 0.2; reading a decimal that is no smaller gives a float
     that is no smaller.
     """
-    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon))))
-
-
-def round_down(epsilon: float, digits: int = 3) -> float:
-    """Returns a lower bound with at most 15 significant digits, never larger than it is."""
-    return float(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(float(epsilon))))
+    return float(upper(epsilon, digits))
 
 
 def digest(kind: str, plain: object) -> str:
@@ -128,7 +123,7 @@ class Budget:
         return cls(tuple(rows), *terms, tuple(plain["assumptions"]), plain["digest"], plain["certified_by"])
 
     def __str__(self) -> str:
-        return ", ".join(f"ε = {round_up(epsilon, 6):g} at δ = {delta:g}" for delta, epsilon, _ in self.epsilons)
+        return ", ".join(f"ε = {upper(epsilon, 6)} at δ = {delta:g}" for delta, epsilon, _ in self.epsilons)
 
 
 @frozen

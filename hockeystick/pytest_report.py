@@ -18,8 +18,9 @@ from urllib.parse import quote
 import pytest
 
 from hockeystick import __version__
+from hockeystick.accounting import digits
 from hockeystick.files import write_atomically
-from hockeystick.pytest_lock import UPDATE, round_down
+from hockeystick.pytest_lock import UPDATE
 from hockeystick.pytest_session import RULES, Finding, Recorded, Summary
 from hockeystick.pytest_support import EVIDENCE, shown_level
 
@@ -89,7 +90,7 @@ def audit_line(name: str, verdict: dict[str, Any]) -> str:
     level = verdict["alpha"] if name == EVIDENCE else 1 - verdict["confidence"]
     return (
         f"claim ({verdict['epsilon_claimed']:g}, {verdict['delta']:g}) {verdict['outcome']}; "
-        f"ε ≥ {round_down(verdict['epsilon_lower']):g}, detectable: {seen}, false alarm {shown_level(level)}"
+        f"ε ≥ {digits.lower(verdict['epsilon_lower'], 3)}, detectable: {seen}, false alarm {shown_level(level)}"
     )
 
 

@@ -19,8 +19,9 @@ from typing import Any, Literal
 import pytest
 from attrs import define, evolve, field, frozen
 
+from hockeystick.accounting import digits
 from hockeystick.pytest_budget import PROPERTY, sentence
-from hockeystick.pytest_lock import Budget, Change, LockFile, PrivacyLockError, compare, round_down
+from hockeystick.pytest_lock import Budget, Change, LockFile, PrivacyLockError, compare
 from hockeystick.pytest_settings import Settings, settings
 from hockeystick.pytest_support import AUDIT, EVIDENCE
 
@@ -220,7 +221,7 @@ def _judge_audits(summary: Summary) -> None:
         for _, verdict in test.audits:
             claim = f"the claim ({verdict['epsilon_claimed']:g}, {verdict['delta']:g})"
             if verdict["outcome"] == "refuted" and test.outcome == "failed":
-                least = f"{round_down(verdict['epsilon_lower']):g}"
+                least = digits.lower(verdict["epsilon_lower"], 3)
                 text = f"samples refute {claim}: ε is at least {least}, through {verdict['event']}"
                 _add(summary, "claim-refuted", "error", test.key, text, test.file, test.line)
             elif verdict["outcome"] == "inconclusive" and test.outcome == "passed":

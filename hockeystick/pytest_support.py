@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import pytest
 
 from hockeystick import pytest_levels
-from hockeystick.pytest_lock import round_up
+from hockeystick.accounting import digits
 from hockeystick.pytest_settings import settings
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
 
 def shown_level(level: float) -> str:
     """Returns a level in three digits, rounded up, but for what subtracting it from 1 and back added to it."""
-    return f"{round_up(level * (1 - 1e-9), 3):g}"
+    return digits.upper(level * (1 - 1e-9), 3)
 
 
 def stable_seed(item: pytest.Item, call: int) -> int:
