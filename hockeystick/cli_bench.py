@@ -1,4 +1,4 @@
-"""``hockeystick bench``: rates what the package rests on. So far: auditors (``bench audits``)."""
+"""``hockeystick bench``: rates what the package rests on, auditors here and accountants in ``cli_bench_accounting``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick.cli_bench_accounting import accounting
 from hockeystick.cli_files import deliver, result_files
 from hockeystick.cli_options import output_options
 from hockeystick.cli_output import Interrupted, Progress, warn
@@ -26,6 +27,9 @@ _QUICK_BROKEN = ("laplace 1, true 2x", "leaky response (1, 0.05), true 1.5x")
 @click.group()
 def bench() -> None:
     """Rate what the package rests on."""
+
+
+bench.add_command(accounting)
 
 
 @bench.command()

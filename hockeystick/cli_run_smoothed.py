@@ -57,6 +57,14 @@ _play = together(
         type=Real(0.0, 1.0),
         help="Its own smoothness; --sigma without it. 0 is the worst case, for binary-search.",
     ),
+    click.option(
+        "--delta",
+        default=1e-6,
+        show_default=True,
+        metavar="D",
+        type=Real(0.0, 1.0, high_open=True),
+        help="The δ at which it is said what the draws would cost, were they published.",
+    ),
     click.option("--runs", metavar="R", type=Count(1), help="Simulated games; 8 without it."),
     mode_options(),
 )
@@ -90,7 +98,7 @@ def smoothed_online(**given: Any) -> int:
         progress("covering the class")
         game = _game_of(given)
         learner = game.learner()
-        content = run_smoothed.plan_content(game, learner)
+        content = run_smoothed.plan_content(game, learner, delta=given["delta"])
         if not given["plan"]:
             progress("playing")
             content |= run_smoothed.play_content(game, learner, runs=given["runs"] or 8, seed=given["seed"] or 0)

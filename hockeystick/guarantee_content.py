@@ -60,7 +60,7 @@ def guarantee_content(guarantee: Guarantee, delta: float, *, step: Step = lambda
         "methods": {method: _known(guarantee, delta, method) for method in METHODS},
         "curve": [_point(guarantee, at) for at in sorted({*_DELTAS, delta})],
         "certified_curve": _certified_curve(guarantee),
-        **({} if guarantee.graph is None else graph_content(guarantee.graph, delta, guarantee.view)),
+        **drawn_content(guarantee, delta),
     }
 
 
@@ -75,11 +75,8 @@ def graph_content(graph: AccountantGraph, delta: float | None, view: str | None)
 
 
 def drawn_content(guarantee: Guarantee, delta: float) -> dict[str, Any]:
-    """Returns what draws the graph of a learner's guarantee, with costs at ``delta``; nothing where there is none."""
-    if guarantee.graph is None:
-        return {}
-    content = graph_content(guarantee.graph, delta, guarantee.view)
-    return {name: content[name] for name in ("graph", "costs")}
+    """Returns what draws a guarantee's graph, with the costs at ``delta`` in its view; nothing where there is none."""
+    return {} if guarantee.graph is None else graph_content(guarantee.graph, delta, guarantee.view)
 
 
 def _point(guarantee: Guarantee, delta: float) -> dict[str, Any]:

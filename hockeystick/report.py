@@ -27,6 +27,7 @@ from hockeystick.guarantee_content import Step, graph_content, guarantee_content
 from hockeystick.report_account import account_report, graph_report
 from hockeystick.report_audit import audit_report
 from hockeystick.report_bench import bench_report
+from hockeystick.report_bench_accounting import bench_accounting_report
 from hockeystick.report_calibrate import calibrate_report
 from hockeystick.report_catalogue import catalogue_report
 from hockeystick.report_content import Report
@@ -91,6 +92,11 @@ def demo_result(result: DemoResult) -> dict[str, Any]:
     return _result("demo", {**plain, "audits": audits})
 
 
+def bench_accounting_result(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of rating accountants from its ``content``."""
+    return _result("bench accounting", content)
+
+
 def run_result(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the result of a learner's plan, simulated run or release from its ``content`` (see ``run_lazy``)."""
     return _result("run", content)
@@ -143,6 +149,7 @@ _COMMANDS: dict[str, Draw] = {
     "account": account_report,
     "audit": audit_report,
     "audit --catalogue": catalogue_report,
+    "bench accounting": bench_accounting_report,
     "bench audits": bench_report,
     "calibrate": calibrate_report,
     "demo": demo_report,

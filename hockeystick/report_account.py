@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from hockeystick.report_content import Mark, Report, Result, Section, Table
+from hockeystick.report_content import Mark, Report, Result, Section
 from hockeystick.report_guarantee import (
     curve_sections,
     graph_sections,
     guarantee_section,
     headline,
+    node_table,
     picture,
     versions,
 )
-from hockeystick.report_text import exact, upper
+from hockeystick.report_text import exact
 
 
 def account_report(result: Result) -> Report:
@@ -24,19 +25,8 @@ def account_report(result: Result) -> Report:
 def graph_report(result: Result) -> Report:
     """Returns the report on a graph: its drawing, and a table for who can't see it."""
     drawing = picture(result)
-    spent = dict(drawing.spent)
-    rows = tuple(
-        (
-            node.name,
-            type(node).__name__.lower(),
-            ", ".join(getattr(node, "reads", ())) or "–",
-            upper(spent[node.name]) if node.name in spent else "–",
-        )
-        for node in drawing.graph.nodes
-    )
-    caption = "Nodes, in the order in which they were added"
-    table = Table(caption, ("node", "kind", "reads", ">ε alone"), rows)
-    what = f"{len(rows)} nodes, {drawing.graph.adjacency.value}"
+    table = node_table(drawing)
+    what = f"{len(table.rows)} nodes, {drawing.graph.adjacency.value}"
     if result["delta"] is not None:
         what += f", costs at δ = {exact(result['delta'])}"
     drawn = Section("Drawing", pictures=(drawing,))

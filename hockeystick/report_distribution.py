@@ -40,6 +40,7 @@ def distribution_report(result: Result) -> Report:
         printed=_printed(result),
         parameters=_parameters(result),
         outcome=_outcome(result) if simulated else None,
+        result=result,
     )
 
 

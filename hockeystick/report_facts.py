@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from hockeystick.report_content import Cell, Mark, Report, Result, Section, Table
-from hockeystick.report_guarantee import graph_sections
+from hockeystick.report_guarantee import learner_graph_sections
 from hockeystick.report_text import brief, exact, lower, number, upper, whole
 
 Draw = Callable[[Result], Report]
@@ -29,15 +29,15 @@ def learner_report(
     printed: Section,
     parameters: Facts,
     outcome: Facts | None,
-    result: Result | None = None,
+    result: Result,
 ) -> Report:
     """Returns a report whose sections are outcome (None: nothing was played), privacy, printed formula, parameters.
 
-    The drawing of its graph comes last, where ``result`` holds one.
+    The graph that ``result`` holds comes last, as a drawing and as a table.
     """
     played = () if outcome is None else (Section("Outcome", facts=outcome),)
     rest = (Section("Privacy", facts=privacy), printed, Section("Parameters", facts=parameters))
-    return Report(title, headline, (*played, *rest, *graph_sections(result or {})))
+    return Report(title, headline, (*played, *rest, *learner_graph_sections(result)))
 
 
 # --- privacy ---------------------------------------------------------------------------------------------------------

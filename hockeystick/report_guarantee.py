@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from hockeystick.accounting import AccountantGraph
+from hockeystick.accounting.nodes import Release
 from hockeystick.report_content import Cell, Mark, Picture, Result, Section, Table
 from hockeystick.report_plots import Plot, curve
 from hockeystick.report_text import event_text, exact, lower, upper, whole
@@ -89,6 +90,32 @@ def graph_sections(result: Result) -> tuple[Section, ...]:
     if not result.get("graph"):
         return ()
     return (Section("Graph", pictures=(picture(result),)),)
+
+
+def learner_graph_sections(result: Result) -> tuple[Section, ...]:
+    """Returns the drawing of a learner's graph, and for pages a table of its nodes; a terminal's drawing is text."""
+    return tuple(
+        found
+        for drawn in graph_sections(result)
+        for found in (drawn, Section("Nodes", tables=(node_table(drawn.pictures[0]),), in_terminal=False))
+    )
+
+
+def node_table(drawing: Picture) -> Table:
+    """Returns what a drawing shows, for who can't see it."""
+    spent = dict(drawing.spent)
+    rows = tuple(
+        (
+            node.name,
+            type(node).__name__.lower(),
+            ", ".join(getattr(node, "reads", ())) or "–",
+            event_text(str(node.event), 80) if isinstance(node, Release) else "–",
+            upper(spent[node.name]) if node.name in spent else "–",
+        )
+        for node in drawing.graph.nodes
+    )
+    caption = "Nodes, in the order in which they were added"
+    return Table(caption, ("node", "kind", "reads", "event", ">ε alone"), rows)
 
 
 def picture(result: Result) -> Picture:

@@ -6,6 +6,7 @@ from typing import Any
 
 from hockeystick.report_content import Cell, Mark, Report, Result, Section, Table
 from hockeystick.report_facts import MODES, Draw, Facts, headline, privacy_facts, requested
+from hockeystick.report_guarantee import learner_graph_sections
 from hockeystick.report_plots import Plot, Series
 from hockeystick.report_text import exact, lower, number, upper, whole
 
@@ -34,7 +35,7 @@ def kl_report(result: Result) -> Report:
         sections = (Section("Estimate", facts=_estimate(result)), *sections)
     found = f"KL = {number(result['estimate'])}, " if "estimate" in result else ""
     title = f"{_TITLES[result['learner']]}: {MODES[result['mode']]}"
-    return Report(title, headline(result, found=found), sections)
+    return Report(title, headline(result, found=found), (*sections, *learner_graph_sections(result)))
 
 
 REPORTS: dict[str, Draw] = dict.fromkeys(_TITLES, kl_report)

@@ -17,6 +17,7 @@ from hockeystick.report_facts import (
     privacy_facts,
     requested,
 )
+from hockeystick.report_guarantee import learner_graph_sections
 from hockeystick.report_plots import Plot, Series
 from hockeystick.report_text import exact, number, upper, whole
 
@@ -36,7 +37,8 @@ def release_report(result: Result) -> Report:
     )
     if result["mode"] != "plan":
         sections = (Section("Answers", tables=(_overview(result),)), *sections)
-    return Report(f"Private query release: {MODES[result['mode']]}", headline(result, found=found), sections)
+    title = f"Private query release: {MODES[result['mode']]}"
+    return Report(title, headline(result, found=found), (*sections, *learner_graph_sections(result)))
 
 
 def private_release_report(result: Result) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hockeystick.report_content import Cell, Mark, Report, Result, Section
 from hockeystick.report_facts import Draw, Facts
+from hockeystick.report_guarantee import learner_graph_sections
 from hockeystick.report_text import exact, number, upper, whole
 
 _BOUNDS = {
@@ -24,7 +25,7 @@ def smoothed_report(result: Result) -> Report:
     if played:
         sections = (Section("Outcome", facts=_outcome(result)), *sections)
     title = f"Smoothed online learning of {result['class']}: {'simulated games' if played else 'plan'}"
-    return Report(title, _headline(result), sections)
+    return Report(title, _headline(result), (*sections, *learner_graph_sections(result)))
 
 
 REPORTS: dict[str, Draw] = {"smoothed-online": smoothed_report}
@@ -64,8 +65,15 @@ def _learner(result: Result) -> Facts:
         ("gamma", gamma),
         ("cover", f"{whole(result['cover_size'])} predicates; {whole(result['brackets'])} brackets"),
         ("learning rate", number(result["learning_rate"])),
-        ("leaks", f"{upper(result['rho'])}-zCDP of one round's example, were the draws published: useless as privacy"),
+        ("leaks", f"{_leaks(result)} of one round's example, were the draws published: useless as privacy"),
     )
+
+
+def _leaks(result: Result) -> str:
+    rho = f"{upper(result['rho'])}-zCDP"
+    if "epsilon" not in result:  # a file of an earlier version
+        return rho
+    return f"ε ≤ {upper(result['epsilon'])} at δ = {exact(result['delta'])} and {rho}"
 
 
 def _outcome(result: Result) -> Facts:

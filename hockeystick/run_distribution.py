@@ -16,6 +16,7 @@ import numpy.typing as npt
 from attrs import evolve
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners.distribution_bounds import choose_channel
 from hockeystick.learners.label_channels import (
     Channel,
@@ -146,6 +147,7 @@ def plan_content(
         "printed": _printed_content(message, reason),
         "adjacency": guarantee.adjacency.value,
         "assumptions": guarantee.assumptions,
+        **drawn_content(guarantee, delta),
         "risk_bound": bound,
         "risk_bound_reason": bound_reason,
         "risk_of_mean_at_most": learner.horizon * math.log(learner.experts),

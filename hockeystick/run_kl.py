@@ -14,6 +14,7 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import CountLogarithm, FloatArray, Smoothed
 from hockeystick.learners.kl_alarms import DriftAlarms
@@ -355,6 +356,7 @@ def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
         "unit": "record" if question.group is None else "client",
         "group": question.group or 1,
         "assumptions": [*guarantee.assumptions, _REFUSED if question.other is None else _BUCKET.format(question.other)],
+        **drawn_content(guarantee, question.delta),
     }
 
 

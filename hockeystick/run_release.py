@@ -12,6 +12,7 @@ import numpy as np
 from attrs import asdict, frozen
 
 from hockeystick.accounting import DurableLedger
+from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.public_column import PublicColumn
 from hockeystick.learners.query_release import Queries, QueryRelease, ReleasedQueries
@@ -65,6 +66,7 @@ def plan_content(plan: QueryRelease, question: Question) -> dict[str, Any]:
         "adjacency": guarantee.adjacency.value,
         "threat_model": guarantee.threat_model,
         "assumptions": [*guarantee.assumptions, _REFUSED],
+        **drawn_content(guarantee, question.delta),
         "records": plan.records,
         "queries": question.queries,
         "columns": [_column(one) for one in plan.columns],

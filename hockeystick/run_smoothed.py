@@ -9,6 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners import smoothed_bounds
 from hockeystick.learners.base_measure import BaseMeasure, UniformCube, UniformGrid
 from hockeystick.learners.concept_class import ConceptClass
@@ -134,8 +135,8 @@ def _between_two(learner: SmoothedOnline) -> float:
     return found if 0.0 < found < 1.0 else 0.5
 
 
-def plan_content(game: Game, learner: SmoothedOnline) -> dict[str, Any]:
-    """Sizes, and bounds on regret."""
+def plan_content(game: Game, learner: SmoothedOnline, *, delta: float) -> dict[str, Any]:
+    """Sizes, bounds on regret, and what the draws would cost one round's example at ``delta``, were they published."""
     concepts = learner.concepts
     brackets = concepts.brackets(learner.scale, learner.measure)
     shared: dict[str, Any] = {"rounds": game.rounds, "sigma": game.sigma}
@@ -172,6 +173,21 @@ def plan_content(game: Game, learner: SmoothedOnline) -> dict[str, Any]:
         "bounds": bounds,
         "regret_floor": smoothed_bounds.thresholds_regret_floor(rounds=game.rounds, sigma=game.sigma),
         "rho": learner.zcdp_bound(),
+        **_cost_of_draws(learner, delta),
+    }
+
+
+def _cost_of_draws(learner: SmoothedOnline, delta: float) -> dict[str, Any]:
+    guarantee = learner.graph().guarantee()
+    found = guarantee.epsilon(delta, bracket=True)
+    return {
+        "epsilon": found.upper,
+        "epsilon_lower": found.lower,
+        "delta": delta,
+        "method": found.method,
+        "adjacency": guarantee.adjacency.value,
+        "assumptions": guarantee.assumptions,
+        **drawn_content(guarantee, delta),
     }
 
 

@@ -9,31 +9,17 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused, run
 
 from hockeystick.cli import cli
 from hockeystick.cli_output import one_line
 from hockeystick.cli_types import Count, Real
 
 
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, list(args))
-
-
 def process(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Runs the program as a user does."""
     command = [sys.executable, "-m", "hockeystick", *args]
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, **options)
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    """Could not run: status 2, nothing on the standard output, one line of error, no traceback."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("hockeystick: error: ")
-    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
-    for text in said:
-        assert text in result.stderr
 
 
 @pytest.mark.parametrize("args", [["--help"], ["-h"], []])

@@ -8,21 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused, run, strict_json
 
 from hockeystick.accounting import AccountantGraph, Gaussian, Laplace, NonPrivate
-from hockeystick.cli import cli
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, list(args))
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("hockeystick: error: ") and result.stderr.count("\n") == 1
-    for text in said:
-        assert text in result.stderr
 
 
 @pytest.fixture
@@ -33,16 +21,6 @@ def graph(tmp_path: Path) -> Path:
     )
     (tmp_path / "graph.json").write_text(built.to_json(), encoding="utf-8")
     return tmp_path / "graph.json"
-
-
-def no_constant(name: str) -> Any:
-    raise AssertionError(f"{name} is not strict JSON")
-
-
-def strict_json(text: str) -> dict[str, Any]:
-    loaded = json.loads(text, parse_constant=no_constant)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 def test_the_report_has_bracket_method_and_cost_per_node(graph: Path) -> None:
@@ -101,7 +79,7 @@ def test_json_on_the_standard_output_is_alone_there(graph: Path) -> None:
 
 
 def test_the_graph_can_come_from_the_standard_input(graph: Path) -> None:
-    result = CliRunner().invoke(cli, ["account", "-", "--delta", "1e-6"], input=graph.read_bytes())
+    result = run("account", "-", "--delta", "1e-6", text=graph.read_bytes())
 
     assert (result.exit_code, result.stderr) == (0, "") and "ε ≤ " in result.stdout
 

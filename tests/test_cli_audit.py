@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import assert_refused, run, strict_json
 
 import hockeystick.audits
-from hockeystick.cli import cli
 
 TARGETS = """
 import numpy as np
@@ -117,33 +117,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("mymech", None)
 
 
-def audit(target: str, *args: str, d0: str = "0", d1: str = "1", epsilon: str = "1") -> Result:
+def audit(target: str, *args: str, d0: str = "0", d1: str = "1", epsilon: str = "1") -> Any:
     fixed = ["audit", target, "--d0", d0, "--d1", d1, "--epsilon", epsilon, "--seed", "7"]
-    return CliRunner().invoke(cli, [*fixed, *args])
+    return run(*fixed, *args)
 
 
 def last_line(result: Result) -> str:
     return result.stderr.splitlines()[-1]
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    """Could not run: status 2, no result on the standard output, an error in one line."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("hockeystick: auditing")]
-    assert len(lines) == 1 and lines[0].startswith("hockeystick: error: "), result.stderr
-    for text in said:
-        assert text in lines[0]
-
-
-def no_constant(name: str) -> Any:
-    raise AssertionError(f"{name} is not strict JSON")
-
-
-def strict_json(text: str) -> dict[str, Any]:
-    loaded = json.loads(text, parse_constant=no_constant)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 # ------------------------------------------------------------------------------------------------------ outcomes
@@ -235,7 +215,7 @@ def test_the_same_seed_gives_the_same_result(folder: Path) -> None:
 
 def test_without_a_seed_a_new_one_is_shown(folder: Path) -> None:
     args = ["audit", "mymech:one", "--d0", "0", "--d1", "1", "--epsilon", "1", "--samples", "100", "--json", "-"]
-    seeds = {strict_json(CliRunner().invoke(cli, args).stdout)["seed"] for _ in range(2)}
+    seeds = {strict_json(run(*args).stdout)["seed"] for _ in range(2)}
 
     assert len(seeds) == 2
 
@@ -474,9 +454,9 @@ def test_workers_are_checked(wrong: tuple[str, str]) -> None:
 # -------------------------------------------------------------------------------------------------- neighbour search
 
 
-def search(target: str, domain: str, *args: str, adjacency: str = "add-or-remove-one") -> Result:
+def search(target: str, domain: str, *args: str, adjacency: str = "add-or-remove-one") -> Any:
     fixed = ["audit", target, "--search", domain, "--adjacency", adjacency, "--epsilon", "1", "--samples", "3000"]
-    return CliRunner().invoke(cli, [*fixed, "--search-samples", "2000", "--seed", "7", *SURE, *args])
+    return run(*fixed, "--search-samples", "2000", "--seed", "7", *SURE, *args)
 
 
 def test_the_worst_pair_is_searched_and_audited_with_other_samples(folder: Path) -> None:
@@ -580,7 +560,7 @@ def test_bad_domains(domain: str, said: str) -> None:
     ],
 )
 def test_what_goes_with_a_search(args: list[str], said: str) -> None:
-    result = CliRunner().invoke(cli, ["audit", "mymech:leaky", "--epsilon", "1", *args])
+    result = run("audit", "mymech:leaky", "--epsilon", "1", *args)
 
     assert result.exit_code == 2 and result.stdout == "" and said in last_line(result)
 
@@ -588,8 +568,8 @@ def test_what_goes_with_a_search(args: list[str], said: str) -> None:
 # ------------------------------------------------------------------------------------------------------ the catalogue
 
 
-def catalogue(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["audit", "--catalogue", *args])
+def catalogue(*args: str) -> Any:
+    return run("audit", "--catalogue", *args)
 
 
 PAIR = ("zoo/laplace@1", "zoo/svt-5@1")  # a correct case, and one that a thousand samples refute
@@ -666,7 +646,7 @@ def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatc
 
 
 def comparable(file: Path) -> dict[str, Any]:
-    content = strict_json(file.read_text())
+    content = dict(strict_json(file.read_text()))
     for row in content["results"]:
         del row["seconds"], row["verdict"]["seconds"]
     return content
@@ -798,4 +778,4 @@ def test_bad_arguments_audit_no_case(folder: Path, args: list[str], said: str) -
     ],
 )
 def test_without_the_catalogue_nothing_is_optional(args: list[str], said: str) -> None:
-    assert_refused(CliRunner().invoke(cli, ["audit", *args]), said)
+    assert_refused(run("audit", *args), said)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
+import command_line
 import pytest
-from click.testing import CliRunner, Result
-
-from hockeystick.cli import cli
 
 MODULE = """
 def never(samples0, samples1, claim, alpha, rng):
@@ -32,8 +31,7 @@ def module(tmp_path: Path) -> Path:
     return path
 
 
-def bench(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["bench", "audits", "--quick", "--samples", "20", *map(str, args)])
+bench = partial(command_line.run, "bench", "audits", "--quick", "--samples", "20")
 
 
 def test_valid_and_invalid_estimators(module: Path, tmp_path: Path) -> None:
@@ -106,6 +104,6 @@ def test_an_estimator_off_its_signature_could_not_run(module: Path) -> None:
 
 
 def test_the_help_has_an_example() -> None:
-    result = CliRunner().invoke(cli, ["bench", "audits", "--help"])
+    result = command_line.run("bench", "audits", "--help")
 
     assert result.exit_code == 0 and "\n    hockeystick bench audits" in result.stdout

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
-from click.testing import CliRunner, Result
 
 from hockeystick.accounting import (
     AccountantGraph,
@@ -24,11 +25,8 @@ from hockeystick.accounting import (
     compose,
     epsilon,
 )
-from hockeystick.cli import cli
 
-
-def run(*args: object, text: str | None = None) -> Result:
-    return CliRunner().invoke(cli, ["calibrate", *map(str, args)], input=text)
+run = partial(command_line.run, "calibrate")
 
 
 def found(*args: object, text: str | None = None) -> dict[str, Any]:
@@ -110,7 +108,7 @@ def test_a_graph_with_an_open_number(tmp_path: Path) -> None:
 
     assert plain["parameter"] == "mean.noise_multiplier" and plain["value"] == pytest.approx(other.value, rel=1e-5)
     assert json.loads((tmp_path / "found.json").read_text()) == plain["graph"]
-    account = CliRunner().invoke(cli, ["account", str(tmp_path / "found.json"), "--delta", "1e-6", "--json", "-"])
+    account = command_line.run("account", tmp_path / "found.json", "--delta", "1e-6", "--json", "-")
     assert json.loads(account.stdout)["epsilon_upper"] == plain["epsilon_upper"] <= 1.0
 
 

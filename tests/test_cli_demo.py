@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
-from click.testing import CliRunner, Result
+from command_line import strict_json
 
 import hockeystick.demo
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import TradeoffPoint, Verdict
-from hockeystick.cli import cli
 
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["demo", *args])
-
-
-def no_constant(name: str) -> Any:
-    raise AssertionError(f"{name} is not strict JSON")
+run = partial(command_line.run, "demo")
 
 
 # ---------------------------------------------------------------------------------------------- a result by hand
@@ -157,7 +151,7 @@ def test_json_and_page(outcomes: Callable[[str, str], None], tmp_path: Path) -> 
 
     result = run("--json", str(tmp_path / "demo.json"), "--html", str(tmp_path / "demo.html"))
 
-    written = json.loads((tmp_path / "demo.json").read_text(encoding="utf-8"), parse_constant=no_constant)
+    written = strict_json((tmp_path / "demo.json").read_text(encoding="utf-8"))
     assert result.exit_code == 0
     assert written["regrets"][0]["epsilon"] == "inf"
     assert written["audits"][1]["verdict"]["detectable_epsilon"] == "inf"
@@ -172,7 +166,7 @@ def test_json_alone_on_the_standard_output(outcomes: Callable[[str, str], None])
 
     result = run("--json", "-")
 
-    assert json.loads(result.stdout, parse_constant=no_constant)["command"] == "demo"
+    assert strict_json(result.stdout)["command"] == "demo"
     assert "Regret" in result.stderr
 
 
@@ -231,7 +225,7 @@ def test_the_demonstration_ends_as_it_should(tmp_path: Path) -> None:
     result = run("--json", str(tmp_path / "demo.json"), "--html", str(tmp_path / "demo.html"))
 
     assert result.exit_code == 0, result.output
-    written = json.loads((tmp_path / "demo.json").read_text(encoding="utf-8"), parse_constant=no_constant)
+    written = strict_json((tmp_path / "demo.json").read_text(encoding="utf-8"))
     for audit in written["audits"]:
         assert audit["verdict"]["refuted"] == (audit["mutation"] is not None)
     mutants = {(audit["learner"], audit["mutation"]) for audit in written["audits"] if audit["mutation"]}

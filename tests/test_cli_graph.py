@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 
+import command_line
 import pytest
-from click.testing import CliRunner, Result
 
 from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
 from hockeystick.accounting.export import costs, to_dot, to_mermaid
-from hockeystick.cli import cli
 
 GRAPH = (
     AccountantGraph()
@@ -22,9 +22,7 @@ GRAPH = (
     .view("press", sees=["page"])
 )
 
-
-def run(*args: object, text: str | None = None) -> Result:
-    return CliRunner().invoke(cli, ["graph", *map(str, args)], input=text)
+run = partial(command_line.run, "graph")
 
 
 @pytest.fixture

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused
 
 import hockeystick.mechanisms.noise
-from hockeystick.cli import cli
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import Harmonic
 from hockeystick.learners.kl_alarms import DriftAlarms
@@ -29,6 +30,8 @@ NAMES = ["a", "b", "c", "d"]
 PI = [0.4, 0.3, 0.2, 0.1]
 CLIENTS, EACH = 40, 6
 
+run, result_of = partial(command_line.run, "kl"), partial(command_line.result_of, "kl")
+
 
 @pytest.fixture
 def tables(tmp_path: Path) -> list[str]:
@@ -41,30 +44,6 @@ def tables(tmp_path: Path) -> list[str]:
             lines += [f"user-{user},{symbol},{day + 1}" for symbol in rng.choice(NAMES, EACH, p=p)]
     clients.write_text("\n".join(lines))
     return ["--reference", str(reference), "--clients", str(clients), "--client-column", "user"]
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["kl", *args])
-
-
-def result_of(*args: str) -> dict[str, Any]:
-    found = run(*args, "--json", "-")
-    assert found.exit_code == 0, found.stderr
-
-    def no_constant(name: str) -> Any:
-        raise AssertionError(f"{name} is not strict JSON")
-
-    loaded = json.loads(found.stdout, parse_constant=no_constant)
-    assert loaded["schema_version"] == 1 and loaded["command"] == "kl" and "hockeystick" in loaded["versions"]
-    return dict(loaded)
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, ""), result.stdout
-    errors = [line for line in result.stderr.splitlines() if "error: " in line]
-    assert len(errors) == 1 and result.stderr.splitlines()[-1] == errors[0]
-    for text in said:
-        assert text in errors[0]
 
 
 def counted(tables: list[str], **more: Any) -> ClientCounts:

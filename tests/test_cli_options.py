@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import click
+import command_line
 import pytest
-from click.testing import CliRunner, Result
 
 from hockeystick.cli import _Program
 from hockeystick.cli_files import ResultFiles, result_files
@@ -80,8 +81,7 @@ def toy(**given: Any) -> int:
     return 0
 
 
-def run(*args: str) -> Result:
-    return CliRunner().invoke(program, ["toy", *args])
+run = partial(command_line.run, "toy", program=program)
 
 
 def test_a_command_of_shared_parts(tmp_path: Path) -> None:

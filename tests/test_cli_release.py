@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused
 
 import hockeystick.run_release
 from hockeystick.accounting import DurableLedger, InvalidArgumentError, PureFilter
-from hockeystick.cli import cli
 from hockeystick.learners.public_column import PublicColumn
 from hockeystick.learners.query_release import QueryRelease
 from hockeystick.mechanisms.noise import SimulationNoise
@@ -24,6 +24,8 @@ N = 3000
 AGE = ["--column", "age", "--low", "0", "--high", "120", "--points", "121"]
 TARGET = ["--sigma", "0.25", "--epsilon", "2", "--rounds", "6", "--vacuous"]
 
+run, result_of = partial(command_line.run, "release"), partial(command_line.result_of, "release")
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
@@ -31,26 +33,6 @@ def table(tmp_path: Path) -> str:
     rows = [f"{age:.1f},{pay:.3f}" for age, pay in zip(rng.normal(45, 12, N), rng.gamma(2.0, 1.0, N), strict=True)]
     (tmp_path / "T.csv").write_text("age,pay\n" + "\n".join(rows))
     return str(tmp_path / "T.csv")
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["release", *args])
-
-
-def result_of(*args: str) -> dict[str, Any]:
-    found = run(*args, "--json", "-")
-    assert found.exit_code == 0, found.stderr
-    loaded = json.loads(found.stdout)
-    assert loaded["schema_version"] == 1 and loaded["command"] == "release"
-    return dict(loaded)
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, ""), result.stdout
-    errors = [line for line in result.stderr.splitlines() if "error: " in line]
-    assert len(errors) == 1
-    for text in said:
-        assert text in errors[0]
 
 
 def test_a_simulation_is_the_librarys_and_writes_its_files(table: str, tmp_path: Path) -> None:

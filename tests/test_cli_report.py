@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import run as run_cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -84,6 +85,8 @@ BENCH: dict[str, Any] = {
     "versions": {},
 }
 
+run = partial(run_cli, "report")
+
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, Any]]:
@@ -95,19 +98,12 @@ def results() -> dict[str, dict[str, Any]]:
         "catalogue": CATALOGUE,
         "bench": BENCH,
     }
+    rated = run_cli("bench", "accounting", "--quick", "--accountant", "dp-accounting-rdp", "--json", "-").stdout
     calibrated = run_cli("calibrate", "laplace", "--epsilon", "1", "--json", "-").stdout
-    return found | {"calibrate": json.loads(calibrated)}
+    return found | {"calibrate": json.loads(calibrated), "bench accounting": json.loads(rated)}
 
 
-def run_cli(*args: object, text: str | None = None) -> Result:
-    return CliRunner().invoke(cli, list(map(str, args)), input=text)
-
-
-def run(*args: object, text: str | None = None) -> Result:
-    return run_cli("report", *args, text=text)
-
-
-@pytest.mark.parametrize("kind", ["account", "audit", "graph", "catalogue", "bench", "calibrate"])
+@pytest.mark.parametrize("kind", ["account", "audit", "graph", "catalogue", "bench", "bench accounting", "calibrate"])
 def test_each_kind_is_drawn_from_its_file_alone(results: dict[str, Any], tmp_path: Path, kind: str) -> None:
     (tmp_path / "r.json").write_text(to_json(results[kind]), encoding="utf-8")
     shown = run(tmp_path / "r.json", "--markdown", tmp_path / "r.md", "--json", tmp_path / "again.json")

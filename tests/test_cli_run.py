@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused, strict_json
 
 import hockeystick.mechanisms.noise
 from hockeystick.bundled_data import DATA, classifier_errors, logistic_losses
-from hockeystick.cli import cli
 from hockeystick.learners import Ball, LazyConvex, LazyExperts, exact_loss, paper_epsilon
 from hockeystick.learners.actions_view import actions_epsilon
 from hockeystick.learners.lazy_printed import paper_epsilon_convex
@@ -27,29 +27,7 @@ CONVEX_PLAN = shlex.split(
 )
 TARGET = ["--epsilon", "1", "--delta", "1e-3"]
 
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["run", *args])
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, "")
-    errors = [line for line in result.stderr.splitlines() if "error: " in line]
-    assert len(errors) == 1 and result.stderr.splitlines()[-1] == errors[0]
-    for text in said:
-        assert text in errors[0]
-
-
-def no_constant(name: str) -> Any:
-    raise AssertionError(f"{name} is not strict JSON")
-
-
-def result_of(*args: str) -> dict[str, Any]:
-    found = run(*args, "--json", "-")
-    assert found.exit_code == 0, found.stderr
-    loaded = json.loads(found.stdout, parse_constant=no_constant)
-    assert loaded["schema_version"] == 1 and loaded["command"] == "run" and "hockeystick" in loaded["versions"]
-    return dict(loaded)
+run, result_of = partial(command_line.run, "run"), partial(command_line.result_of, "run")
 
 
 @pytest.fixture
@@ -145,7 +123,7 @@ def test_a_plan_without_fake_switches_warns() -> None:
     result = run("lazy-experts", *PLAN, "--fake-switch", "0", "--variant", "dartboard", "--json", "-")
 
     assert result.exit_code == 0 and "no finite ε" in result.stderr
-    assert json.loads(result.stdout, parse_constant=no_constant)["epsilon"] == "inf"
+    assert strict_json(result.stdout)["epsilon"] == "inf"
 
 
 @pytest.mark.slow
@@ -210,7 +188,7 @@ def test_a_simulated_run(losses: Path, tmp_path: Path) -> None:
 
     assert result.exit_code == 0 and result.stdout.startswith("simulated: ε ≤ ")
     assert "warning: simulated with seed 7" in result.stderr and "calibrating" in result.stderr
-    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"), parse_constant=no_constant)
+    found = strict_json((tmp_path / "out.json").read_text(encoding="utf-8"))
     stream, actions = np.load(losses).astype(float), np.load(tmp_path / "played.npy")
     assert found["simulated"] is True and (found["mode"], found["seed"], found["view"]) == (
         "simulation",
@@ -349,7 +327,7 @@ def test_a_simulated_run_on_gradients(tmp_path: Path, ready: None) -> None:
     result = run(*args, "--json", "-", "--actions", str(tmp_path / "x.npy"))
 
     assert result.exit_code == 0 and "simulated with seed 0" in result.stderr
-    found = json.loads(result.stdout, parse_constant=no_constant)
+    found = strict_json(result.stdout)
     points = np.load(tmp_path / "x.npy")
     assert points.shape == (40, 2) and np.abs(points).max() <= 2.0
     assert found["loss"] == pytest.approx(float((points * gradients).sum()), rel=1e-6)
@@ -380,7 +358,7 @@ def test_a_release_says_nothing_that_the_guarantee_does_not_cover(losses: Path, 
     result = run(*args, "--json", "-", "--actions", str(actions))
 
     assert result.exit_code == 0 and "warning" not in result.stderr and "released: ε ≤ " in result.stderr
-    found = json.loads(result.stdout, parse_constant=no_constant)
+    found = strict_json(result.stdout)
     assert found["simulated"] is False and found["mode"] == "release" and found["epsilon"] <= 1.0
     for key in ("loss", "best_expert", "best_expert_loss", "regret", "seed"):
         assert found[key] is None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused
 
-from hockeystick.cli import cli
 from hockeystick.learners.label_channels import OneBit
 from hockeystick.learners.label_hypotheses import LabelTable
 from hockeystick.learners.online_distribution import OnlineDistribution
@@ -21,21 +20,7 @@ NAME = "online-distribution"
 SMALL = ("--models", "half-uniform", "--experts", "4", "--rounds", "2000", "--epsilon", "1")
 PURE = ("one-bit", "laplace-one", "krr")
 
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["run", NAME, *args])
-
-
-def result_of(*args: str) -> dict[str, Any]:
-    found = run(*args, "--json", "-")
-    assert found.exit_code == 0, found.stderr
-    return dict(json.loads(found.stdout))
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, "")
-    for text in said:
-        assert text in result.stderr.splitlines()[-1]
+run, result_of = partial(command_line.run, "run", NAME), partial(command_line.result_of, "run", NAME)
 
 
 def width_models(experts: int, labels: int) -> np.ndarray:

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import assert_refused
 
-from hockeystick.cli import cli
 from hockeystick.learners import FedSVT
 
 SIZES = ["--clients", "4", "--rounds", "127", "--experts", "5"]
 
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(cli, ["run", *args])
-
-
-def result_of(*args: str) -> dict[str, Any]:
-    found = run(*args, "--json", "-")
-    assert found.exit_code == 0, found.stderr
-    return dict(json.loads(found.stdout))
-
-
-def assert_refused(result: Result, *said: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, "")
-    for text in said:
-        assert text in result.stderr.splitlines()[-1]
+run, result_of = partial(command_line.run, "run"), partial(command_line.result_of, "run")
 
 
 @pytest.mark.parametrize("learner", ["fed-svt", "fed-stoch"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
-from hockeystick.cli import cli
 from hockeystick.learners import smoothed_bounds
 from hockeystick.learners.base_measure import UniformCube
 from hockeystick.learners.interval_classes import Thresholds
@@ -18,14 +16,12 @@ from hockeystick.learners.smooth_adversaries import Blocks
 from hockeystick.learners.smoothed_online import SmoothedOnline
 
 
-def run(options: str) -> Result:
-    return CliRunner().invoke(cli, ["run", "smoothed-online", *options.split()])
+def run(options: str) -> Any:
+    return command_line.run("run", "smoothed-online", *options.split())
 
 
 def result_of(options: str) -> dict[str, Any]:
-    found = run(f"{options} --json -")
-    assert found.exit_code == 0, found.stderr
-    return dict(json.loads(found.stdout))
+    return dict(command_line.result_of("run", "smoothed-online", *options.split()))
 
 
 def test_a_game_is_the_librarys() -> None:

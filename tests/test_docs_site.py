@@ -5,6 +5,7 @@ The site itself is built by .ci/run, where warnings are errors; nothing here nee
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
@@ -42,11 +43,72 @@ def described_modules(package: str) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("package", [names.FACE, *names.PACKAGES])
+@pytest.mark.parametrize("package", [names.FACE, *names.PACKAGES, *names.MODULES])
 def test_every_public_name_is_on_one_api_page(package: str) -> None:
     count = described_modules(package)
 
     assert {module: count[module] for module in names.homes(package) if count[module] != 1} == {}
+
+
+def described(full: str) -> bool:
+    """Whether a module, or a name in one, is on an API page: by itself, with its module, or as its package's."""
+    where, _, name = full.rpartition(".")
+    package, _, home = where.rpartition(".")
+    by_themselves = (*names.MODULES, "hockeystick.events")  # events are under accounting
+    if full in (names.FACE, *names.PACKAGES, *by_themselves) or where in by_themselves:
+        return True
+    if where in (names.FACE, *names.PACKAGES):
+        return name in importlib.import_module(where).__all__ or name in names.homes(where)
+    if package not in names.PACKAGES:
+        return False
+    return home in names.homes(package) or (
+        names.public().get(f"{package}.{name}") is getattr(importlib.import_module(where), name)
+    )
+
+
+def imported_names(text: str) -> set[str]:
+    """The full names that the Python blocks of a page, or a script, import from this package."""
+    found = set(re.findall(r"^import (hockeystick[\w.]*)", text, re.MULTILINE))
+    for where, listed in re.findall(r"^from (hockeystick[\w.]*) import (\([^)]*\)|.*)$", text, re.MULTILINE):
+        found |= {f"{where}.{name}" for name in re.findall(r"\w+", re.sub(r"#.*| as \w+", "", listed))}
+    return found
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_what_a_page_imports_is_on_an_api_page(page: Path) -> None:
+    assert {full for full in imported_names(page.read_text(encoding="utf-8")) if not described(full)} == set()
+
+
+def test_a_module_of_the_face_that_says_what_is_public_is_on_an_api_page() -> None:
+    """``hockeystick.events`` gathers what is described under accounting."""
+    says_so = re.compile(r"^__all__", re.MULTILINE)
+    files = {path.stem for path in (ROOT / "hockeystick").glob("[a-z]*.py") if says_so.search(path.read_text("utf-8"))}
+
+    assert {f"hockeystick.{name}" for name in files} == set(names.MODULES) & {f"hockeystick.{name}" for name in files}
+    assert "estimators" in files
+
+
+def test_what_is_on_no_page_is_found() -> None:
+    text = "import hockeystick.demo\nfrom hockeystick.accounting import contour, Gaussian as Noise\n"
+    text += "from hockeystick import audits\nfrom hockeystick.learners.label_channels import OneBit\n"
+    text += "from hockeystick.accounting.export import (\n    to_dot,  # a drawing\n)\n"
+
+    imported = imported_names(text)
+    assert {"hockeystick.accounting.Gaussian", "hockeystick.accounting.export.to_dot"} < imported
+    assert not {"hockeystick.accounting.Noise", "hockeystick.accounting.export.drawing"} & imported
+    assert {full for full in imported if not described(full)} == {
+        "hockeystick.demo",
+        "hockeystick.accounting.contour",
+    }
+
+
+def test_the_names_of_a_module_by_itself() -> None:
+    assert names.public_in("hockeystick.estimators")[0] == "PrivateClassifier"
+    assert {"to_dot", "to_mermaid"} < set(names.public_in("hockeystick.accounting.export"))
+    assert "AccountantGraph" not in names.public_in("hockeystick.accounting.export")  # it is imported there
+    assert names.meant("PrivateQueries") == "hockeystick.estimators.PrivateQueries"
+    assert names.meant("to_dot") is None  # without __all__ only full names are links
+    assert names.meant("hockeystick.accounting.export.to_dot") == "hockeystick.accounting.export.to_dot"
 
 
 def test_a_public_name_knows_its_home() -> None:

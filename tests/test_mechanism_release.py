@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from click.testing import CliRunner
+from command_line import run
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, DurableLedger, FilteredLedger, InvalidArgumentError, Ledger
 from hockeystick.accounting.export import to_dot
 from hockeystick.accounting.filters import BudgetExceededError, GDPFilter, PureFilter
 from hockeystick.accounting.refine import RefinementError
-from hockeystick.cli import cli
 from hockeystick.mechanisms import Gaussian, Laplace, SecureReleaseUnavailableError, SimulationNoise, noise
 from hockeystick.mechanisms.release import Releasable
 
@@ -117,10 +116,10 @@ def test_a_simulated_release_is_marked_everywhere(tmp_path: Path) -> None:
     assert "simulated" in to_dot(ledger.graph()) and "simulated" not in to_dot(PLAN)
     file = tmp_path / "graph.json"
     file.write_text(ledger.graph().to_json())
-    told = CliRunner().invoke(cli, ["account", str(file), "--delta", "0"])
+    told = run("account", file, "--delta", "0")
     assert told.exit_code == 0 and "warning: simulated noise in count" in told.stderr
     file.write_text(PLAN.to_json())
-    assert "simulated" not in CliRunner().invoke(cli, ["account", str(file), "--delta", "0"]).stderr
+    assert "simulated" not in run("account", file, "--delta", "0").stderr
 
     filtered = FilteredLedger(AccountantGraph().source("people"), PureFilter(1.0))
     Laplace(2.0).release(3, ledger=filtered, name="count", reads=["people"], noise=SimulationNoise(1))

@@ -4,8 +4,9 @@
     laplace gaussian lazy_*
     :::
 
-Each word is a module that is the home of public names, names in the package's ``__all__``, or a pattern of modules. The
-first paragraph of a module, which says what it is for, is followed by its names. What a class inherits is shown with
+Each word is a module that is the home of public names, names in the package's ``__all__``, or a pattern of modules. In
+place of a package there may be a module, with ``*``: then all its public names are shown, see ``public_in``. The first
+paragraph of a module, which says what it is for, is followed by its names. What a class inherits is shown with
 it, unless it is shown elsewhere. A module without a public name is a warning.
 """
 
@@ -37,6 +38,14 @@ def shown_elsewhere(value: type) -> list[str]:
     return [base.__name__ for base in value.__mro__[1:] if base in public_classes() or base not in ours]
 
 
+def made_by_others(value: type) -> list[str]:
+    """Methods that another package has put into classes of ours, as scikit-learn does; its docstrings are its own."""
+    ours = [base for base in value.__mro__ if base.__module__.startswith("hockeystick.")]
+    members = {name: getattr(value, name) for base in ours for name in vars(base) if not name.startswith("_")}
+    routines = {name: member for name, member in members.items() if inspect.isroutine(member)}
+    return sorted(name for name, one in routines.items() if not (one.__module__ or "").startswith("hockeystick."))
+
+
 def described(package: str, name: str) -> list[str]:
     """The autodoc directive of one public name."""
     value = getattr(import_module(package), name)
@@ -44,7 +53,8 @@ def described(package: str, name: str) -> list[str]:
         return [f".. automodule:: {value.__name__}", "   :members:", ""]
     if inspect.isclass(value):
         inherited = f"   :inherited-members: {', '.join(shown_elsewhere(value))}"
-        return [f".. autoclass:: {package}.{name}", "   :members:", inherited, ""]
+        excluded = [f"   :exclude-members: {', '.join(found)}"] if (found := made_by_others(value)) else []
+        return [f".. autoclass:: {package}.{name}", "   :members:", inherited, *excluded, ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {package}.{name}", ""]
     return [f".. py:data:: {name}", "", f"   ``{value!r}``", ""]
@@ -57,11 +67,11 @@ def introduction(module: str) -> list[str]:
 
 def section(package: str, module: str) -> str:
     """One module: a heading of its names, what it is for, and the names."""
-    names = homes(package)[module]
+    names, where = homes(package)[module], f"{package}.{module}" if module else package
     heading = ", ".join(names[:NAMES_IN_HEADING]) + (", …" if len(names) > NAMES_IN_HEADING else "")
     lines = [f".. py:currentmodule:: {package}", ""]
     if not isinstance(getattr(import_module(package), names[0]), ModuleType):  # whose own description begins so
-        lines += [*introduction(f"{package}.{module}"), ""]
+        lines += [*introduction(where), ""]
     for name in names:
         lines += described(package, name)
     return "\n".join([f"### {heading}", "", "```{eval-rst}", *lines, "```", ""])

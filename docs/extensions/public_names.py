@@ -8,29 +8,56 @@ import sys
 from fnmatch import fnmatch
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 PARTS = ("accounting", "mechanisms", "learners", "audits")
 PACKAGES = tuple(f"hockeystick.{part}" for part in PARTS)
 FACE = "hockeystick"
 BLOCK = re.compile(r"^:::\{public-api\} (\S+)\n(.*?)^:::$", re.DOTALL | re.MULTILINE)
-"""A block of an API page: a package, and words that name modules of it."""
+"""A block of an API page: a package, and words that name modules of it; or a module by itself, and ``*``."""
+
+_API_PAGES = sorted((Path(__file__).parents[1] / "api").glob("*.md"))
+MODULES = tuple(
+    sorted(
+        {package for page in _API_PAGES for package, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+        - {FACE, *PACKAGES}
+    )
+)
+"""Modules that are public though their names are not all in the ``__all__`` of their package."""
 
 
 @cache
 def public() -> dict[str, object]:
     """Full name -> what it names; ``hockeystick.accounting.Gaussian`` and so on."""
-    modules = {package: import_module(package) for package in PACKAGES}
     return {
-        f"{package}.{name}": getattr(module, name) for package, module in modules.items() for name in module.__all__
+        f"{where}.{name}": getattr(import_module(where), name)
+        for where in (*MODULES, *PACKAGES)
+        for name in public_in(where)
     }
+
+
+def public_in(where: str) -> list[str]:
+    """The public names of a package or module: its ``__all__``; without one, the classes and functions it defines."""
+    module = import_module(where)
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == where]
+    return [name for name in own if not name.startswith("_") and _is_definition(getattr(module, name))]
+
+
+def _is_definition(value: object) -> bool:
+    return inspect.isclass(value) or inspect.isfunction(value)
 
 
 @cache
 def _by_last_part() -> dict[str, list[str]]:
+    """By what a name may be called alone; names of modules without ``__all__`` (``edges``, ``label``) mean too much."""
     found: dict[str, list[str]] = {}
     for full in public():
-        found.setdefault(full.rpartition(".")[2], []).append(full)
+        where, _, name = full.rpartition(".")
+        if hasattr(import_module(where), "__all__"):
+            found.setdefault(name, []).append(full)
     return found
 
 
@@ -71,7 +98,12 @@ def meant(name: str, package: str | None = None) -> str | None:
 
 @cache
 def homes(package: str) -> dict[str, list[str]]:
-    """Home module, by its name within the package -> its public names, in the order of the source."""
+    """Home module, by its name within the package -> its public names, in the order of the source.
+
+    A module by itself has one home, which is called "".
+    """
+    if not hasattr(import_module(package), "__path__"):
+        return {"": sorted(public_in(package), key=lambda name: line(package, name))}
     found: dict[str, list[str]] = {}
     for name in import_module(package).__all__:
         if package != FACE or is_of_the_face(name):

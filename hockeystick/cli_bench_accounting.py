@@ -1,0 +1,108 @@
+"""``hockeystick bench accounting``: how tight accountants are, whether they ever say too little, and their time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hockeystick.cli_files import deliver, result_files
+from hockeystick.cli_options import output_options
+from hockeystick.cli_output import target_output_to_stderr
+from hockeystick.cli_result import working
+
+if TYPE_CHECKING:
+    from hockeystick.accounting.accountant_rating import Answer, RatedAccountant
+    from hockeystick.accounting.accountant_targets import KnownComposition
+
+
+@click.command()
+@click.option(
+    "--accountant",
+    "names",
+    multiple=True,
+    metavar="NAME|MODULE:CALLABLE",
+    help="What to rate: hockeystick, dp-accounting-pld, dp-accounting-rdp (all of them without it), or a function of "
+    "yours. May be given several times.",
+)
+@click.option("--quick", is_flag=True, help="A few compositions only.")
+@output_options()
+def accounting(names: tuple[str, ...], quick: bool, **given: Any) -> int:
+    """Rate accountants: is their ε ever below the truth, how far is it above, and how long does it take?
+
+    Each accountant is asked for the ε of compositions whose ε is known: by closed forms (Gaussian and Laplace noise),
+    by exact laws (randomised response, discrete Laplace noise), or between ends that are nearly the same (Gaussian
+    noise on Poisson samples). One ε below the truth makes it INVALID. What it refuses is not held against it.
+
+    \b
+    Examples:
+      hockeystick bench accounting
+      hockeystick bench accounting --quick --accountant hockeystick --accountant myaccountant.py:epsilon
+      hockeystick bench accounting --json result.json --markdown comment.md
+
+    \b
+    An accountant of yours is a function
+      epsilon(event, delta) -> float
+    of a dp_accounting.DpEvent and a δ in [0, 1). Events are meant for adding or removing
+    one record; randomised response, which has no such meaning, for replacing one. What it
+    has no answer to, it refuses by an exception.
+
+    \b
+    Exit status:
+      0  no accountant is below the truth, on these compositions
+      1  one is: INVALID
+      2  could not run
+    """
+    from hockeystick.accounting.accountant_rating import ACCOUNTANTS, rate
+    from hockeystick.accounting.accountant_targets import known_compositions
+
+    files = result_files(given)
+    rated = [_accountant(name) for name in dict.fromkeys(names)] or list(ACCOUNTANTS)
+    compositions = [one for one in known_compositions() if one.quick or not quick]
+    with working() as progress, target_output_to_stderr():
+        answers = list(rate(rated, compositions, progress=progress))
+    content = _content(rated, compositions, answers)
+    deliver(files, content)
+    return 1 if "INVALID" in content["judgements"].values() else 0
+
+
+def _accountant(name: str) -> RatedAccountant:
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.accounting.accountant_rating import RatedAccountant, accountant
+    from hockeystick.target import TargetImportError, load_object
+
+    try:
+        return accountant(name) if ":" not in name else RatedAccountant(name, load_object(name))
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError("--accountant", name, error.reason, error.remedy) from None
+    except TargetImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _content(
+    rated: list[RatedAccountant], compositions: list[KnownComposition], answers: list[Answer]
+) -> dict[str, Any]:
+    from attrs import asdict
+
+    from hockeystick.accounting.accountant_rating import TOLERANCE, judge
+    from hockeystick.report import bench_accounting_result
+
+    ratios = ("ratio", "ratio_most", "ratio_of_lower", "judgement")
+    known = {one.name: one for one in compositions}
+    return bench_accounting_result(
+        {
+            "settings": {"compositions": len(compositions), "tolerance": TOLERANCE},
+            "judgements": {
+                one.name: judge(answer for answer in answers if answer.accountant == one.name) for one in rated
+            },
+            "answers": [
+                {
+                    **asdict(answer),
+                    "delta": known[answer.composition].delta,
+                    "truth_source": known[answer.composition].source,
+                    **{name: getattr(answer, name) for name in ratios},
+                }
+                for answer in answers
+            ],
+        }
+    )
