@@ -32,10 +32,11 @@ def three_point_rdp(epsilon: float, more: float, orders: Array) -> Array:
         return np.zeros(a.shape)
     if math.isinf(epsilon):
         return np.full(a.shape, math.inf)
-    # moment − 1 = more·(e^x − 1) + more·e^{−ε}·(e^{−x} − 1) = more·(e^x − 1)·(1 − e^{−αε}), x = (α−1)ε
-    x = (a - 1) * epsilon
+    # moment − 1 = more·(e^x − 1) + more·e^{−ε}·(e^{−x} − 1) = more·(e^x − 1)·(1 − e^{−αε}), x = (α−1)ε, rounded up:
+    # where that is small, x's rounding counts e^x times
+    x = (a - 1) * epsilon * (1 + 2.0**-50)
     direct = np.log1p(more * np.expm1(np.minimum(x, 700.0)) * -np.expm1(-a * epsilon))
-    moment = np.where(x < 700.0, direct, x + math.log(more) + 1e-280)
+    moment = np.where(x < 700.0, direct, np.logaddexp(0.0, x + math.log(more)))  # more may be 1e-308
     return np.asarray(np.minimum(moment / (a - 1) * ROUNDED_UP, epsilon))
 
 
@@ -55,7 +56,7 @@ def three_point_rho(epsilon: float, more: float, same: float = 0.0) -> float:
     mean = off * epsilon * math.tanh(epsilon / 2) * ROUNDED_UP  # also where rounding decides about concavity
     if same == 0.0 or (epsilon < 1400.0 and 2 * off >= same * math.cosh(epsilon / 2) * (1 - 2e-15)):
         return mean
-    return max(mean, least_rho(lambda orders: three_point_rdp(epsilon, more, orders), epsilon))
+    return float(np.maximum(mean, least_rho(lambda orders: three_point_rdp(epsilon, more, orders), epsilon)))
 
 
 def bounded_range_rdp(width: float, orders: Array) -> Array:
@@ -120,8 +121,13 @@ def least_rho(curve: Callable[[Array], Array], pure: float) -> float:
     # Where ρ holds at orders a < b, the chord of ρα(α−1) bounds (α−1)·curve(α) between them: above the parabola by at
     # most ρ(b−a)²/4, which is a part (ratio−1)²/4 of it where b − 1 = ratio·(a − 1).
     ratio, first = 1.002, 1e-8
-    last = 2 * pure / float(curve(np.array([2.0]))[0])
+    # Beyond pure/slope no slope is above one that was found: look at doubled orders until they are there.
+    order, slope = 2.0, float(curve(np.array([2.0]))[0]) / 2.0
+    while order * slope < pure and order < 1e300:
+        order *= 2.0
+        slope = max(slope, float(curve(np.array([order]))[0]) / order)
+    last = pure / slope if order * slope >= pure else order
     count = math.ceil((math.log(max(last, 1.0)) - math.log(first)) / math.log(ratio)) + 1
     orders = 1.0 + first * ratio ** np.arange(count)
-    found = float(np.max(curve(orders) / orders))
+    found = float(np.max([np.max(curve(orders) / orders), pure / last]))  # numpy's maximum keeps a NaN
     return found * (1 + (ratio - 1) ** 2 / 4) * (1 + first) * ROUNDED_UP

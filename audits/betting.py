@@ -81,7 +81,7 @@ class Bets:
         ratio = np.exp(np.minimum(epsilon, _LARGEST))
         q = np.clip(q, 0.0, (1 - np.asarray(delta)) / ratio)
         p = np.minimum(ratio * q + delta, 1.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):  # the least of two quotients, one of them finite
             s = np.where(np.asarray(epsilon) > _LARGEST, 0.0, stake) * np.minimum(1 / p, 1 / (ratio * (1 - q)))
         value = np.arange(grades + 1) / grades
         p, q, s, slope = (np.asarray(v)[..., None] for v in (p, q, s, s * ratio))

@@ -1,13 +1,15 @@
 """The fast tests on every supported Python, with the newest dependencies and with the oldest that are allowed.
 
-    python -m benchmarks.compatibility [--only PATTERN] [--cache FOLDER] [--write]
+    python -m benchmarks.compatibility [--only ROWS] [--tests AREA...] [--cache FOLDER] [--write]
 
 A row is an interpreter and a way to resolve the dependencies: ``newest``, or ``oldest``, of each direct dependency the
 lowest version that pyproject.toml admits (on the lowest Python, which such versions have wheels for). The wheel is
 built once and installed with the extra ``test`` into a fresh environment by uv (``pip install uv``), and the fast tests
-of this checkout run against it. A row that has been finished for these sources is not run again. An interpreter that
-the machine lacks is reported as such, and is no failure. ``--write`` puts the table in docs/compatibility.md. The exit
-status is 1 if a test failed.
+of this checkout run against it; a row's log, ROW.log in the cache, grows as they run. A row that has been finished for
+these files is not run again; one under which they changed is not kept. An interpreter that the machine lacks (on the
+PATH, or kept by pyenv) is reported as such, and is no failure. ``--tests`` takes the tests of some areas alone, such as
+``accounting audit cli``: the files that are named after them. ``--write`` puts the table in docs/compatibility.md, with
+the areas. The exit status is 1 if a test failed, or if a row could not be installed or finished.
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import textwrap
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -31,7 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "compatibility.md"
 PYTHONS = ("3.11", "3.12", "3.13")
 SHOWN = ("numpy", "scipy", "attrs", "networkx", "click", "dp-accounting", "pytest")
-_PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick", "tests", "benchmarks")
+_PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick", "tests", "benchmarks", "docs")
+_FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 
 
 @frozen
@@ -53,8 +59,8 @@ class Result:
 
     Attributes:
       name: of the row.
-      status: "passed", "failed", "not installed" or "no such interpreter here".
-      told: pytest's last line, or the reason.
+      status: "passed", "failed", "not installed", "not finished" or "no such interpreter here".
+      told: what pytest's last line counts, or the reason.
       versions: of what was installed.
     """
 
@@ -68,47 +74,75 @@ ROWS = (*(Row(python, "newest") for python in PYTHONS), Row(PYTHONS[0], "oldest"
 
 
 def sources() -> str:
-    """A digest of everything that the tests depend on in this checkout."""
-    digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes())
-    for part in _PARTS:
-        for file in sorted((ROOT / part).glob("**/*.py")):
-            digest.update(file.read_bytes())
+    """A digest of everything that the tests depend on in this checkout: tests run and read the pages, too."""
+    digest = hashlib.sha256()
+    within = [file for part in _PARTS for file in sorted((ROOT / part).glob("**/*")) if "__pycache__" not in file.parts]
+    for file in [ROOT / name for name in _FILES] + within:
+        if file.is_file() and file != PAGE:
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode())
+            digest.update(content)
     return digest.hexdigest()[:16]
 
 
 def interpreter(version: str) -> Path | None:
-    """Returns an interpreter of a version: from the path, or one that pyenv keeps."""
+    """Returns an interpreter of a version: from the PATH, or the newest that pyenv keeps."""
     found = shutil.which(f"python{version}")
     if found is not None and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
-        return Path(found)
-    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
-    return kept[-1] if kept else None
+        return Path(found)  # of pyenv's shims, some run nothing
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    kept = [python for python in (root / "versions").glob(f"{version}.*/bin/python") if _patch(python).isdecimal()]
+    return max(kept, key=lambda python: int(_patch(python)), default=None)
 
 
-def run(rows: tuple[Row, ...], cache: Path) -> Iterator[Result]:
+def _patch(python: Path) -> str:
+    return python.parts[-3].rpartition(".")[2]
+
+
+def tests_of(areas: Sequence[str]) -> list[str]:
+    """Returns the test files of some areas, relative to the checkout; no area stands for all tests, with doctests."""
+    files: list[str] = []
+    for area in areas:
+        if not re.fullmatch(r"[a-z_]+", area):
+            raise ValueError(f"{area!r} is no part of a test file's name: lower-case letters and underscores")
+        found = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").glob(f"test_{area}*.py"))]
+        if not found:
+            raise ValueError(f"no test file is named tests/test_{area}*.py")
+        files += [file for file in found if file not in files]
+    return files
+
+
+def run(rows: tuple[Row, ...], cache: Path, areas: Sequence[str] = ()) -> Iterator[Result]:
     """Yields a result for each row, finished ones from the cache."""
     cache.mkdir(parents=True, exist_ok=True)
+    tests = tests_of(areas)
     made = sources()
+    chosen = "-" + hashlib.sha256(" ".join(tests).encode()).hexdigest()[:8] if tests else ""
     wheel: Path | None = None
     for row in rows:
-        kept = cache / f"{row.name}-{made}.json"
+        kept = cache / f"{row.name}-{made}{chosen}.json"
         if kept.exists():
             yield Result(**json.loads(kept.read_text(encoding="utf-8")))
             continue
         python = interpreter(row.python)
         if python is None:
-            yield Result(row.name, "no such interpreter here", f"no python{row.python} on the path")
+            yield Result(row.name, "no such interpreter here", f"no python{row.python} on the PATH or kept by pyenv")
             continue
+        print(f"{row.name}: {python}", file=sys.stderr, flush=True)
         try:
             wheel = wheel or build(cache)
-            result = tried(row, python, wheel, cache)
+            result = tried(row, python, wheel, cache, tests)
         except subprocess.CalledProcessError as error:
             lines = (error.stderr or error.stdout or "").strip().splitlines()
             yield Result(row.name, "not installed", lines[-1] if lines else str(error))
             continue
-        part = kept.with_suffix(".part")
-        part.write_text(json.dumps(attrs.asdict(result)), encoding="utf-8")
-        part.replace(kept)
+        if sources() != made:
+            yield Result(row.name, "not finished", "files changed while the tests ran")
+            continue
+        if result.status != "not installed":
+            part = kept.with_suffix(".part")
+            part.write_text(json.dumps(attrs.asdict(result)), encoding="utf-8")
+            part.replace(kept)
         yield result
 
 
@@ -121,24 +155,53 @@ def build(cache: Path) -> Path:
     return wheel
 
 
-def tried(row: Row, python: Path, wheel: Path, cache: Path) -> Result:
-    """Installs a row's packages and runs the fast tests."""
+def tried(row: Row, python: Path, wheel: Path, cache: Path, tests: Sequence[str]) -> Result:
+    """Installs a row's packages and runs the fast tests, or those of some files."""
     folder = cache / row.name
     _uv("venv", "--quiet", "--clear", "--python", str(python), str(folder))
     inside = folder / "bin" / "python"
     resolution = "lowest-direct" if row.dependencies == "oldest" else "highest"
-    _uv("pip", "install", "--quiet", "--python", str(inside), "--resolution", resolution, f"{wheel}[test]")
+    # uv takes the dependencies of pyproject.toml for direct ones, but not those of a wheel: alone, the wheel would get
+    # the newest of everything under either resolution.
+    direct = ("-r", str(ROOT / "pyproject.toml"), "--extra", "test")
+    _uv("pip", "install", "--quiet", "--python", str(inside), "--resolution", resolution, *direct, str(wheel))
     listed = json.loads(_uv("pip", "list", "--python", str(inside), "--format", "json"))
     versions = {each["name"]: each["version"] for each in listed if each["name"] in SHOWN}
-    command = [str(inside), "-m", "pytest", "-q", "-n", "auto", "-p", "no:cacheprovider", "-m", "not slow"]
+    # The script, not ``python -m pytest``: that would import the package from the checkout instead of the wheel.
+    command = [str(folder / "bin" / "pytest"), "-q", "-n", "auto", "-p", "no:cacheprovider", "-m", "not slow"]
     if row.dependencies == "oldest":
-        command += ["-W", "default"]  # old packages warn of what newer Pythons say of their code
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    (cache / f"{row.name}.log").write_text(done.stdout + done.stderr, encoding="utf-8")
-    lines = done.stdout.strip().splitlines()
-    return Result(
-        row.name, "failed" if done.returncode else "passed", lines[-1].strip("= ") if lines else "nothing", versions
+        if newer := above_floors(versions):
+            return Result(row.name, "not installed", f"newer than the oldest: {newer}", versions)
+        # Old packages warn of what newer Pythons say of their code; the package itself still must not.
+        command += ["-o", "filterwarnings=default\nerror:::hockeystick"]
+    log = cache / f"{row.name}.log"
+    with log.open("wb") as written:
+        done = subprocess.run([*command, *tests], cwd=ROOT, stdout=written, stderr=subprocess.STDOUT, check=False)
+    told = counted(log.read_text(encoding="utf-8", errors="replace"))
+    return Result(row.name, "failed" if done.returncode else "passed", told, versions)
+
+
+def floors() -> dict[str, str]:
+    """Returns the least version that pyproject.toml admits of each direct dependency, those of the tests among them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["test"]]  # the latter's floors are higher
+    found = [re.match(r"([\w-]+)>=([\d.]+)", requirement) for requirement in named]
+    return {match[1]: match[2] for match in found if match}
+
+
+def above_floors(versions: dict[str, str]) -> str:
+    """Names the packages that are newer than their floor; a floor of 8.1 admits that the oldest is 8.1.1."""
+    oldest = floors()
+    return ", ".join(
+        f"{name} {version}" for name, version in versions.items() if not f"{version}.".startswith(f"{oldest[name]}.")
     )
+
+
+def counted(log: str) -> str:
+    """Returns what pytest's last line counts, without its time; the last line of all if there is no such line."""
+    lines = [line.strip("= ") for line in log.splitlines() if line.strip("= ")]
+    counts = [line.rpartition(" in ")[0] for line in lines if re.search(r"^\d+ [a-z]+.* in [\d.]+s", line)]
+    return counts[-1] if counts else lines[-1] if lines else "nothing"
 
 
 def _uv(*arguments: str) -> str:
@@ -156,25 +219,24 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def page(results: list[Result]) -> str:
+def page(results: list[Result], areas: Sequence[str] = ()) -> str:
     """Returns docs/compatibility.md."""
-    return f"""# Supported versions
-
-Written by `python -m benchmarks.compatibility --write`; edit that instead.
-
-The fast tests, on every supported Python. *Newest*: the newest dependencies that the package admits on that day;
-*oldest*: of each direct dependency the lowest version that it admits.
-
-{platform.system()}, {platform.machine()}.
-
-{table(results)}
-"""
+    command = " ".join(("python -m benchmarks.compatibility", *(("--tests", *areas) if areas else ()), "--write"))
+    tests = "fast tests of these areas alone" if areas else "fast tests"
+    named = f" Areas: {', '.join(areas)}; an area's tests are in the files `tests/test_AREA*.py`." if areas else ""
+    told = f"""The {tests} (`pytest -m 'not slow'`) against the wheel, on every supported Python.{named} *Newest*: the
+newest dependencies that the package admitted when this was written; *oldest*: of each direct dependency, extras for
+the tests among them, the lowest version that it admits. {platform.system()}, {platform.machine()}."""
+    parts = (f"Written by `{command}`; edit that instead.", told)
+    wrapped = (textwrap.fill(" ".join(part.split()), 120, break_on_hyphens=False) for part in parts)
+    return "\n\n".join(("# Supported versions", *wrapped, table(results))) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compatibility")
     parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as '3.12-*'")
+    parser.add_argument("--tests", nargs="+", default=(), metavar="AREA", help="of tests/test_AREA*.py alone")
     parser.add_argument("--cache", type=Path, default=_default_cache(), help="where environments and results stay")
     parser.add_argument("--write", action="store_true", help="write docs/compatibility.md")
     options = parser.parse_args(arguments)
@@ -183,14 +245,18 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--only {options.only}: no row matches; there are {', '.join(row.name for row in ROWS)}")
     if options.write and rows != ROWS:
         parser.error("--write needs all rows")
+    try:
+        tests_of(options.tests)
+    except ValueError as error:
+        parser.error(f"--tests: {error}")
     results = []
-    for result in run(rows, options.cache):
+    for result in run(rows, options.cache, options.tests):
         results.append(result)
         print(f"{result.name}: {result.status}: {result.told}", file=sys.stderr, flush=True)
     print(table(results))
     if options.write:
-        PAGE.write_text(page(results), encoding="utf-8")
-    return int(any(result.status in ("failed", "not installed") for result in results))
+        PAGE.write_text(page(results, options.tests), encoding="utf-8")
+    return int(any(result.status in ("failed", "not installed", "not finished") for result in results))
 
 
 def _default_cache() -> Path:

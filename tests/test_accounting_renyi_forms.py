@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hockeystick.accounting import ApproximateDP, PureDP, RandomizedResponse, compose, delta, epsilon
-from hockeystick.accounting.renyi_forms import least_rho, three_point_rdp
+from hockeystick.accounting.renyi_forms import least_rho, three_point_rdp, three_point_rho
 
 
 def three_point(eps, categories, order):
@@ -83,3 +83,39 @@ def test_least_rho_of_curves_with_a_known_answer(scale):
     inside = (2 * x - 3) / (x * (x + 1))
     found = least_rho(lambda a: scale * np.maximum(0.1, 2 - 3 / (a - 1)), 2 * scale)
     assert scale * inside <= found <= scale * inside * (1 + 3e-6)
+
+
+RARE = [1e-280, 1e-292, 1e-300, 1e-304, 1e-305, 2.3e-308, 1e-310, 5e-324]
+
+
+def rare_three_point(eps, more, order):
+    with mpmath.workdps(60):
+        a, e, m = mpmath.mpf(float(order)), mpmath.mpf(eps), mpmath.mpf(more)
+        moment = mpmath.log1p(m * mpmath.expm1((a - 1) * e) * -mpmath.expm1(-a * e))
+        return mpmath.mpf(min(moment / (a - 1), e))
+
+
+@pytest.mark.parametrize("more", RARE)
+def test_losses_of_the_least_probabilities_keep_their_renyi_curve(more):
+    # A log-moment of x + ln(more) would be negative, or too small, where x is about 700.
+    for eps in (0.01, 1.0, 30.0):
+        orders = 1 + np.concatenate([np.linspace(690, 760, 141), [0.5, 10.0, 500.0, 1e4, 1e6]]) / eps
+        got = three_point_rdp(eps, more, orders)
+        exact = [rare_three_point(eps, more, order) for order in orders]
+        assert all(upper >= bound for upper, bound in zip(got, exact, strict=True) if bound > 1e-300)
+        assert all(upper <= bound * (1 + 1e-11) + mpmath.mpf(1e-300) for upper, bound in zip(got, exact, strict=True))
+
+
+@pytest.mark.parametrize("more", RARE)
+def test_rho_of_the_least_probabilities_is_the_largest_slope(more):
+    # The curve at order 2 says next to nothing, and the orders that it alone would have to look at are no floats.
+    for eps in (0.01, 1.0, 6.2, 30.0):
+        found = three_point_rho(eps, more, 1.0 - more * (1 + math.exp(-eps)))
+        orders = 1 + np.geomspace(1e-3, 1e4, 3001) * 700 / eps
+        slope = float(np.max(three_point_rdp(eps, more, orders) / orders))
+        assert slope * (1 - 1e-12) <= found <= slope * (1 + 1e-4)
+
+
+def test_least_rho_hides_no_missing_number():
+    assert math.isnan(least_rho(lambda a: np.where(a > 5.0, np.nan, 0.1 * a), 1.0))
+    assert 0.0 < least_rho(lambda a: np.zeros(a.shape), 1.0) <= 1e-299

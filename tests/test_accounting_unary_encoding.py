@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError, RandomizedResponse, compose, delta, epsilon
@@ -40,6 +40,8 @@ def test_curves_are_those_of_the_enumeration(p, q, bits, share):
 
 
 @given(p=st.floats(0, 1), q=st.floats(0, 1))
+@example(p=1e-305, q=2e-308)
+@example(p=1e-310, q=1e-309)
 def test_the_two_rates_may_be_exchanged(p, q):
     event, other = UnaryEncoding(p, q), UnaryEncoding(q, p)
     assert event.pure_epsilon() == other.pure_epsilon() and event.zcdp_rho() == other.zcdp_rho()

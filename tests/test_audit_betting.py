@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import special, stats
 
@@ -47,6 +47,7 @@ def test_a_bet_is_fair_on_the_whole_boundary_and_below_it(epsilon: float, delta:
 
 
 @given(st.floats(0, 30), st.floats(0, 1), st.floats(0, 1), stakes, st.floats(0, 1), st.floats(0, 1))
+@example(0.5, 0.0, 1e-310, 0.5, 1e-310, 1.0)  # 1/p is no float
 def test_a_bet_is_fair_whatever_its_parameters(
     epsilon: float, delta: float, at: float, stake: float, q_true: float, part: float
 ) -> None:
