@@ -8,7 +8,8 @@ A rare event has many rivals that are as rare, and the best of them owes most to
 has to stand sqrt(2 log(1/p)) standard errors higher, about what chance gives the best of 1/p; and one more if it is a
 set of cells where a half-line would do, or rests on a score that was fitted. Two disjoint events, one for each order of
 the data sets, are a candidate as well (:mod:`.both_orders`): of each partition, the pair that stands highest at each
-point of the claim. The best after this handicap is
+point of the claim, and one that a model of the likelihood ratio suggests (:mod:`.monotone_laws`), which owes chance
+little and has no handicap for being rare. The best after the handicap is
  * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
  * else, if some point against the claim: the one whose excess over it is largest in standard errors;
  * else: the largest predicted lower bound among those through which a violation would be seen soonest.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import math
 from itertools import groupby, permutations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ from .bounds import sharpest_slope
 from .cells import BoolArray, FloatArray, IntArray, Partition
 from .claim import Claim
 from .event_families import Family, families_of, families_of_partition
+from .monotone_laws import suggested
 from .partitions import Evidence, bit_partitions, real_partitions
 
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
@@ -116,6 +119,12 @@ class _Pair:
     at: tuple[int, int]  # number of the event in its family
     plus: float  # on the data set where it is likelier
     minus: float
+    modelled: bool  # suggested by a model of few parameters, so that little of its standing is chance
+
+    @classmethod
+    def of(cls, first: Family, second: Family, at: tuple[int, int], *, modelled: bool) -> _Pair:
+        plus, minus = _rates(first, second, *at)
+        return cls((first, second), at, float(plus), float(minus), modelled)
 
 
 def choose_event(
@@ -174,7 +183,7 @@ def steepest_ratio(event: Event) -> float:
 
 
 def _pairs(families: list[Family], claim: Claim, alpha: float, trials: int) -> list[_Pair]:
-    """Returns pairs of events for both orders: those that stand highest at any point of the claim."""
+    """Returns pairs of events for both orders: the highest at each point of the claim, and modelled ones."""
     if trials > MOST_TRIALS:
         return []
     alone = _Rated.of(families, [], claim, alpha, trials)
@@ -183,10 +192,24 @@ def _pairs(families: list[Family], claim: Claim, alpha: float, trials: int) -> l
     ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
     found = []
     for _, group in groupby(families, key=lambda family: id(family.partition)):
-        for first, second in permutations(group, 2):
-            if first.opposes(second):
-                found += _paired(first, second, ratio, delta, trials)
+        opposed = [pair for pair in permutations(group, 2) if pair[0].opposes(pair[1])]
+        for first, second in opposed:
+            found += _paired(first, second, ratio, delta, trials)
+        found += _modelled([pair for pair in opposed if not pair[0].by_ratio], claim)
     return found
+
+
+def _modelled(opposed: list[tuple[Family, Family]], claim: Claim) -> list[_Pair]:
+    """Returns the pair that a model of the likelihood ratio suggests, of opposite half-lines of one partition."""
+    lines = suggested(opposed[0][0].totals[:, :-1], claim) if opposed else None  # the last cell holds no number
+    if lines is None:
+        return []
+    for first, second in opposed:
+        lower = first if first.order[0] == 0 else second
+        if lower.direction == lines.side:
+            at = lines.below - 1, lines.above - 1
+            return [_Pair.of(first, second, at if lower is first else at[::-1], modelled=True)]
+    return []
 
 
 def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray, trials: int) -> list[_Pair]:
@@ -197,12 +220,8 @@ def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray,
     divided = int(first.totals.any(axis=0).sum()) if first.by_ratio else first.partition.cells - 1
     outputs = 2 * (first.runs + 1)
 
-    def rates(i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
-        plus, minus = (first.x[i] + second.x[j]) / outputs, (first.y[i] + second.y[j] + 1) / outputs
-        return plus, np.minimum(minus, 1.0)
-
     def standing(i: IntArray, j: IntArray) -> FloatArray:
-        plus, minus = rates(i, j)
+        plus, minus = _rates(first, second, i, j)
         gap = plus - ratio * minus
         error = np.sqrt(np.maximum(plus + ratio**2 * minus - gap**2, 0.0) + 1e-12)
         found = (gap - delta) / error - _chance(plus, outputs) / math.sqrt(2 * first.runs)
@@ -218,8 +237,14 @@ def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray,
     for _ in range(2):
         i = standing(every[0][:, None], j[:, None, None])[:, :, 0].argmax(axis=1)
         j = standing(i[:, None, None], every[1][None, :])[:, 0].argmax(axis=1)
-    found = [(a, b, *rates(a, b)) for a, b in sorted(set(zip(i.tolist(), j.tolist(), strict=True)))]
-    return [_Pair((first, second), (a, b), float(plus), float(minus)) for a, b, plus, minus in found]
+    found = sorted(set(zip(i.tolist(), j.tolist(), strict=True)))
+    return [_Pair.of(first, second, at, modelled=False) for at in found]
+
+
+def _rates(first: Family, second: Family, i: Any, j: Any) -> tuple[FloatArray, FloatArray]:
+    """Returns how often pairs happen on the likelier data set and on the other, as estimated; i, j number events."""
+    outputs = 2 * (first.runs + 1)
+    return (first.x[i] + second.x[j]) / outputs, np.minimum((first.y[i] + second.y[j] + 1) / outputs, 1.0)
 
 
 def _chance(p: FloatArray, outputs: FloatArray | int) -> FloatArray:
@@ -259,7 +284,8 @@ class _Rated:
         excess = (p[:, None] - ratio * q[:, None] - delta) / np.sqrt(spread + 1e-12) * np.sqrt(n)[:, None]
         at = excess.argmax(axis=1)
         best = excess[np.arange(len(p)), at]
-        handicap = _chance(p, outputs)
+        modelled = np.concatenate([np.zeros(len(single), dtype=bool), [pair.modelled for pair in pairs]])
+        handicap = np.where(modelled, 0.0, _chance(p, outputs))
         handicap += np.array([sum(family.handicap for family in group) / len(group) for group in members])[owner]
         if pairs:
             handicap += np.where(both, 0.0, _ALONE)

@@ -52,7 +52,7 @@ def audit(
 ) -> Verdict:
     """Tries to refute a claim of differential privacy from samples alone.
 
-    Some of the samples (half; of outputs that are one number, a quarter; at most 2^20) choose two events, one for each
+    Some of the samples (half; of outputs that are one number, a sixth; at most 2^20) choose two events, one for each
     order of the data sets, and, of a curve, one point of the claim; the rest bound the events' mean probabilities
     jointly and exactly (:func:`.both_orders.both_frontier`). Where one event promises more, that is bounded alone
     (:func:`.bounds.frontier`). Since all choices are made before the bounding samples are seen, one test is made and

@@ -28,6 +28,7 @@ DEFAULT_SAMPLES = 1_000_000  # from each data set, if the time allows
 DEFAULT_SECONDS = 22.0  # for drawing the default number of samples
 
 _MOST_CHOOSING = 1 << 20  # outputs from each data set; beyond that, all go into the bound
+_FEW_CHOOSING = 30  # outputs from each data set that choose, where a sixth of all is less and a quarter is not
 _MOST_NUMBERS = 1 << 22  # in the outputs for choosing, from each data set
 _FIRST = 128  # outputs that show what outputs look like
 _FEW_VALUES = 16
@@ -138,6 +139,7 @@ class Draws:
     book: Codebook = field(factory=Codebook, init=False)
     _numbers: int = field(default=1, init=False)
     _simple: bool = field(default=True, init=False)
+    _spread: bool = field(default=True, init=False)
     _chosen: int = field(default=0, init=False)
     _pace: float = field(default=math.inf, init=False)  # seconds for one more output from both data sets
 
@@ -162,7 +164,7 @@ class Draws:
                         self._numbers = max(self._numbers, table.numbers)
             drawn, number = calls[-1].start + calls[-1].runs, calls[-1].number + 1
             if self._simple and drawn <= _LOOKED_AT:
-                self._simple = self._is_simple(tables)
+                self._note_kind(tables)
             spent = time.perf_counter() - started
             if not self.total and (spent > 2 * _PILOT_SECONDS or calls[-1].runs >= self._size(number) > _FIRST):
                 self.total = self._affordable(drawn)
@@ -284,24 +286,27 @@ class Draws:
     def _share(self) -> int:
         """Returns how many outputs choose the event.
 
-        An interval of one number is found with few: at a quarter, an audit of the Laplace mechanism needs 1.9 times the
-        samples that one with the best event given would need; at half, 2.4 times (benchmarks/audits.py).
+        Half-lines of one number that hardly recurs are found with few, by a model (:mod:`.monotone_laws`): at a sixth,
+        an audit of Gaussian noise with half of the claimed curve's needs 1.8 times the samples of the best test of one
+        order; at a quarter, 1.9 times (benchmarks/audits.py). A quarter of others, or at least 30 if that is less.
         """
         most = min(_MOST_CHOOSING, max(_MOST_NUMBERS // self._numbers, MINIMUM_SAMPLES // 2))
         if self.look is not None:
             return min(self.look.samples(self.total, binary=self.event_given), most)
-        return min(self.total // (4 if self._simple else 2), most)
+        if not self._simple:
+            return min(self.total // 2, most)
+        quarter = self.total // 4
+        return min(max(self.total // 6, min(quarter, _FEW_CHOOSING)) if self._spread else quarter, most)
 
-    def _is_simple(self, tables: tuple[list[Table], list[Table]]) -> bool:
-        """Whether outputs are one number each, of few values or hardly ever the same; or come with their ratio."""
+    def _note_kind(self, tables: tuple[list[Table], list[Table]]) -> None:
+        """Notes whether outputs are one number each, of few values or hardly ever the same; or tell their ratio."""
         layouts = self.book.layouts
-        if len(layouts) == 1 and layouts[0].names(RATIO):
-            return True
-        if len(layouts) != 1 or len(layouts[0].kinds) != 1:
-            return False
-        values = np.concatenate([table.blocks[0][:, 0] for side in tables for table in side])
+        one = len(layouts) == 1 and len(layouts[0].kinds) == 1
+        values = np.concatenate([table.blocks[0][:, 0] for side in tables for table in side]) if one else np.empty(0)
         distinct = len(np.unique(values))
-        return distinct <= _FEW_VALUES or distinct > 0.99 * len(values)
+        self._spread = one and distinct > 0.99 * len(values)
+        ratio = len(layouts) == 1 and layouts[0].names(RATIO)
+        self._simple = bool(ratio or self._spread or (one and distinct <= _FEW_VALUES))
 
     def _affordable(self, drawn: int) -> int:
         """Returns how many samples to draw by default: two leading digits of what fits the time."""
