@@ -383,4 +383,4 @@ def test_the_property_is_a_complete_verdict(pytester: pytest.Pytester) -> None:
 
     assert json.loads(verdict.to_json())["outcome"] == "refuted"
     assert verdict.count_p > verdict.count_q
-    assert verdict.trials == 3750
+    assert verdict.trials == 4167
