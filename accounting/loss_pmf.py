@@ -228,35 +228,6 @@ def _parts(part: Array, rate: Array) -> tuple[Array, Array]:
     return np.clip(above, 0.0, 1.0), np.clip(below, 0.0, 1.0)
 
 
-def renyi(pair: DominatingPair, orders: Array) -> Array:
-    """Returns a bound on the Rényi divergence of a pair at each order > 1, by the law above it on a fine grid.
-
-    A dominating pair's moments are the larger ones. The excess is at most about α·h²/8, with h the step, and at most h.
-    It serves pairs whose loss is bounded; for others it is inf, and they need a formula of their own.
-    """
-    a = np.asarray(orders, dtype=float)
-    low, high = pair.support()
-    if high <= low:
-        return np.full(a.shape, math.inf if pair.infinity() > 0.0 else max(0.0, high))
-    law = from_pair(pair, (high - low) / 2**15, True)
-    losses, out = law.losses(), np.empty(a.shape)
-    log_p = np.log(law.p, where=law.p > 0, out=np.full(len(law.p), -math.inf))
-    if law.infinity > 0.0:  # an unbounded loss, cut off at its support: large orders are decided beyond
-        return np.full(a.shape, math.inf)
-    for i, order in np.ndenumerate(a):
-        t = order - 1.0
-        if t * max(high, -low) < 1.0:  # the masses add up to 1: no cancellation of what is left
-            moment = math.log1p(max(0.0, float(law.p @ np.expm1(t * losses))))
-            slack = 16 * _U * float(law.p @ np.abs(np.expm1(t * losses)))
-        else:
-            y = log_p + t * losses
-            peak = float(y.max())
-            moment = peak + math.log(float(np.exp(y - peak).sum()))
-            slack = 4 * _U * (abs(peak) + t * max(abs(losses[0]), abs(losses[-1])) + 40.0)
-        out[i] = (max(0.0, moment) + slack) / t
-    return np.minimum(out, max(0.0, float(losses[-1])))
-
-
 def _trim(pmf: LossPmf) -> LossPmf:
     (nonzero,) = np.nonzero(pmf.p)
     if not len(nonzero):

@@ -138,16 +138,13 @@ class _Law:
     others: tuple[tuple[Decimal, Decimal, Decimal], ...]
 
     def masses_above(self, x: Decimal) -> tuple[Decimal, Decimal]:
-        """Masses of P and Q at losses above x."""
+        """Masses of P and Q at losses above x, which is below the largest one."""
         p_sum = q_sum = Decimal(0)
         for p, q, loss in self.others:
-            if self.count:
-                j = min(math.floor((self.count - (x - loss) / self.unit) / 2), self.count)
-                if j >= 0:
-                    p_sum += p * self.p_tail[j]
-                    q_sum += q * self.q_tail[j]
-            elif loss > x:
-                p_sum, q_sum = p_sum + p, q_sum + q
+            j = min(math.floor((self.count - (x - loss) / self.unit) / 2), self.count)
+            if j >= 0:
+                p_sum += p * self.p_tail[j]
+                q_sum += q * self.q_tail[j]
         return p_sum, q_sum
 
     def bound(self, x: Decimal, upper: bool) -> Decimal:

@@ -46,10 +46,6 @@ class Layout:
     kinds: tuple[str, ...]
 
     @property
-    def has_floats(self) -> bool:
-        return any(kind != "i" for kind in self.kinds)
-
-    @property
     def is_bool(self) -> bool:
         """Whether the numbers are a single bool, by itself or under a name."""
         return self.key == _BOOL or (self.key[:1] == ("of",) and self.key[3:] == (_BOOL,))

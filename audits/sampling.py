@@ -253,15 +253,3 @@ def refuse_raised(raised: tuple[int, int], runs: int, error: Exception, *, vecto
         raised,
         (runs, runs),
     ) from error
-
-
-def check_raised(streams: tuple[Stream, Stream]) -> None:
-    """Refuses a target that raised in a stream.
-
-    Raises:
-      TargetError: see :func:`refuse_raised`.
-    """
-    error = streams[0].error or streams[1].error
-    if error is not None:
-        raised = streams[0].raised, streams[1].raised
-        refuse_raised(raised, max(s.drawn for s in streams), error, vectorised=streams[0].target.vectorised)

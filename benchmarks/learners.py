@@ -147,7 +147,8 @@ where it stands beside a limit in seconds. A learner has to read its losses, so 
 single-precision losses up in batches is the limit: `np.add.reduce`, into memory that is there. The rows without a limit
 stand beside what moves the same bytes fastest, `np.einsum`, or for batches of one round `np.copyto`. The learner also
 checks that every loss is in range, which is a second pass, over what is still in the cache; it tosses the coins of all
-batches, draws, and adds up what it played.
+batches, draws, and adds up what it played. Batches of up to 8 rounds it does not add up one by one, as the pass does:
+it adds up some 64 rounds at a time, and of single batches the two experts that it looks at.
 
 {table}
 """

@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.lazy_chain import Transcripts, substreams
-from hockeystick.learners.loss_batches import Batches, Sums, loss_batches
+from hockeystick.learners.loss_batches import Batches, loss_batches
 
 if TYPE_CHECKING:
     from hockeystick.learners.lazy_experts import LazyExperts
@@ -82,10 +82,12 @@ class _Walk:
     again: np.random.Generator
     x_draw: np.random.Generator
     y_draw: np.random.Generator
-    total: FloatArray = field(init=False)  # of the batches that are settled
+    total: FloatArray = field(init=False)  # of all batches before number `_added` of those at hand
     loss: float = field(init=False, default=0.0)
     _batch: int = field(init=False, default=0)
-    _pending: Sums = field(init=False)  # batches that are over, and not settled
+    _at_hand: Batches | None = field(init=False, default=None)  # of which those before number `_row` are over
+    _added: int = field(init=False, default=0)
+    _row: int = field(init=False, default=0)
     _old: FloatArray = field(init=False)  # the total at which the weights were taken
     _weights: FloatArray = field(init=False)  # their running sums
     _taken: int = field(init=False)  # the batch before which they were taken
@@ -100,8 +102,8 @@ class _Walk:
     def __attrs_post_init__(self) -> None:
         learner, n = self.learner, self.learner.batches
         label = np.min_scalar_type(learner.experts - 1)
-        self.total, self._pending = np.zeros(learner.experts), np.zeros((0, learner.experts))
-        self._take_weights()
+        self.total = np.zeros(learner.experts)
+        self._take_weights(self.total)
         self._left = math.inf if learner.draw_budget is None else learner.draw_budget
         self._x = self._drawn(self.x_draw)
         self._y = None
@@ -112,33 +114,34 @@ class _Walk:
 
     def through(self, batches: Batches) -> None:
         """Plays the next batches."""
-        sums = batches.sums
-        count, rate = len(sums), self.learner.learning_rate
+        count, rate = len(batches), self.learner.learning_rate
         places, limit, any_draw, again = self._coins(count)
-        first_batch, at, added = self._batch, 0, 0
-        settled, carried = 0, self.total  # of all batches before row `added`, which ends a page
+        first_batch, at = self._batch, 0
+        self._at_hand, self._added, self._row = batches, 0, 0
         moves = [(0, self._x, self._y)]  # from which row on which expert and shadow
         while self._left:
-            at, gap = self._next(sums, places, any_draw, at)
+            at, switch = self._next(batches, places, limit, any_draw, at)
             if at == len(places):
                 break
-            row = places.item(at) + 1
+            self._row = row = places.item(at) + 1
             self._batch = first_batch + row
             if self._batch < self.learner.batches:  # no boundary follows the last batch
                 if rate * self.learner.batch * (self._batch - self._taken) > _STALE:
-                    page = row - row % batches.size
-                    carried = carried + batches.total(added, page)
-                    added, settled = page, row
-                    self.total = carried + batches.total(page, row)
-                    self._take_weights()
-                self._pending = sums[settled:row]
-                self._draw(gap >= limit.item(at), again.item(at))
+                    self._add_up_to(row - row % batches.size)
+                    self._take_weights(self.total + batches.total(self._added, row))
+                self._draw(switch, again.item(at))
                 moves.append((row, self._x, self._y))
             at += 1
         self._batch = first_batch + count
-        self._record(sums, first_batch, moves)
-        self.total = carried + batches.total(added, count)
-        self._pending = sums[count:]
+        self._record(batches, first_batch, moves)
+        self._add_up_to(count)
+        self._at_hand = None
+
+    def _add_up_to(self, row: int) -> None:
+        """Adds the batches at hand before ``row`` to the total."""
+        if self._at_hand is not None:
+            self.total = self.total + self._at_hand.total(self._added, row)
+        self._added = row
 
     def _coins(self, count: int) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray, npt.NDArray[np.bool_]]:
         """Tosses the coins of the next batches.
@@ -164,38 +167,41 @@ class _Walk:
         near = any_draw <= learner.batch
         return places[near], limit[near], any_draw[near], again[near]
 
-    def _next(self, sums: Sums, places: npt.NDArray[np.intp], any_draw: FloatArray, at: int) -> tuple[int, float]:
-        """The first place from number ``at`` on where anything is drawn, or their number, and its gap."""
-        x, y = self._x, self._y
+    def _next(
+        self, batches: Batches, places: npt.NDArray[np.intp], limit: FloatArray, any_draw: FloatArray, at: int
+    ) -> tuple[int, bool]:
+        """The first place from number ``at`` on where anything is drawn, or their number; whether the expert is."""
+        x, y, most = self._x, self._y, self.learner.batch
         few = min(at + _FEW, len(places))
         while at < few:
-            row = places.item(at)
-            gap = sums.item(row, x) - (0.0 if y is None else sums.item(row, y))
+            row, gap, least = places.item(at), 0.0, limit.item(at)
+            if -math.inf < least <= most:  # elsewhere the coins alone decide
+                gap = batches.loss(row, x) - (0.0 if y is None else batches.loss(row, y))
             if gap >= any_draw.item(at):
-                return at, gap
+                return at, gap >= least
             at += 1
         ahead = _FEW
         while at < len(places):
             rows = places[at : at + ahead]
-            gaps = sums[rows, x].astype(np.float64)
+            gaps = batches.losses(rows, x)
             if y is not None:
-                gaps -= sums[rows, y]
+                gaps -= batches.losses(rows, y)
             draws = gaps >= any_draw[at : at + ahead]
             first = int(draws.argmax())
             if draws[first]:
-                return at + first, float(gaps[first])
+                return at + first, gaps.item(first) >= limit.item(at + first)
             at, ahead = at + len(rows), 2 * ahead
-        return at, 0.0
+        return at, False
 
-    def _record(self, sums: Sums, first: int, moves: list[tuple[int, int, int | None]]) -> None:
-        """Writes down what was played in the batches of ``sums``, of which the first is number ``first``."""
-        rows, span = len(sums), slice(first, first + len(sums))
+    def _record(self, batches: Batches, first: int, moves: list[tuple[int, int, int | None]]) -> None:
+        """Writes down what was played in ``batches``, of which the first is number ``first``."""
+        rows, span = len(batches), slice(first, first + len(batches))
         lengths = np.diff([row for row, _, _ in moves], append=rows)
         played = np.repeat([x for _, x, _ in moves], lengths)
         self._actions[span] = played
         if self._shadows is not None:
             self._shadows[span] = np.repeat([y for _, _, y in moves], lengths)
-        self.loss += float(sums[np.arange(rows), played].sum(dtype=np.float64))
+        self.loss += batches.played(played)
 
     def _draw(self, switch: bool, again: bool) -> None:
         if switch:
@@ -214,14 +220,16 @@ class _Walk:
             x = int(self._weights[:-1].searchsorted(at * self._weights.item(-1), side="right"))
             if accept < surely:  # whatever the expert has lost since then
                 return x
-            since = self.total.item(x) - self._old.item(x) + float(self._pending[:, x].sum(dtype=np.float64))
+            since = self.total.item(x) - self._old.item(x)
+            if self._at_hand is not None:
+                since += self._at_hand.lost(x, self._added, self._row)
             if accept < math.exp(-rate * since):
                 return x
 
-    def _take_weights(self) -> None:
-        """Weights from the settled losses, as running sums, to be inverted."""
-        self._old, self._taken = self.total.copy(), self._batch
-        self._weights = np.cumsum(np.exp(-self.learner.learning_rate * (self.total - self.total.min())))
+    def _take_weights(self, total: FloatArray) -> None:
+        """Weights from ``total``, the sum of all batches so far, as running sums, to be inverted."""
+        self._old, self._taken = total, self._batch
+        self._weights = np.cumsum(np.exp(-self.learner.learning_rate * (total - total.min())))
 
     def transcript(self) -> Transcripts:
         """The full view, one run."""

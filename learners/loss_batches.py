@@ -2,8 +2,10 @@
 
 A stream of 10^6 rounds and 10^3 experts is 4 GB in single precision. It comes from memory once: blocks of it are added
 up and then, while they are still in the cache, their range is checked; sums go where they were before, so that they
-stay in the cache as well. Nobody sees a sum of losses that were not checked. What is held is some sums, never the
-stream; a block is done with when the next one is asked for, so that its memory may be used again.
+stay in the cache as well. Batches of a few rounds are not added up one by one: their sums would be written, and read
+again for the totals, which costs more than adding up the rounds of few batches when these are asked for. Nobody sees a
+sum of losses that were not checked. What is held is some sums, never the stream; a block is done with when the next one
+is asked for, so that its memory may be used again.
 
 Single-precision losses are added up in single precision over at most 64 rounds, beyond that in double precision: the
 error per 64 rounds is below 2e-4 of a loss, typically 1e-5.
@@ -22,10 +24,11 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import array
 from hockeystick.learners.expert_losses import FloatArray, checked_losses
 
-_PIECE_BYTES = 1 << 24  # of an array that are looked at together
+_PIECE_BYTES = 1 << 26  # of an array that are looked at together
 _ROOM_BYTES = 1 << 24  # of sums, after which they are used
 _BLOCK_BYTES = 1 << 21  # that are added up, and then checked while they are near
-_FEW_BYTES = 1 << 20  # below which a block of single rounds is copied, and others are put beside it
+_FEW_BYTES = 1 << 20  # below which the sums of a block are written, and others are put beside them
+_FEW_ROUNDS = 8  # of a batch, up to which it is left as it is
 _SINGLE_ROWS = 64  # that are added up in single precision
 # Floats in [0, 1] are, read as whole numbers, those up to 1.0: NaN, infinities and whatever has a sign are above.
 _BITS: dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int]] = {
@@ -39,32 +42,84 @@ Sums = npt.NDArray[np.floating[Any]]
 
 @frozen(eq=False)
 class Batches:
-    """The sums of consecutive batches. They stand until the next ones are asked for.
+    """Consecutive batches. They stand until the next ones are asked for.
 
     Attributes:
-        sums: Shape ``(k, experts)``.
+        rows: Shape ``(batches * each, experts)``: the losses of the batches' rounds, or with ``each`` = 1 their sums.
         pages: Sums of ``size`` of these batches each, from the first one on, as many as there are whole ones.
         size: At least 1.
+        each: Rows of a batch, at least 1.
     """
 
-    sums: Sums
+    rows: Sums
     pages: Sums
     size: int
+    each: int = 1
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.rows) // self.each
+
+    @property
+    def sums(self) -> Sums:
+        """The sum of each batch, shape ``(batches, experts)``."""
+        if self.each == 1:
+            return self.rows
+        found: Sums = np.einsum("kbe->ke", self._apart)
+        return found
+
+    @property
+    def _apart(self) -> Sums:
+        """The rows of each batch."""
+        return self.rows.reshape(len(self), self.each, self.rows.shape[1])
+
+    def loss(self, at: int, expert: int) -> float:
+        """The loss of ``expert`` in batch number ``at``."""
+        first, item = at * self.each, self.rows.item
+        found = float(item(first, expert))
+        for row in range(first + 1, first + self.each):
+            found += item(row, expert)
+        return found
+
+    def losses(self, at: npt.NDArray[np.intp], expert: int) -> FloatArray:
+        """The losses of ``expert`` in the batches with these numbers, shape that of ``at``."""
+        if self.each == 1:
+            return np.asarray(self.rows[at, expert], dtype=np.float64)
+        return np.asarray(self._apart[at, :, expert].sum(axis=1, dtype=np.float64))
+
+    def played(self, experts: npt.NDArray[np.integer]) -> float:
+        """The loss of all batches with ``experts``, shape ``(batches,)``: one of them in each."""
+        each = experts if self.each == 1 else np.repeat(experts, self.each)
+        return float(self.rows[np.arange(len(self.rows)), each].sum(dtype=np.float64))
 
     def total(self, start: int, stop: int) -> FloatArray:
         """The sum of the batches from ``start`` up to before ``stop``, shape ``(experts,)``."""
-        first, last = -(-start // self.size), stop // self.size
-        if last <= first:
-            return column_sums(self.sums[start:stop])
-        found: FloatArray = self.pages[first:last].sum(axis=0, dtype=np.float64)
-        for ends in (self.sums[start : first * self.size], self.sums[last * self.size : stop]):
+        pages, before, after = self._between(start, stop)
+        found: FloatArray = pages.sum(axis=0, dtype=np.float64) if len(pages) else np.zeros(self.rows.shape[1])
+        for ends in (before, after):
             if len(ends):
                 found += column_sums(ends)
         return found
 
+    def lost(self, expert: int, start: int, stop: int) -> float:
+        """The loss of ``expert`` in the batches from ``start`` up to before ``stop``."""
+        found = 0.0
+        for part in self._between(start, stop):
+            if len(part):
+                found += float(np.add.reduce(part[:, expert], dtype=np.float64))
+        return found
+
+    def _between(self, start: int, stop: int) -> tuple[Sums, Sums, Sums]:
+        """The whole pages among these batches, and the rows before and after them."""
+        first, last = -(-start // self.size), stop // self.size
+        page, start, stop = self.size * self.each, start * self.each, stop * self.each
+        if last <= first:
+            return self.pages[:0], self.rows[start:stop], self.rows[:0]
+        return self.pages[first:last], self.rows[start : first * page], self.rows[last * page : stop]
+
 
 def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip: bool = False) -> Iterator[Batches]:
-    """Yields the sums of consecutive batches until all rounds are in.
+    """Yields consecutive batches until all rounds are in.
 
     Args:
         losses: Shape ``(rounds, experts)``, entries in [0, 1]: an array, or an iterable of blocks of rows.
@@ -74,8 +129,8 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
         clip: See ``checked_losses``.
 
     Raises:
-        InvalidArgumentError: an entry outside [0, 1], or another number of rows or columns. Sums of losses before the
-            bad one may have been yielded by then.
+        InvalidArgumentError: an entry outside [0, 1], or another number of rows or columns. Batches before the bad
+            loss may have been yielded by then.
     """
     if isinstance(losses, list | tuple) and not (losses and np.ndim(losses[0]) == 2):
         losses = array("losses", losses, ndim=2)
@@ -150,24 +205,26 @@ class _Reader:
         return max(1, _SINGLE_ROWS // self.batch)
 
     def read(self, rows: Rows) -> Iterator[Batches]:
-        """Takes in the next rows and yields the sums of batches as there are many. No row is kept."""
-        if self.batch == 1 and not self.clip and rows.dtype in _BITS and rows.nbytes >= _FEW_BYTES:
-            yield from self._used()
-            yield self._as_they_are(rows)
-            return
+        """Takes in the next rows and yields batches, sums as there are many. No row is kept beyond that."""
         self._single &= rows.dtype == np.float32
+        as_it_is = rows.dtype in _BITS and not self.clip and self.batch <= _FEW_ROUNDS and rows.nbytes >= _FEW_BYTES
         dtype = np.dtype(np.float32 if self._single and self.batch <= _SINGLE_ROWS else np.float64)
         at, block = 0, max(1, _BLOCK_BYTES // (rows.itemsize * self.experts))
         while at < len(rows):
+            inside, whole = self.seen % self.batch, (len(rows) - at) // self.batch
+            if as_it_is and whole and not inside:
+                yield from self._used()
+                yield self._as_they_are(rows[at : at + whole * self.batch])
+                at += whole * self.batch
+                continue
             if self._full == len(self._sums) or self._sums.dtype != dtype:
                 yield from self._used()
                 self._make_room(dtype)
-            inside = self.seen % self.batch
             if inside or min(block, len(rows) - at) < self.batch:
                 part = rows[at : at + min(block, self.batch - inside)]
                 self._add(part)
             else:
-                whole = min((len(rows) - at) // self.batch, len(self._sums) - self._full)
+                whole = min(whole, len(self._sums) - self._full)
                 part = rows[at : at + whole * self.batch]
                 self._fill(part, block // self.batch)
             at += len(part)
@@ -231,8 +288,8 @@ class _Reader:
             np.einsum("kbe->ke", sums.reshape(last - first, size, self.experts), out=self._pages[first:last])
 
     def _as_they_are(self, rows: Rows) -> Batches:
-        """Batches of one round: their sums are the rows, which the caller leaves alone until the next ones."""
-        size, block = self._size, max(1, _BLOCK_BYTES // (rows.itemsize * self.experts))
+        """Whole batches of few rounds: the rows stay where they are, and are left alone until the next ones."""
+        size, block = self._size * self.batch, max(1, _BLOCK_BYTES // (rows.itemsize * self.experts))
         block = -(-block // size) * size
         pages = np.empty((len(rows) // size, self.experts), rows.dtype)
         with np.errstate(all="ignore"):
@@ -243,7 +300,7 @@ class _Reader:
                 if not _in_range(part):
                     self._checked(part, self.seen + at)
         self.seen += len(rows)
-        return Batches(rows, pages, size)
+        return Batches(rows, pages, self._size, self.batch)
 
     def _checked(self, rows: Rows, first: int) -> FloatArray:
         return checked_losses("losses", rows, rounds=len(rows), experts=self.experts, clip=self.clip, first=first)

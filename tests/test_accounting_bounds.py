@@ -5,8 +5,12 @@ B1 to B11 are the defects listed in docs/accounting.md.
 
 import itertools
 import math
+import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import dp_accounting
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,6 +28,7 @@ from hockeystick.accounting import (
     InvalidArgumentError,
     Laplace,
     LazySwitchDecision,
+    NonPrivate,
     Oriented,
     PrivacyEvent,
     PureDP,
@@ -32,8 +37,13 @@ from hockeystick.accounting import (
     compose,
     delta,
     epsilon,
+    exact_sums,
+    extras,
+    gaussian_dp,
+    hull,
     parallel,
     pld,
+    validate,
 )
 from hockeystick.accounting.pairs import Atoms
 
@@ -361,3 +371,60 @@ def test_rdp_floor_is_below_and_close(event, n, d):
     lower, upper = ends(epsilon(compose((event, n)), d, bracket=True, method="rdp"))
     if 0 < upper < math.inf:
         assert 0.99 * upper <= lower <= upper
+
+
+def test_at_infinite_epsilon_only_what_gives_the_input_away_is_left():
+    assert delta(Gaussian(1.0), math.inf, method="rdp").upper == 0.0
+    assert delta(NonPrivate(), math.inf, method="rdp").upper == 1.0
+
+
+def test_a_lower_bound_that_rounding_leaves_nothing_of_is_none():
+    assert gaussian_dp.log_delta(1.0, 1e8, upper=False) == -math.inf
+    assert gaussian_dp.log_delta(1.0, 1e8) <= -1e15
+
+
+@pytest.mark.parametrize("value", [np.array(0.5), np.float32(0.5), Fraction(1, 2), Decimal("0.5")])
+def test_any_real_number_is_a_number(value):
+    assert validate.real("x", value) == 0.5
+    with pytest.raises(InvalidArgumentError):
+        validate.real("x", np.array(True))
+
+
+def test_an_installed_extra_that_lacks_a_package_itself_says_so(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import a_package_that_is_missing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_missing") as caught:
+        extras.require("half_installed", "this test", extra="test")
+    assert not isinstance(caught.value, extras.MissingExtraError)
+    with pytest.raises(
+        extras.MissingExtraError, match=r"this test needs not_installed: pip install 'hockeystick\[test\]'"
+    ):
+        extras.require("not_installed.part", "this test", extra="test")
+
+
+def test_sums_beyond_the_largest_float_are_rounded_outwards():
+    much = 2 * exact_sums.exact(sys.float_info.max)
+    assert exact_sums.rounded(much, up=True) == math.inf
+    assert exact_sums.rounded(much, up=False) == sys.float_info.max
+    assert exact_sums.rounded(-1, up=True) == 0.0
+    third = exact_sums.exact(1.0) // 3
+    low, high = exact_sums.rounded(third, up=False), exact_sums.rounded(third, up=True)
+    assert exact_sums.exact(low) < third < exact_sums.exact(high) and high == math.nextafter(low, 1.0)
+
+
+def test_atoms_of_a_profile_in_exact_arithmetic():
+    one, half = Fraction(1), Fraction(1, 2)
+    # the smaller of two heights at a place counts, and a corner where the slope does not change holds no mass
+    assert hull.lower_hull([(0 * one, one), (0 * one, half), (one, 0 * one)]) == [(0 * one, half), (one, 0 * one)]
+    pair = hull.atoms([(0 * one, one), (one, half), (2 * one, 0 * one)])
+    assert pair.losses == pytest.approx((math.log(2),), rel=1e-15) and pair.p == pytest.approx((1.0,), rel=1e-14)
+    assert pair.losses[0] >= math.log(2) and pair.infinity() == 0.0
+
+
+@pytest.mark.parametrize(
+    "x", [Fraction(10**400, 3), Fraction(3, 10**400), Fraction(10**301), Fraction(7, 2), 1 + Fraction(1, 10**9)]
+)
+def test_logarithms_of_fractions_are_rounded_up(x):
+    with mpmath.workdps(60):
+        exact = mpmath.log(x.numerator) - mpmath.log(x.denominator)
+        assert exact <= hull._log_up(x) <= exact + 1e-12 * (1 + abs(exact))

@@ -205,3 +205,44 @@ def test_bad_splits_are_refused():
         split_budget(lambda v: compose(*map(Gaussian, v)), target, cost=lambda v: math.nan, guess=[1.0, 1.0])
     with pytest.raises(NumericalError):
         split_budget(lambda v: compose(ZCDP(1.0), Gaussian(v[0])), target, cost=lambda v: 1.0, guess=[1.0])
+
+
+def test_a_split_led_by_renyi_bounds_alone_still_meets_the_target():
+    target, shares = EpsilonDelta(1.0, 1e-6), np.array([1.0, 9.0])
+    found = split_budget(
+        lambda v: compose(*map(Gaussian, v)),
+        target,
+        cost=lambda v: float(shares @ v**2),
+        guess=[5.0, 5.0],
+        certified_steps=0,
+    )
+    assert 1.0 - 1e-5 < epsilon(found.event, 1e-6).upper <= 1.0
+    assert found.values[0] / found.values[1] == pytest.approx(math.sqrt(3.0), rel=1e-3)  # Lagrange's
+
+
+@pytest.mark.parametrize("guess", [[], [1.0, 0.0], [1.0, -1.0], [[1.0]], [math.nan]])
+def test_a_split_needs_positive_guesses(guess):
+    with pytest.raises(InvalidArgumentError, match="^guess="):
+        split_budget(lambda v: Gaussian(v[0]), EpsilonDelta(1.0, 1e-6), cost=lambda v: 1.0, guess=guess)
+
+
+def test_a_split_needs_finite_costs():
+    with pytest.raises(InvalidArgumentError, match="^cost=nan"):
+        split_budget(
+            lambda v: compose(*map(Gaussian, v)), EpsilonDelta(1.0, 1e-6), cost=lambda v: math.nan, guess=[1.0, 1.0]
+        )
+
+
+def test_a_value_whose_cost_can_not_be_computed_does_not_meet_the_target():
+    class Steep:
+        refused = 0
+
+        def excess(self, event: PureDP, method: str | None = None) -> float:
+            if event.epsilon > 1.5:
+                self.refused += 1
+                raise NumericalError("beyond what floats can hold")
+            return math.log(event.epsilon)
+
+    target = Steep()
+    found = calibrate(lambda scale: PureDP(1.0 / scale), target, guess=0.01)
+    assert target.refused and 1.0 <= found.value <= 1.0 + 2e-6

@@ -1,6 +1,7 @@
 """The generic group rule against closed forms and brute force over chains of laws."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hockeystick.accounting import (
     InvalidArgumentError,
     Laplace,
     NonPrivate,
+    NumericalError,
     Parallel,
     PureDP,
     UnsupportedEventError,
@@ -22,9 +24,10 @@ from hockeystick.accounting import (
     epsilon,
     parallel,
 )
-from hockeystick.accounting.chain import Chain, chain
+from hockeystick.accounting.chain import Chain, _then, chain
 from hockeystick.accounting.curves import PrivacyProfile, RenyiCurve
 from hockeystick.accounting.discrete import DiscretePair
+from hockeystick.accounting.loss_pmf import LossPmf
 from hockeystick.accounting.tradeoff import trade_off
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 20.0])
@@ -205,3 +208,21 @@ def test_a_chain_of_one_step_is_that_step(chance):
     one, other = (compose(event, more) for event in (Chain(step, 1), step))
     assert epsilon(one, chance) == epsilon(other, chance)
     assert delta(one, 0.7) == delta(other, 0.7)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_losses_beyond_floats_count_as_infinite_from_above_and_as_none_from_below(upper):
+    first = LossPmf(1.0, 0, np.array([0.25, 0.75]), 0.0)
+    second = LossPmf(1.0, 649, np.array([0.5, 0.3, 0.2]), 0.0)  # e^650 times a mass is the last one used
+    law = _then(first, second, upper)
+    assert law.infinity == pytest.approx(0.2 if upper else 0.0, abs=1e-12)
+    assert law.p.sum() + law.infinity <= 1.0 + 1e-9
+
+
+def test_a_chain_of_too_many_cells_is_refused(monkeypatch):
+    law = LossPmf(0.1, -2, np.full(5, 0.2), 0.0)
+    monkeypatch.setattr(sys.modules[Chain.__module__], "_MAX_CELLS", 11)
+    assert len(_then(law, law, True).p) == 9
+    monkeypatch.setattr(sys.modules[Chain.__module__], "_MAX_CELLS", 10)
+    with pytest.raises(NumericalError, match="a chain spans 11 cells"):
+        _then(law, law, True)

@@ -28,6 +28,7 @@ from hockeystick.accounting.moments import (
     MixtureLaw,
     SumLaw,
     discretised,
+    oscillating_sum,
 )
 from hockeystick.accounting.normal_mixtures import ORIGIN, NormalMixture
 from hockeystick.accounting.pairs import Atoms, GaussianPair
@@ -500,3 +501,30 @@ def test_bad_arguments(bad):
 def test_what_can_not_be_resolved_is_refused():
     with pytest.raises(NumericalError):
         contour.delta(compose((Gaussian(1e-7), 10**9)), 10.0)
+
+
+@pytest.mark.slow
+def test_branches_that_can_not_matter_need_not_be_resolved():
+    small = compose((PureDP(1e-12), 10**12))  # its losses lie within 1 of 0
+    with pytest.raises(NumericalError):
+        contour.epsilon(small, 1e-15)
+    assert contour.epsilon(parallel(PureDP(5.0), small), 1e-15) == contour.epsilon(PureDP(5.0), 1e-15)
+    with pytest.raises(NumericalError):
+        contour.epsilon(parallel(PureDP(0.5), small), 1e-15)
+
+
+@pytest.mark.parametrize("c", [0.5, 3.0])
+def test_laws_that_hold_nothing_but_certain_losses(c):
+    naked = AtomsLaw.of([0.0], [0.0], 1.0)
+    assert naked.log_moment(c)[0] == -math.inf
+    assert SumLaw(((naked, 2), (GaussianLaw(1.0), 1))).infinity() == 1.0
+    none = np.zeros(0)
+    summed, error = oscillating_sum(none, none, 0.1, 5)
+    assert (summed == 0.0).all() and (error == 0.0).all()
+
+
+def test_one_sampled_release_without_a_formula():
+    event = PoissonSampled(0.1, Laplace(2.0))
+    low, high = ends(event, 1e-4)
+    exact = max(pld.epsilon(way, 1e-4) for way in event.directions())
+    assert low * (1 - 1e-9) <= exact <= low * (1 + 1e-4) and high <= low * (1 + 1e-4)

@@ -201,3 +201,8 @@ def test_laws_of_sensitivities(rows, count, gap, factor):
 def test_bad_arguments_are_refused(call):
     with pytest.raises(InvalidArgumentError):
         call()
+
+
+def test_nothing_that_is_read_moves_nothing():
+    assert matrix_sensitivity(np.zeros((0, 3))) == 0.0 == matrix_sensitivity(np.zeros((2, 0)), norm="l1")
+    assert tree_aggregation([], noise_multiplier=1.0) == NO_EVENT

@@ -327,6 +327,8 @@ def test_groups_take_the_chain(event):
         (lambda: PrivacyProfile((-1.0, 0.0), (0.1, 0.0)), r"deltas\[0\]"),
         (lambda: PrivacyProfile((0.0,), (1.5,)), r"deltas\[0\]"),
         (lambda: TradeOff((0.1, 0.5), (0.5, 0.6)), r"false_negative_rates\[1\]"),
+        (lambda: TradeOff((0.1, 0.5), (0.3, 0.4)), r"false_negative_rates\[1\]"),
+        (lambda: PrivacyProfile((0.0, 1.0), (0.1,)), "deltas"),
         (lambda: TradeOff((0.1, 0.5), (0.95, 0.2)), r"false_negative_rates\[0\]"),
         (lambda: TradeOff((0.0, 0.3, 0.9), (0.6, 0.5, 0.0)), r"false_negative_rates\[1\]"),
         (lambda: TradeOff((0.5, 0.1), (0.2, 0.1)), r"false_positive_rates\[1\]"),
@@ -351,3 +353,27 @@ def test_rho_is_that_of_the_range_of_losses():
     event = DiscretePair((more, 1 - more), (1 - more, more))  # nearly tight: KL is 0.05·tanh(0.025), ρ is 0.05²/2
     assert (event.rdp(ORDERS) <= event.zcdp_rho() * ORDERS).all()
     assert event.zcdp_rho() == pytest.approx(0.05**2 / 2, rel=1e-9)
+
+
+def test_a_polygon_goes_on_to_the_corner_where_nothing_is_given():
+    given, whole = TradeOff((0.5,), (0.125,), polygon=True), TradeOff((0.0, 0.5), (1.0, 0.125), polygon=True)
+    for eps in AT:
+        # the polygon meets its mirror image at α = β = 4/11, the only corner of their maximum: δ(ε) = 1 − β − e^ε·α
+        exact = max(0.0, 7 / 11 - math.exp(eps) * 4 / 11)
+        assert delta(given, eps) == delta(whole, eps)
+        assert delta(given, eps).upper == pytest.approx(exact, rel=1e-5, abs=1e-12)
+
+
+def test_outcomes_that_tell_nothing_cost_nothing():
+    event = DiscretePair((0.25, 0.75), (0.25, 0.75))
+    assert (event.rdp(ORDERS) == 0.0).all() and epsilon(event, 0.0).upper == 0.0
+
+
+def test_many_outcomes_take_the_larger_order_on_a_grid():
+    rng = np.random.default_rng(5)
+    p, q = (rng.dirichlet(np.ones(600)) for _ in range(2))
+    event = DiscretePair(tuple(p), tuple(q))
+    assert event.pair() is None
+    for eps in AT:
+        exact = max(float(np.maximum(a - math.exp(eps) * b, 0.0).sum()) for a, b in ((p, q), (q, p)))
+        assert exact * (1 - 1e-12) <= delta(event, eps).upper <= exact * 1.001 + 1e-9

@@ -107,3 +107,12 @@ def test_a_tree_is_for_add_or_remove_alone() -> None:
     low = RdpAccountant(neighboring_relation=relation).compose(native).get_epsilon(1e-6)
     high = PLDAccountant(neighboring_relation=relation).compose(native).get_epsilon(1e-6)
     assert low < epsilon(from_dp_event(native, relation), 1e-6).upper <= high * (1 + 1e-6) and not math.isinf(high)
+
+
+def test_a_tree_is_for_a_record_that_becomes_null() -> None:
+    tree = dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, [4])
+    relation = dp_accounting.NeighboringRelation
+    assert from_dp_event(tree, relation.REPLACE_SPECIAL) == compose((Gaussian(1.0), 3))
+    for other in (relation.ADD_OR_REMOVE_ONE, relation.REPLACE_ONE):
+        with pytest.raises(UnsupportedEventError, match="REPLACE_SPECIAL alone"):
+            from_dp_event(tree, other)

@@ -25,6 +25,7 @@ from hockeystick.accounting import (
     Laplace,
     LazySwitchDecision,
     NonPrivate,
+    Oriented,
     Parallel,
     PureDP,
     RandomizedResponse,
@@ -332,3 +333,16 @@ def test_composing_events_of_different_norms_has_no_common_distance():
     assert mixed.at(1) == mixed
     with pytest.raises(Exception, match="different norms"):
         _ = mixed.norm
+
+
+def test_a_group_far_beyond_floats_is_charged_in_full():
+    assert ApproximateDP(1.0, 1e-9).at(1000) == ApproximateDP(1000.0, 1.0)
+    assert ApproximateDP(1.0, 0.0).at(1000) == ApproximateDP(1000.0, 0.0)
+
+
+def test_wrappers_hand_the_norm_and_the_replacement_on():
+    assert VisibleMixture(0.5, Laplace(1.0)).norm == Laplace(1.0).norm == "l1"
+    assert Oriented(LazySwitchDecision(0.5, 1.0), True).at(2) == Oriented(LazySwitchDecision(0.5, 1.0).at(2), True)
+    pure, mixed = PureDP(0.5), VisibleMixture(0.25, PureDP(0.5))
+    assert pure.replaced(1, 1) == PureDP(1.0) and mixed.replaced(1, 1) == VisibleMixture(0.25, PureDP(1.0))
+    assert compose((pure, 3), mixed).replaced(2, 1) == compose((pure.at(3), 3), VisibleMixture(0.25, pure.at(3)))

@@ -3,7 +3,10 @@
 import json
 import math
 import re
+import runpy
+import sys
 from pathlib import Path
+from typing import Literal
 
 import attrs
 import jsonschema
@@ -14,6 +17,7 @@ from hockeystick.accounting import (
     AccountantGraph,
     Adjacency,
     Gaussian,
+    GraphError,
     Guarantee,
     InvalidArgumentError,
     Laplace,
@@ -22,6 +26,7 @@ from hockeystick.accounting import (
     Reach,
     compose,
     epsilon,
+    schema,
 )
 from hockeystick.accounting.export import costs, to_dot, to_mermaid
 from hockeystick.accounting.schema import files, graph_schema, guarantee_schema
@@ -124,8 +129,8 @@ def valid(schema, text):
 
 def test_the_shipped_schema_is_that_of_the_code():
     assert {path.name: path.read_text(encoding="utf-8") for path in SCHEMAS.glob("*.schema.json")} == files()
-    for schema in (graph_schema(), guarantee_schema()):
-        jsonschema.Draft202012Validator.check_schema(schema)
+    for described in (graph_schema(), guarantee_schema()):
+        jsonschema.Draft202012Validator.check_schema(described)
 
 
 def test_the_shipped_example_is_valid_and_loads():
@@ -172,3 +177,22 @@ def test_every_event_has_a_schema():
     assert events.keys() == EVENTS.keys()
     for name, cls in EVENTS.items():
         assert set(events[name]["properties"]) == {"type", *(field.name for field in attrs.fields(cls))}
+
+
+def test_a_type_is_described_and_one_without_a_json_form_is_refused():
+    assert schema._type(Literal["add", "remove"]) == {"enum": ["add", "remove"]}
+    with pytest.raises(TypeError, match="no JSON form"):
+        schema._type(bytes)
+
+
+def test_the_schemas_are_written_by_running_the_module(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, schema.__name__)  # runpy warns of a module that is loaded already
+    monkeypatch.setattr(sys, "argv", ["schema", str(tmp_path)])
+    runpy.run_module(schema.__name__, run_name="__main__")
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == files()
+
+
+def test_costs_of_a_view_that_is_not_there():
+    assert "histogram" in costs(graph(), 1e-6, view="press")
+    with pytest.raises(GraphError, match="no view 'nobody'; there are 'press'"):
+        costs(graph(), 1e-6, view="nobody")

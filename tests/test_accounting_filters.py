@@ -319,3 +319,16 @@ def test_a_curve_lost_in_rounding_is_refused():
 def test_bad_arguments(make):
     with pytest.raises(InvalidArgumentError):
         make()
+
+
+def test_an_rdp_filter_at_the_ends_of_delta():
+    budget = RDPFilter((2.0,), (1.0,))
+    assert budget.epsilon(0.0) == math.inf and budget.epsilon(1.0) == 0.0
+    loose = budget.delta(0.0)
+    assert 0.0 < loose < 1.0
+    assert budget.epsilon(loose) == 0.0 < budget.epsilon(loose * 0.99)
+
+
+def test_a_target_that_no_budget_keeps_is_refused():
+    with pytest.raises(InvalidArgumentError, match="by any budget"):
+        ZCDPFilter.for_target(1e-12, 1e-300)  # the conversion leaves an epsilon at rho = 0

@@ -456,6 +456,11 @@ def edits():
     for _ in range(100):
         deep = {"type": "VisibleMixture", "probability": 0.5, "event": deep}
     yield "deep", change(["nodes", 2, "event"], deep)
+    yield "parts no list", change(["nodes", 8, "event"], {"type": "Composed", "parts": [7]})
+    nest: list[object] = []
+    for _ in range(40):
+        nest = [nest]
+    yield "deep lists", change(["nodes", 2, "event"], {"type": "RenyiCurve", "orders": nest, "epsilons": [1]})
 
 
 @pytest.mark.parametrize("edit", [pytest.param(e, id=name) for name, e in edits()])
@@ -505,3 +510,63 @@ def test_size_of_a_family_is_no_work():
     assert eps(graph, 0.0) == pytest.approx(1.3)
     assert graph.epsilon_for("s", 0.0, member=n - 1) == pytest.approx(0.3)
     assert eps(graph, 0.0, group=2) == pytest.approx(2 * 0.3 + 2.0)
+
+
+def test_a_window_longer_than_the_family_is_met_by_nobody():
+    source = AccountantGraph().source("batches", 3)
+    assert eps(source.release("late", PureDP(1.0), reads=["batches"], reach=Reach(5, 7))) == 0.0
+    late = source.release("late", PureDP(1.0), reads=["batches"], reach=Reach(5, 7))
+    assert late.guarantee_for("batches", group=2).epsilon(0.0).upper == 0.0
+    assert eps(late.release("own", PureDP(0.25), reads=["batches"], reach=SAME), 0.0) == 0.25
+
+
+def test_a_stability_is_used_where_every_input_has_its_norm():
+    graph = (
+        AccountantGraph()
+        .source("a")
+        .source("b")
+        .transform("x", reads=["a"], stability={("records", "l2"): 2.0})
+        .transform("y", reads=["x", "b"], stability={("l1", "l2"): 3.0, ("l2", "l2"): 5.0})
+    )
+    # a record of a moves x by 2 in L2 and b not at all: only the second factor applies, 5·2
+    assert graph.release("g", Gaussian(20.0), reads=["y"]).guarantee_for("a").moves[0].event() == Gaussian(2.0)
+    # a record of b is no change in L1 or L2
+    with pytest.raises(UnsupportedEventError, match="'y' states no stability for the norms of its inputs"):
+        graph.release("g", Gaussian(20.0), reads=["y"]).guarantee_for("b")
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda data: data.update(schema_version=99), "schema_version 99 is not"),
+        (lambda data: data.update(adjacency="cousins"), "unknown adjacency 'cousins'"),
+        (lambda data: data.update(adjacency=["replace-one"]), "unknown adjacency"),
+        (lambda data: data.update(colour="red"), "colour"),
+        (lambda data: data["moves"][0]["charges"][0].update(leading=1), "leading: expected true or false"),
+        (lambda data: data["moves"][0]["charges"][0].update(count=0), "count"),
+        (lambda data: data["moves"][0].pop("label"), "label"),
+    ],
+)
+def test_loading_a_guarantee_is_strict(edit, words):
+    data = json.loads(GRAPH.guarantee().to_json())
+    edit(data)
+    with pytest.raises((GraphError, InvalidArgumentError), match=words):
+        Guarantee.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": NaN}', "[" * 100_000])
+def test_text_that_is_no_guarantee(text):
+    with pytest.raises(GraphError):
+        Guarantee.from_json(text)
+
+
+@pytest.mark.parametrize("assumptions", ["values lie in [0, 1]", ["values lie in [0, 1]", 7]])
+def test_assumptions_are_a_list_of_sentences(assumptions):
+    with pytest.raises(InvalidArgumentError, match="^assumptions="):
+        AccountantGraph(assumptions=assumptions)
+
+
+def test_one_member_is_no_group():
+    graph = AccountantGraph().source("batches", 3).release("r", PureDP(0.5), reads=["batches"], reach=ALL)
+    with pytest.raises(InvalidArgumentError, match="^member=2"):
+        graph.guarantee_for("batches", member=2, group=2)

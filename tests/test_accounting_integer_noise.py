@@ -599,3 +599,41 @@ def test_bad_input_is_refused(make):
 def test_integers_and_floats_agree():
     assert DiscreteGaussian(2) == DiscreteGaussian(np.float64(2.0)) and Skellam(2) == Skellam(2.0)
     assert IntegerNoise([0]) == IntegerNoise((0.0,)) and IntegerNoise(np.zeros(1)).log_pmf == (0.0,)
+
+
+def test_noise_without_a_loss_has_no_rho():
+    everywhere = IntegerNoise([0.0])  # a single integer: the outcome gives the input away
+    assert everywhere.failure_delta() == 1.0
+    assert everywhere.pure_epsilon() == 0.0 == everywhere.zcdp_rho() and everywhere.rdp(ORDERS).max() == 0.0
+
+
+def test_a_sum_of_too_many_draws_is_refused():
+    with pytest.raises(UnsupportedEventError, match="beyond what is tabulated"):
+        IntegerNoise(np.log(np.full(2000, 1 / 2000))).sum_of(10**9)
+
+
+@pytest.mark.parametrize("shift", [64, 65, 300])
+def test_losses_of_long_shifts_are_the_laws(shift):
+    variance = 4e4
+    reach = skellam_reach(variance)
+    table = skellam(variance, reach)
+    y = np.arange(-400, 401 - shift)
+    exact = np.log(special.ive(np.abs(y), variance)) - np.log(special.ive(np.abs(y + shift), variance))
+    got = table.losses(shift)[reach + y]
+    assert (got >= exact - 1e-12).all() and got == pytest.approx(exact, abs=1e-9)
+
+
+def test_a_shift_beyond_the_table_gives_the_input_away():
+    table = skellam(1.0, skellam_reach(1.0))
+    far = table.shifted(len(table.log_p))
+    assert far.infinity() == 1.0 and far.losses == ()
+    near = table.shifted(len(table.log_p) - 1)
+    assert near.infinity() == 1.0 and len(near.losses) <= 1
+
+
+@pytest.mark.parametrize("coordinates, square", [(3, 90), (6, 100)])
+def test_more_vectors_than_can_be_tried_are_not_listed(coordinates, square):
+    every = spreads(square, coordinates, most=10**6)
+    assert every is not None and spreads(square, coordinates, most=len(every)) == every
+    assert spreads(square, coordinates, most=len(every) - 1) is None
+    assert all(sum(x * x for x in vector) <= square and len(vector) <= coordinates for vector in every)

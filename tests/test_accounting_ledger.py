@@ -240,3 +240,15 @@ def test_gaussians_under_a_gaussian_filter_use_all_of_it():
     assert ledger.would_exceed(Gaussian(1000.0), reads=["people"])
     assert ledger.guarantee().epsilon(1e-6).upper == pytest.approx(ledger.graph().guarantee().epsilon(1e-6).upper)
     assert ledger.would_exceed(ZCDP(1e-9), reads=["people"])
+
+
+def test_a_release_or_an_input_that_is_not_in_the_plan_is_named():
+    graph = AccountantGraph().source("people").release("sum", Laplace(2.0), reads=["people"])
+    ledger = Ledger(graph)
+    ledger.record("sum", Laplace(2.0))
+    assert ledger.recorded("sum") == 1
+    with pytest.raises(RefinementError, match="no such release"):
+        ledger.recorded("mean")
+    filtered = FilteredLedger(AccountantGraph().source("people"), PureFilter(1.0))
+    with pytest.raises(GraphError, match="no node 'animals'; there are 'people'"):
+        filtered.record("sum", Laplace(2.0), reads=("animals",))

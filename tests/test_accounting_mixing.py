@@ -446,3 +446,23 @@ def test_public_coin_gaussian_rounds_up():
 def test_bad_arguments_are_refused(call):
     with pytest.raises(InvalidArgumentError):
         call()
+
+
+def test_gaussians_on_a_public_coin_are_exact_up_to_as_many_as_are_kept():
+    assert public_coin_gaussian([0.5, 0.5], [0.0, 0.0]) == NO_EVENT
+    odds, mus = [0.5, 0.25, 0.25], [0.5, 1.0, 2.0]
+    exact, rough = public_coin_gaussian(odds, mus, most=3), public_coin_gaussian(odds, mus, most=2)
+    assert [event.noise_multiplier for event in exact.events] == [0.5, 1.0, 2.0]
+    assert [event.noise_multiplier for event in rough.events] == pytest.approx([0.5, 1.0], rel=1e-14)
+    assert sum(rough.probabilities) == 1.0 and rough.probabilities[1] == 0.75  # a half is charged as a one
+    assert (rough.rdp(ORDERS) >= exact.rdp(ORDERS)).all()
+
+
+@pytest.mark.parametrize("distance", [1.5, 2.0, 4.0])
+def test_an_input_mix_of_several_records(distance):
+    mix, k = InputMix(0.3, PureDP(0.5)), math.ceil(distance)
+    assert mix.at(0.4) == mix  # the draw may lie farther away than the two inputs
+    # all k are replaced with probability 0.3^k, and the outputs are at most k·0.5 apart otherwise
+    assert mix.at(distance) == InputMix(0.3**k, PureDP(0.5).at(distance))
+    worst = math.log1p((1 - 0.3**k) * math.expm1(PureDP(0.5).at(distance).epsilon))
+    assert mix.at(distance).pure_epsilon() == pytest.approx(worst, rel=1e-12)

@@ -196,3 +196,9 @@ def test_relations_that_a_metric_does_not_know_are_refused() -> None:
         from_opendp(counting(dp.symmetric_distance()), 1, adjacency="add")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="distance=0: is too small"):
         from_opendp(counting(dp.symmetric_distance()), 0, adjacency=ADD)
+
+
+def test_a_measure_with_one_delta_for_good_is_approximate_dp() -> None:
+    assert event_of("FixedSmoothedMaxDivergence()", (0.5, 1e-6)) == ApproximateDP(0.5, 1e-6)
+    with pytest.raises(InvalidArgumentError):
+        event_of("FixedSmoothedMaxDivergence()", (math.inf, 1e-6))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import pytest
@@ -138,3 +139,12 @@ def test_bad_parts_are_refused(parts, argument):
         oc.delta(parts, 1.0)
     with pytest.raises(InvalidArgumentError, match="delta"):
         oc.epsilon([(0.1, 0.0, 1)], -0.1)
+
+
+def test_without_any_epsilon_only_the_failures_are_left():
+    parts = [(0.0, 0.01, 5)]
+    failure = 1 - (1 - Fraction(0.01)) ** 5
+    for eps in (0.0, 0.5):
+        assert failure <= Fraction(oc.delta(parts, eps)) <= failure * (1 + Fraction(1, 2**51))
+    assert oc.epsilon(parts, 0.05) == 0.0 and oc.epsilon(parts, 0.049) == math.inf
+    assert oc.epsilon([], 0.0) == 0.0 == oc.delta([], 0.0)

@@ -666,3 +666,23 @@ def test_a_steep_tilt_says_nothing_below_its_window(other, d):
     exact = 0.1 + math.log1p(-d * (1 + math.exp(-0.1)))  # binary randomised response
     assert pld.epsilon(compose(other, PureDP(0.1)), d) >= exact * (1 - 1e-12)
     assert pld.epsilon(compose(other, PureDP(0.1)), d, upper=False) <= exact * (1 + 1e-12)
+
+
+def test_laws_that_span_too_many_cells_are_refused():
+    with pytest.raises(NumericalError, match=r"cells of 1e-09"):
+        loss_pmf.from_pair(GaussianPair(1.0), 1e-9, True)
+    wide = loss_pmf.LossPmf(0.1, 0, np.zeros(2**22 + 1), 0.0)
+    with pytest.raises(NumericalError, match=f"spans {2**23 + 1} cells"):
+        loss_pmf.convolution([(wide, 2)], 0.1, True)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_part_that_gives_everything_away_does_so_in_a_composition(upper):
+    naked, other = loss_pmf.LossPmf(0.1, 0, np.zeros(1), 1.0), loss_pmf.LossPmf(0.1, 2, np.array([0.5, 0.5]), 0.0)
+    for parts in ([(naked, 1)], [(other, 3), (naked, 1)], [(naked, 2), (other, 1)]):
+        law = loss_pmf.convolution(parts, 0.1, upper)
+        assert law.infinity == 1.0 and not law.p.any()
+
+
+def test_no_order_pays_for_a_delta_of_nothing():
+    assert rdp.epsilon(Gaussian(1.0), 0.0) == math.inf

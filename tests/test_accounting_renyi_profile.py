@@ -107,3 +107,14 @@ def test_a_curve_without_a_bound_has_no_stand_in():
     useless = RenyiCurve((1.0 + 1e-6,), (1e90,))
     assert completed(compose((PureDP(0.1), 2), useless)) is None
     assert math.isinf(epsilon(compose((PureDP(0.1), 2), useless), 1e-6).upper)
+
+
+def test_the_worst_pair_under_a_renyi_curve_keeps_the_other_curves():
+    event, orders = Gaussian(2.0), np.array([1.5, 4.0, 30.0])
+    under = UnderRenyi(event)
+    assert under.zcdp_rho() == event.zcdp_rho() and (under.rdp(orders) == event.rdp(orders)).all()
+
+
+def test_a_pure_bound_ends_the_worst_pair():
+    pair = UnderRenyi(PureDP(0.01)).pair()
+    assert pair is not None and max(pair.losses) <= 0.01 * (1 + 1e-12) and pair.infinity() == 0.0

@@ -15,13 +15,16 @@ from scipy import special
 from hockeystick.accounting import (
     NO_EVENT,
     ZCDP,
+    Adjacency,
     ApproximateDP,
     Failure,
     Gaussian,
     InvalidArgumentError,
     Laplace,
+    PoissonSampled,
     PrivacyEvent,
     PureDP,
+    RandomizedResponse,
     compose,
     delta,
     epsilon,
@@ -402,3 +405,14 @@ def test_runs_that_cost_nothing_but_may_fail(shape):
     event = RepeatAndSelect(Failure(1e-9), mean=2, shape=shape)
     assert delta(event, 0.1).upper == pytest.approx(2e-9, rel=1e-6) and epsilon(event, 1e-3).upper == 0.0
     assert delta(event, 0.1, method="pld").upper == pytest.approx(2e-9, rel=1e-6)
+
+
+def test_more_runs_than_the_law_can_have_are_refused():
+    with pytest.raises(InvalidArgumentError, match="out of reach with shape=-0.9"):
+        RepeatAndSelect(PureDP(1.0), shape=-0.9, mean=1e50).pure_epsilon()
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_best_of_several_runs_is_for_the_relation_of_one(adjacency):
+    for run in (PureDP(1.0), PoissonSampled(0.1, Gaussian(1.0)), RandomizedResponse(1.0)):
+        assert RepeatAndSelect(run, shape=1.0, mean=3.0).accepts(adjacency) == run.accepts(adjacency)

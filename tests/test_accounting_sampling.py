@@ -33,6 +33,7 @@ from hockeystick.accounting import (
     NonPrivate,
     PureDP,
     RandomizedResponse,
+    UnsupportedEventError,
     compose,
     delta,
     epsilon,
@@ -43,7 +44,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.loss_pmf import discretise
 from hockeystick.accounting.rdp import _GRID
-from hockeystick.accounting.sampling import PoissonSampled
+from hockeystick.accounting.sampling import PoissonSampled, binomial
 
 DATA = Path(__file__).parent / "data" / "sampled_gaussian_rdp.csv"
 P, G, L = dp_accounting.PoissonSampledDpEvent, dp_accounting.GaussianDpEvent, dp_accounting.LaplaceDpEvent
@@ -575,3 +576,30 @@ def test_native_events_there_and_back():
     directed = PoissonSampled(0.1, Gaussian(2.0), "removal")
     assert to_dp_event(directed) is directed
     assert delta(from_dp_event(P(0.25, dp_accounting.NonPrivateDpEvent())), 1.0).upper == pytest.approx(0.25)
+
+
+def test_a_sampled_group_that_nobody_draws_costs_nothing_more():
+    assert PoissonSampled(0.0, Gaussian(1.0)).at(3) == PoissonSampled(0.0, Gaussian(1.0))
+
+
+def test_a_sampled_group_without_gaussian_noise_is_one_record_that_joins_more_often():
+    group = PoissonSampled(0.1, Laplace(1.0)).at(3)
+    assert group.event == Laplace(1.0).at(3) and group.direction == "both"
+    assert 1 - 0.9**3 <= group.probability <= (1 - 0.9**3) * (1 + 1e-13)
+    assert PoissonSampled(1.0, Gaussian(1.0)).at(3) == PoissonSampled(1.0, Gaussian(1.0).at(3))
+
+
+def test_uneven_changes_of_a_sample_are_refused():
+    with pytest.raises(UnsupportedEventError, match="2 records that leave while 0 enter"):
+        PoissonSampled(0.1, Gaussian(1.0)).replaced(2, 0)
+
+
+@pytest.mark.parametrize("k, q", [(257, 0.1), (400, 0.01), (5000, 0.5)])
+def test_the_number_sampled_from_a_large_group_is_never_put_lower(k, q):
+    law, at = binomial(k, q), np.arange(0, k + 1, max(1, k // 50))
+    centres, weights = np.array(law.centres), np.array(law.weights)
+    above = np.array([weights[centres >= x].sum() for x in at])
+    exact = stats.binom.sf(at - 1, k, q)
+    assert (above >= exact - 1e-9 * np.minimum(exact, 1.0) - 1e-12).all()
+    mean = float(weights @ centres)
+    assert k * q * (1 - 1e-9) <= mean <= k * q * 1.02 + 0.5

@@ -454,3 +454,44 @@ def test_native_events_there_and_back():
         with pytest.raises(UnsupportedEventError):
             from_dp_event(native, relation)
         assert not Accountant(relation).supports(native)
+
+
+@pytest.mark.parametrize(("rate", "batch"), [(0.0, 3), (0.5, 0)])
+def test_a_truncated_sample_of_nobody_costs_nothing(rate, batch):
+    event = TruncatedPoissonSampled(10, rate, batch, 1.0)
+    assert epsilon(event, 0.0).upper == 0.0 and event.zcdp_rho() == 0.0
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_truncated_sample_of_either_direction_covers_both(upper):
+    event, step, at = TruncatedPoissonSampled(10, 0.3, 3, 1.0), 0.01, np.array([0.0, 0.1, 0.3, 1.0, 4.0])
+
+    def profile(one):
+        law = discretise(one, step, upper)
+        return [law.infinity + float(law.p @ np.maximum(0.0, -np.expm1(e - law.losses()))) for e in at]
+
+    ways = event.directions()
+    assert len(ways) == 2
+    low, high = event.loss_support()
+    assert all(low <= a and b <= high for a, b in (way.loss_support() for way in ways))
+    each = np.array([profile(way) for way in ways])
+    assert each[0] != pytest.approx(each[1], rel=0.1)
+    if upper:
+        assert (profile(event) >= each.max(axis=0) * (1 - 1e-12)).all()
+        assert profile(event) == pytest.approx(each.max(axis=0), rel=1e-6)
+    else:
+        assert (profile(event) <= each.max(axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    "sample", [lambda e: PoissonSampledReplace(1.0, e), lambda e: SampledWithoutReplacement(5, 5, e)]
+)
+def test_a_sample_of_everybody_is_no_sample(sample):
+    inner = compose(Laplace(1.0), PureDP(0.5))  # a composition has no pair of its own
+    event = sample(inner)
+    whole = inner.at(2) if isinstance(event, PoissonSampledReplace) else inner  # a record leaves and another one joins
+    assert event.pair() is None and event.loss_support() == whole.loss_support()
+    for eps in (0.0, 0.7, 2.0):
+        same = delta(whole, eps, method="pld").upper
+        assert delta(event, eps, method="pld").upper == pytest.approx(same, rel=1e-9)
+    assert (event.rdp(np.array([2.0, 9.0])) == whole.rdp(np.array([2.0, 9.0]))).all()

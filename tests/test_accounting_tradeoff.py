@@ -192,3 +192,9 @@ def test_bad_events_and_epsilons_are_refused():
         trade_off("gaussian", 0.1)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="epsilons"):
         deltas(Gaussian(1.0), [-1.0])
+
+
+def test_what_may_always_fail_has_no_trade_off():
+    event = compose(PureDP(0.5), Failure(1.0))
+    assert (deltas(event, np.array([0.0, 1.0, 50.0])) == 1.0).all()
+    assert (trade_off(event, np.array([0.0, 0.5, 1.0])) == 0.0).all()

@@ -23,7 +23,7 @@ from scipy.stats import norm
 from hockeystick import accounting
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.extras import MissingExtraError
-from hockeystick.audits import TargetError, Verdict, audit
+from hockeystick.audits import TargetError, Verdict, adapt_opendp, audit
 from hockeystick.audits.adapt_opacus import GradientCanary, _log_ratio, dp_sgd
 from hockeystick.audits.adapted import Adapted, AdaptedBatch
 from hockeystick.audits.adapters import adapt
@@ -442,3 +442,11 @@ def test_training_that_cant_be_audited_is_refused() -> None:
 
     with pytest.raises(TargetError, match="physical batches"):
         dp_sgd(training(mutate=split), sample_rate=1.0)
+
+
+def test_what_a_measurement_returns_is_checked() -> None:
+    with pytest.raises(TargetError, match="a vector of 5 coordinates came back in shape"):
+        adapt_opendp._coordinates(lambda values: np.zeros((len(values), 2)), 1.0, 5)
+    assert adapt_opendp._plain([1, 2]).tolist() == [1, 2]
+    for mixed in ([1, 2.0], [True, False], [], "text", 3.0):
+        assert adapt_opendp._plain(mixed) is mixed

@@ -26,7 +26,7 @@ from hockeystick.audits.auditor_audit import (
 )
 from hockeystick.audits.auditor_targets import AuditorTarget, broken_targets, gaussian, laplace, tight_targets
 from hockeystick.audits.bounds import clopper_pearson, frontier
-from hockeystick.audits.estimators import ESTIMATORS, Estimator, estimator
+from hockeystick.audits.estimators import ESTIMATORS, Estimator, canaries, estimator
 from hockeystick.audits.limits import klinf
 from hockeystick.audits.outputs import Codebook, read
 from hockeystick.audits.partitions import Evidence
@@ -240,3 +240,40 @@ def test_names_are_unique() -> None:
 
     assert all(len(set(each)) == len(each) for each in names)
     assert asdict(Settings()) == {"alpha": 0.05, "samples": 500, "replications": 2000, "seed": 0}
+
+
+def laplace_samples(claimed: float, rng: np.random.Generator, n: int) -> tuple[Claim, np.ndarray, np.ndarray]:
+    # The truth is ε = 2. A run of many canaries refutes at no level below delta, which it may owe to a failure.
+    return Claim(claimed, 1e-10), rng.laplace(0.0, 0.5, n), rng.laplace(1.0, 0.5, n)
+
+
+@pytest.mark.parametrize("known", ESTIMATORS, ids=lambda known: known.name)
+def test_each_of_ours_refutes_a_gross_lie_and_no_truth(known: Estimator) -> None:
+    """At level 1e-8 each: false alarms of the whole test have probability below 1e-6."""
+    rng = np.random.default_rng(11)
+    for claimed, wanted in ((0.25, True), (2.0, False)):
+        claim, first, second = laplace_samples(claimed, rng, 1500)
+        if known.reads == "event":
+            first, second = first <= 0.0, second <= 0.0
+        refuted, bound = known(first, second, claim, 1e-8, rng)
+        if not known.assumes:  # the model's law of scores is not this one
+            assert bound <= 2.0 and not (refuted and claimed >= 2.0)
+        if wanted:
+            assert refuted and bound >= claimed
+
+
+def test_a_normal_model_has_nothing_to_say_without_delta() -> None:
+    rng = np.random.default_rng(12)
+    assert estimator("sum statistic")(rng.normal(0, 1, 50), rng.normal(9, 1, 50), Claim(0.1), 0.05, rng) == (False, 0.0)
+
+
+def test_coins_that_ask_for_more_samples_than_there_are_say_nothing() -> None:
+    class Heads(np.random.Generator):
+        def random(self, *shape: Any, **more: Any) -> Any:
+            return np.zeros(shape)
+
+    rng, claim = Heads(np.random.PCG64(1)), Claim(0.1, 1e-3)
+    samples = np.linspace(0.0, 1.0, 200), np.linspace(5.0, 6.0, 200)
+    assert canaries(*samples, rng) is None
+    for name in ("one run", "sum statistic"):
+        assert estimator(name)(*samples, claim, 0.05, rng) == (False, 0.0)

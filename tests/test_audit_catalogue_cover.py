@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
+from scipy import stats
 
 import hockeystick.audits
 from hockeystick import accounting, learners, mechanisms
@@ -266,3 +267,13 @@ def test_the_odds_of_hedge_tell_its_noisy_sums() -> None:
     rng = np.random.default_rng(1)
     assert view(first, rng, 3) == pytest.approx(-1.0, abs=1e-3)  # one client lost 1 with the first expert
     assert view(second, rng, 3) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("walk", [Walk(), Walk(fake_switch=0.0, follows=False)], ids=str)
+def test_a_few_walks_have_only_what_their_law_lists(walk: Walk) -> None:
+    """400 draws: no cell in a tail of its binomial law of 1e-10, so that a test fails with probability below 2e-8."""
+    for seed, losses in enumerate(walk_pair()):
+        law, runs = walk.law(losses), 400
+        seen = np.bincount(walk.simulate(losses, np.random.default_rng(seed), runs), minlength=32)
+        assert law.sum() == pytest.approx(1.0) and len(seen) == 32
+        assert (stats.binom.cdf(seen, runs, law) > 1e-10).all() and (stats.binom.sf(seen - 1, runs, law) > 1e-10).all()

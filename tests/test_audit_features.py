@@ -17,8 +17,9 @@ from scipy import stats
 from hockeystick import mechanisms
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, TargetError, audit
+from hockeystick.audits.bits import Pattern, Values
 from hockeystick.audits.cells import from_ordinal, ordinal
-from hockeystick.audits.features import Symbol, fit_bayes, fit_innovations, unfitted
+from hockeystick.audits.features import Scored, Symbol, _fisher, fit_bayes, fit_innovations, simple_fits, unfitted
 from hockeystick.audits.outputs import Codebook, read
 from hockeystick.audits.partitions import Evidence, real_partitions
 from hockeystick.audits.patterns import Atoms, fit_table
@@ -295,3 +296,48 @@ def test_transcripts_of_a_learner_are_read_by_their_ratio_alone() -> None:
 
     assert list(found) == [RATIO]
     assert found[RATIO].shape == (100,)
+
+
+def test_places_and_bits_have_words() -> None:
+    book = Codebook()
+    read(np.zeros((2, 3)), 2, book, vectorised=True)
+    layout = book.layouts[0]
+    assert Symbol(1.0, "number").words(layout) == "the number of 1s"
+    assert Symbol(0.5, "last").words(layout) == "the index of the last 0.5"
+    assert Pattern(2).words(layout) == "the exact bits of output[2]"
+
+
+def test_without_values_every_number_is_in_the_one_cell() -> None:
+    keys = np.array([3, -1, 7])
+    assert Values(Pattern(0), np.zeros(0, dtype=np.int64)).index(keys).tolist() == [0, 0, 0]
+    assert Values(Pattern(0), np.array([-1, 3])).index(keys).tolist() == [1, 0, 2]
+
+
+def test_statistics_need_a_target_that_makes_batches() -> None:
+    class SinglyTold:
+        def __call__(self, data: float, rng: np.random.Generator) -> float:
+            return data
+
+        def log_likelihood_ratio(self, outputs: Any, d0: float, d1: float) -> Any:
+            return np.zeros(len(outputs))
+
+    with pytest.raises(InvalidArgumentError, match="is called once per output"):
+        WithStatistics(SinglyTold(), 0.0, 1.0)
+
+
+def test_fits_and_keys_at_the_ends() -> None:
+    assert simple_fits(1) == () and "bayes" in simple_fits(2) and simple_fits(10**6) == ("linear",)
+    none = Scored(lambda block: block.sum(axis=1), "sum").keys(np.zeros((0, 2)), np.zeros((0, 2)))
+    assert none.shape == (0,) and none.dtype == np.int64
+
+
+def test_a_wide_projection_leans_on_each_number_by_itself() -> None:
+    rng = np.random.default_rng(4)
+    first, second = rng.standard_normal((40, 300)), rng.standard_normal((40, 300))
+    second[:, 0] = 3.0 * second[:, 0] + 6.0
+    first[:, 1], second[:, 1] = 1.0, 1.0  # never moves: no division by its variance
+    found = _fisher((first, second))
+    gap, spread = first.mean(axis=0) - second.mean(axis=0), (first.var(axis=0) + second.var(axis=0)) / 2
+    wanted = gap / np.where(spread > 0.0, spread, 1.0)
+    assert found.weights == pytest.approx(wanted, rel=1e-12) and found.weights[1] == 0.0
+    assert found(first).mean() == pytest.approx(-found(second).mean()) and found(first).mean() > 0.0

@@ -18,6 +18,7 @@ from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.audits import Claim, TargetError, audit
 from hockeystick.audits.membership import (
     CanaryScore,
+    EstimatorTraining,
     Examples,
     MembershipTarget,
     SimulatedMembership,
@@ -44,6 +45,19 @@ def model(**methods: Any) -> Any:
     return SimpleNamespace(
         **{name: (lambda given: lambda features: np.asarray(given))(g) for name, g in methods.items()}
     )
+
+
+class Mean:
+    """An estimator without seeds: its fit is the mean of the features."""
+
+    def fit(self, features: Any, labels: Any = None) -> None:
+        self.seen = float(np.mean(features)), labels is not None
+
+
+def classed(classes: list[int]) -> Any:
+    two = model(predict_proba=[[0.5, 0.5]] * 3)
+    two.classes_ = np.array(classes)
+    return two
 
 
 # ---------------------------------------------------------------------------------------------------------- scores
@@ -92,6 +106,10 @@ def test_scores_read_probabilities_margins_and_predictions() -> None:
         lambda: mislabelled_canary(Examples([[1.0]], ["a"]), 0),
         lambda: mislabelled_canary(FLOWERS, 3),
         lambda: outlying_canary(FLOWERS, np.random.default_rng(1), distance=0.0),
+        lambda: outlying_canary(FLOWERS.take([]), np.random.default_rng(1)),
+        lambda: EstimatorTraining(3),
+        lambda: EstimatorTraining(Mean),
+        lambda: example_scores(classed([0, 1, 2]), FLOWERS),
         lambda: membership_pair(FLOWERS, FLOWERS.take([])),
         lambda: membership_pair(FLOWERS, FLOWERS.take([0]), replaced=1),
         lambda: membership_pair(FLOWERS, FLOWERS.take([0]), adjacency=REPLACE),
@@ -383,3 +401,24 @@ def test_an_inclusion_game_gives_scores_and_fair_coins() -> None:
         remembers, canaries, rng=rng, reading=lambda found, asked: -found.score_samples(asked.features)
     )
     assert set(own) == {0.0, -1.0}
+
+
+def test_an_estimator_without_seeds_is_fitted_as_it_is() -> None:
+    given, rng = Mean(), np.random.default_rng(1)
+    assert training(given)(Examples([[1.0], [3.0]]), rng).seen == (2.0, False)
+    assert training(given)(Examples([[1.0], [6.0]], ["a", "b"]), rng).seen == (3.5, True)
+    assert not hasattr(given, "seen")  # a copy was
+
+
+def test_a_score_of_ones_own_is_taken() -> None:
+    pair = membership_pair(Examples([[0.0], [1.0]]), Examples([[100.0]]))
+    verdict = audit_membership(
+        lambda examples, rng: float(examples.features.sum() + rng.normal()),
+        Examples([[100.0]]),
+        pair,
+        claim=Claim(1.0),
+        samples=300,
+        attack=lambda total: total / 2,
+        rng=3,
+    )
+    assert verdict.refuted

@@ -7,6 +7,7 @@ at most 1e-6, over the choice of the seed. What is searched and rated bounds not
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from scipy import stats
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
-from hockeystick.audits import Claim, TargetError, audit
+from hockeystick.audits import Claim, TargetError, audit, search_journal
 from hockeystick.audits.neighbour_answers import Answers
 from hockeystick.audits.neighbour_domains import Domain, PairsFrom
 from hockeystick.audits.neighbour_records import FiniteRecords, RealRecords
@@ -553,3 +554,35 @@ def test_ctrl_c_in_the_search_of_an_audit_is_one(tmp_path: Any) -> None:
         audit_with_search(impatient, Answers(), Claim(1.0), rng=3, checkpoint=tmp_path / "kept", **AUDITED)
     with pytest.raises(InvalidArgumentError, match="another search"):  # other audits after the same search
         audit_with_search(count, Answers(), Claim(1.0), checkpoint=tmp_path / "kept", **{**AUDITED, "samples": 4000})
+
+
+def test_a_file_of_another_version_is_refused_and_left(tmp_path: Any) -> None:
+    file = tmp_path / "search.jsonl"
+    with pytest.raises(Stop):
+        search_neighbours(Lasting(count, 20), Answers(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
+    head, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps({**json.loads(head), "schema": 99}), *rest]) + "\n")
+    before = file.read_bytes()
+    with pytest.raises(InvalidArgumentError, match="is of another version"):
+        search_neighbours(count, Answers(), Claim(1.0), checkpoint=file, **{**KEPT, "rng": 3})
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_can_not_be_read_is_refused(tmp_path: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="can't be read or written"):
+        search_neighbours(count, Answers(), Claim(1.0), checkpoint=tmp_path, **KEPT)
+
+
+def test_a_verdict_that_is_none_is_refused(tmp_path: Any) -> None:
+    file = tmp_path / "search.jsonl"
+    begun = search_journal.Journal.at(file, "asked", 1)
+    assert begun.seed == 1 and not begun.left
+    with file.open("a") as lines:
+        lines.write('{"finalist": 0, "verdict": {"outcome": "perhaps"}}\n')
+    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+        search_journal.Journal.at(file, "asked", 1)
+
+
+def test_data_sets_are_told_apart_unless_they_can_not_be_pickled() -> None:
+    assert search_journal.mark([1.0, 2.0]) == search_journal.mark([1.0, 2.0]) != search_journal.mark([1.0, 3.0])
+    assert search_journal.mark(lambda: 0) == 0

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -297,3 +298,24 @@ def test_a_group_is_audited_at_its_own_size() -> None:
     assert audit(
         noisy(0.5), claim=claim, neighbours=(pair.d0, pair.d1), samples=4000, rng=1, confidence=1 - 1e-6
     ).refuted
+
+
+@attrs.frozen
+class Visit:
+    day: int
+    place: Any
+
+
+def test_records_of_attrs_classes_are_compared_field_by_field() -> None:
+    assert record_key(Visit(1, [2.0])) == record_key(Visit(1, [2.0])) != record_key(Visit(1, [3.0]))
+    assert record_key(Visit(1, "a")) != record_key((1, "a"))
+    hash(record_key(Visit(1, [2.0])))
+
+
+def test_a_pair_can_be_turned_round() -> None:
+    pair = checked_pair([1, 2], [1, 2, 3], "one more", adjacency=Adjacency.ADD_OR_REMOVE_ONE)
+    turned = pair.reversed()
+    assert (turned.d0, turned.d1) == (pair.d1, pair.d0)
+    back = turned.reversed()
+    assert (back.d0, back.d1) == (pair.d0, pair.d1)
+    assert (turned.group, turned.adjacency) == (pair.group, pair.adjacency)

@@ -275,3 +275,19 @@ def test_a_given_grid_is_its_multiples(values: np.ndarray, grid: float) -> None:
     assert (np.abs(real - moderate) <= grid * 0.500001).all()
     assert np.allclose(real / grid, np.round(real / grid), rtol=1e-9)
     assert not (np.signbit(real) & (real == 0) & (moderate != 0)).any()
+
+
+def test_the_runs_of_a_layout() -> None:
+    alike = read(np.arange(3.0), 3, Codebook(), vectorised=True)
+    assert alike.of(0).tolist() == [0, 1, 2] and alike.of(1).tolist() == []
+    mixed = read([1.0, "x", 2.0], 3, Codebook(), vectorised=False)
+    assert mixed.of(0).tolist() == [0, 2] and mixed.of(1).tolist() == [1]
+
+
+def test_structured_arrays_are_read_field_by_field() -> None:
+    kind = np.dtype([("count", "i8"), ("mean", "f8")])
+    batch, book = np.array([(1, 0.5), (2, 0.25)], dtype=kind), Codebook()
+    table = read(batch, 2, book, vectorised=True)
+    assert book.layouts[0].slot(1) == "output.mean" and book.layouts[0].kinds == ("i", "f8")
+    single = read([batch[0], batch[1]], 2, book, vectorised=False)
+    assert (table.blocks[0] == single.blocks[0]).all() and len(book.layouts) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, TargetError, audit
-from hockeystick.audits.sampling import Stream, Target
+from hockeystick.audits.sampling import Stream, Target, equal_data
 
 
 def single(data: float, rng: np.random.Generator) -> float:
@@ -218,3 +218,20 @@ def test_an_interrupt_is_not_an_output() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         audit(interrupted, claim=CLAIM, neighbours=(0, 1), samples=100, rng=1, exceptions_as_output=True)
+
+
+def test_data_that_can_not_be_compared_are_equal_only_to_themselves() -> None:
+    class Moody:
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("not today")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    one = Moody()
+    assert equal_data(one, one) and not equal_data(one, Moody())
+    assert equal_data(np.zeros(2), [0.0, 0.0]) and not equal_data(np.zeros(2), np.ones(2))
+
+
+def test_a_builtin_without_a_signature_is_called_once_per_output() -> None:
+    target = Target.of(max)
+    assert not target.vectorised and target.call(3, 4) == 4

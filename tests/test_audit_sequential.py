@@ -13,11 +13,12 @@ from scipy import stats
 
 from hockeystick import accounting, mechanisms
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits import sequential_events
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.outputs import read
 from hockeystick.audits.sampling import TargetError
 from hockeystick.audits.sequential import sequential_audit
-from hockeystick.audits.sequential_events import FixedEvents, Memory
+from hockeystick.audits.sequential_events import FixedEvents, GivenEvents, Memory
 from hockeystick.audits.sequential_game import Game, ladder, looks, next_change
 from hockeystick.audits.sequential_numeraire import best_factors, smoothed
 from hockeystick.audits.sequential_verdict import SequentialVerdict
@@ -304,3 +305,71 @@ def test_what_is_said_to_be_detectable_is_detected() -> None:
         for seed in range(200)
     )
     assert found >= stats.binom.ppf(1e-6, 200, 0.9)
+
+
+def test_events_that_are_named_are_counted_as_they_come() -> None:
+    batch = np.array([[True, False, True], [False, False, True]]), np.array([[False] * 3, [True] * 3])
+    events = FixedEvents(("odd", "large"), np.zeros((2, 2), dtype=np.int64), 0).after(batch).after(batch)
+    assert events.trials == 6 and events.counts.tolist() == [[4, 0], [2, 6]]
+    assert events.happened(batch[0]) is batch[0] and events.places(batch[0]).shape == (0, 3)
+    assert [events.words(i) for i in range(2)] == ["odd", "large"]
+
+
+def test_several_events_that_are_no_bools_are_refused() -> None:
+    numbers = GivenEvents.of([lambda x: x > 0.0, lambda x: x])
+    assert numbers is not None
+    with pytest.raises(TargetError, match="each must return one bool per output"):
+        numbers.read(np.zeros(4), 4)
+
+
+def test_every_learned_event_has_words_also_where_outputs_have_no_order() -> None:
+    rng = np.random.default_rng(2)
+    memory = Memory(None)
+    answers = [rng.choice(["yes", "no", "maybe"], 300, p=p) for p in ([0.6, 0.3, 0.1], [0.2, 0.3, 0.5])]
+    batch = [read([str(x) for x in side], 300, memory.book, vectorised=False) for side in answers]
+    memory.keep((batch[0], batch[1]))
+    events = memory.learn()
+    plain = len(events.counts) - 7 * events.graded
+    said = [events.words(event) for event in range(plain + events.graded)]
+    assert all(words.startswith("a score in [0, 1], largest if ") for words in said[plain:]) and plain < len(said)
+    assert any("yes" in words for words in said[:plain]) and not any(
+        words.startswith("a score") for words in said[:plain]
+    )
+    with pytest.raises(AssertionError):
+        events.words(plain + 7 * events.graded)
+
+
+def test_the_oldest_outputs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential_events, "_MOST_OUTPUTS", 25)
+    memory = Memory(None)
+    for i in range(6):
+        batch = [read(np.full(10, float(i)), 10, memory.book, vectorised=True) for _ in range(2)]
+        memory.keep((batch[0], batch[1]))
+    for side in memory.tables:
+        assert [float(table.blocks[0][0, 0]) for table in side] == [3.0, 4.0, 5.0]  # 30 runs: with one less only 20
+
+
+def test_progress_is_told_in_outputs_of_both_data_sets() -> None:
+    told: list[tuple[int, int]] = []
+    found = sequential_audit(
+        normal,
+        claim=Claim(5.0),
+        neighbours=PAIR,
+        alpha=0.1,
+        most_samples=600,
+        rng=1,
+        progress=lambda done, most: told.append((done, most)),
+    )
+    assert {most for _, most in told} == {1200} and [done for done, _ in told] == sorted({done for done, _ in told})
+    assert not found.refuted and told[-1][0] == 1200
+
+
+def test_an_event_is_a_bool_on_both_data_sets_or_a_number_on_both() -> None:
+    def undecided(outputs: np.ndarray) -> np.ndarray:
+        return outputs > 0.0 if outputs[0] > 50.0 else outputs
+
+    def apart(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
+        return 100.0 * value + rng.standard_normal(runs)
+
+    with pytest.raises(TargetError, match="bools for some outputs and numbers for others"):
+        sequential_audit(apart, claim=Claim(1.0), neighbours=(0.0, 1.0), most_samples=100, rng=1, events=undecided)

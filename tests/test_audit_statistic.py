@@ -9,6 +9,8 @@ import pytest
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, TargetError, audit
+from hockeystick.audits.sampling import Raised, Stream, Target
+from hockeystick.audits.statistic import Look
 from hockeystick.mechanisms import AboveThreshold, Gaussian, Laplace
 
 SURE = 1 - 1e-6
@@ -194,3 +196,12 @@ def test_no_more_false_alarms_through_a_statistic() -> None:
     )
 
     assert 80 < found <= 270
+
+
+def test_an_exception_that_counts_as_an_output_has_no_statistic() -> None:
+    def fails(data: float, rng: np.random.Generator) -> float:
+        raise ValueError("never")
+
+    target = Look.of(abs, fails, (0.0, 1.0)).through(Target.of(fails, catch=True))
+    stream = Stream(target, 0.0, 1, 0, 0)
+    assert stream.draw(2) == [Raised("ValueError")] * 2 and stream.error is None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -16,6 +20,7 @@ import pytest
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.extras import MissingExtraError, require
 from hockeystick.audits import Claim, TargetError, Verdict, audit, checkpoint, drawing
+from hockeystick.audits.outputs import Codebook, Table
 from hockeystick.audits.workers import Crew, WorkerError, Workers
 
 CLAIM = Claim(1.0)
@@ -346,3 +351,90 @@ def test_workers_are_checked(arguments: dict[str, Any], named: str) -> None:
 def test_a_package_that_is_missing_is_asked_for_by_its_extra() -> None:
     with pytest.raises(MissingExtraError, match=r"this needs no_such_package: pip install 'hockeystick\[x\]'"):
         require("no_such_package.part", "this", extra="x")
+
+
+class Odd(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def test_errors_that_do_not_travel_between_processes_become_ones_that_do() -> None:
+    error = drawing._portable(Odd(1, 2))
+    assert type(error) is RuntimeError and str(error) == "Odd: 1 and 2"
+    plain = ValueError("as it is")
+    assert drawing._portable(plain) is plain
+
+
+def test_an_error_of_a_piece_is_raised_and_no_death() -> None:
+    def work(job: int) -> int:
+        if job == 3:
+            raise ZeroDivisionError(f"job {job}")
+        return job * job
+
+    with Workers(2, backend="threading").hired() as crew:
+        assert dict(crew.results(work, [0, 1, 2])) == {0: 0, 1: 1, 2: 4}
+        with pytest.raises(ZeroDivisionError, match="job 3"):
+            dict(crew.results(work, range(5)))
+        with pytest.raises(ZeroDivisionError, match="job 3"):
+            dict(crew.survivors(work, range(5)))
+        assert dict(crew.survivors(work, [4, 5])) == {0: 16, 1: 25}
+    with Workers().hired() as alone:
+        assert list(alone.survivors(work, [1, 2])) == [(0, 1), (1, 4)]
+
+
+def test_dask_needs_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> None:
+        raise ValueError("No global client found")
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_client=nobody))
+    with (
+        pytest.raises(InvalidArgumentError, match="there is no current Dask client"),
+        Workers(-1, backend="dask").hired(),
+    ):
+        pass
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(vectorised, checkpoint=kept, progress=stopping(9000))
+    with np.load(kept) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    plain = json.loads(str(arrays["plain"]))
+    np.savez(kept, **{**arrays, "plain": np.array(json.dumps({**plain, "schema": plain["schema"] + 1}))})
+    before = kept.read_bytes()
+    with pytest.raises(InvalidArgumentError, match="is of another version"):
+        once(vectorised, checkpoint=kept)
+    assert kept.read_bytes() == before
+
+
+@pytest.mark.parametrize("unusual", [Colour.RED, 1 + 2j, math.nan])
+def test_what_json_can_not_name_is_not_written(unusual: Any, tmp_path: Path) -> None:
+    kept = checkpoint.Checkpoint(tmp_path / "audit.npz", "asked", 1)
+    kept.write()  # nothing was drawn so far
+    assert not kept.path.exists()
+    table = Table(1, 0, {})
+    kept.keep_tables(4, Codebook(), 1.0, True, (table, table))
+    assert kept.path.exists()
+    kept.path.unlink()
+    book = Codebook()
+    book.code(("value", unusual), ())
+    kept.keep_tables(4, book, 1.0, True, (table, table))
+    assert not kept.path.exists()
+
+
+def test_all_workers_of_a_cluster_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = SimpleNamespace(nthreads=lambda: {"tcp://one": 2, "tcp://two": 3})
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_client=lambda: client))
+    asked: list[dict[str, Any]] = []
+
+    @contextlib.contextmanager
+    def configured(**settings: Any) -> Iterator[None]:
+        asked.append(settings)
+        yield
+
+    monkeypatch.setattr("joblib.parallel_config", configured)
+    with Workers(-1, backend="dask").hired() as crew:
+        assert crew.size == 5 and asked == [{"backend": "dask"}]
+    with Workers(2, backend="dask").hired() as crew:
+        assert crew.size == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, batch_sums, exact_marginals, lazy_run
+from hockeystick.learners import LazyExperts, batch_sums, exact_marginals, lazy_run, loss_batches
 from hockeystick.learners.lazy_chain import substreams
 from hockeystick.learners.loss_batches import Batches
 
@@ -64,9 +64,11 @@ def fresh():
     variant=st.sampled_from(["l2p", "dartboard"]),
     budget=st.none() | st.integers(0, 12),
     seed=st.integers(0, 10**6),
+    few=st.sampled_from([1, 1 << 20]),
 )
-@settings(deadline=None, max_examples=60)
-def test_run_is_the_algorithm_step_by_step(fresh, rounds, experts, batch, rate, p, shadow, variant, budget, seed):
+@settings(deadline=None, max_examples=80)
+def test_run_is_the_algorithm_step_by_step(fresh, rounds, experts, batch, rate, p, shadow, variant, budget, seed, few):
+    """With batches as they are and with their sums, whole and in blocks."""
     learner = LazyExperts(
         rounds=rounds,
         experts=experts,
@@ -82,7 +84,9 @@ def test_run_is_the_algorithm_step_by_step(fresh, rounds, experts, batch, rate, 
     expected = one_boundary_at_a_time(learner, losses, np.random.default_rng(seed))
     cuts = np.sort(np.random.default_rng(seed).integers(0, rounds + 1, 3))
     for stream in (losses, losses.astype(np.float32), iter(np.split(losses, cuts))):
-        run = learner.run(stream, np.random.default_rng(seed))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loss_batches, "_FEW_BYTES", few)
+            run = learner.run(stream, np.random.default_rng(seed))
         found = run.transcript
         assert found.actions[0].tolist() == [row[0] for row in expected]
         assert found.switched[0].tolist() == [row[1] for row in expected]
@@ -105,8 +109,12 @@ def test_draws_from_older_weights_follow_the_present_ones(stale, monkeypatch):
     losses = np.random.default_rng(1).random((40, 5)) * np.linspace(0.1, 1.0, 5)
     walk = lazy_run._Walk(learner, *substreams(np.random.default_rng(2), 5))
     sums, rng, renewed = batch_sums(losses, 2), np.random.default_rng(3), set()
-    for chunk in (sums[:7], sums[7:8], sums[8:19]):
-        walk.through(Batches(chunk, chunk, 1))
+    for chunk in (
+        Batches(sums[:7], sums[:7], 1),
+        Batches(losses[14:16], sums[7:8], 1, 2),
+        Batches(sums[8:19], sums[8:19], 1),
+    ):
+        walk.through(chunk)
         renewed.add(walk._taken)
         counts = np.bincount([walk._drawn(rng) for _ in range(20_000)], minlength=5)
         weights = np.exp(-0.15 * sums[: walk._batch].sum(axis=0))

@@ -21,6 +21,13 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
         for first, last in ((0, len(found.sums)), (start, stop)):
             exact = found.sums[first:last].sum(axis=0, dtype=np.float64)
             np.testing.assert_allclose(found.total(first, last), exact, rtol=1e-5)
+            assert found.lost(experts - 1, first, last) == pytest.approx(exact[-1], rel=1e-5)
+        assert len(found) == len(found.sums)
+        at = np.arange(len(found))[:: max(1, len(found) // 5)]
+        np.testing.assert_allclose(found.losses(at, 0), found.sums[at, 0], rtol=1e-6)
+        assert found.loss(len(found) - 1, 0) == pytest.approx(float(found.sums[-1, 0]), rel=1e-6)
+        played = np.arange(len(found)) % experts
+        assert found.played(played) == pytest.approx(found.sums[np.arange(len(found)), played].sum(), rel=1e-5)
     return np.concatenate(parts)
 
 
@@ -55,7 +62,7 @@ def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, 
 
 
 @pytest.mark.parametrize("few", [1, 100, 1 << 20])
-@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("batch", [1, 2, 4])
 def test_a_block_may_be_used_again_by_who_gave_it(batch, few, monkeypatch):
     monkeypatch.setattr(module, "_FEW_BYTES", few)
 
@@ -67,6 +74,21 @@ def test_a_block_may_be_used_again_by_who_gave_it(batch, few, monkeypatch):
 
     expected = batch_sums(np.repeat(np.arange(10) / 10, 3)[:, None] * np.ones(2), batch)
     np.testing.assert_allclose(collected(blocks(), 30, 2, batch), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_batches_of_a_few_rounds_are_not_written_anew(dtype):
+    """But for the one that two blocks share, and where there are too many rounds in a batch for that to pay."""
+    losses = np.random.default_rng(1).random((3001, 400)).astype(dtype)
+
+    def kept(batch):
+        parts = list(loss_batches((losses[:2000], losses[2000:]), rounds=3001, experts=400, batch=batch))
+        there = [part for part in parts if np.shares_memory(part.rows, losses)]
+        assert all(part.each == batch and part.size == 64 // batch for part in there)
+        return [len(part) for part in parts], [len(part) for part in there]
+
+    assert kept(3) == ([666, 1, 333, 1], [666, 333])
+    assert kept(module._FEW_ROUNDS + 1)[1] == []
 
 
 def test_single_precision_over_many_rounds_keeps_its_digits():
@@ -96,9 +118,11 @@ def test_a_loss_out_of_range_is_found(dtype, bad, blocks):
 
 @pytest.mark.parametrize("batch", [1, 3, 64, 65, 300])
 @pytest.mark.parametrize("room", [1, 200, 1 << 24])
-def test_blocks_of_several_kinds_of_numbers(batch, room, monkeypatch):
+@pytest.mark.parametrize("few", [1, 1 << 20])
+def test_blocks_of_several_kinds_of_numbers(batch, room, few, monkeypatch):
     """Sums of what was there before go out before the precision changes: nothing is lost, nothing rounded to it."""
     monkeypatch.setattr(module, "_ROOM_BYTES", room)
+    monkeypatch.setattr(module, "_FEW_BYTES", few)
     rng, kinds = np.random.default_rng(1), [np.float64, np.float32, np.float16, np.int8, np.float32, np.float64]
     blocks = [rng.integers(0, 2, (90, 2)).astype(kind) for kind in kinds]
     blocks[0] /= 3.0
@@ -109,7 +133,7 @@ def test_blocks_of_several_kinds_of_numbers(batch, room, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("batch", "few"), [(1, 1), (1, 1 << 20), (2, 1), (100, 1), (300, 1)])
+@pytest.mark.parametrize(("batch", "few"), [(1, 1), (1, 1 << 20), (3, 1), (3, 1 << 20), (100, 1), (300, 1)])
 def test_one_bad_loss_among_many_is_found_wherever_it_is(batch, few, dtype, monkeypatch):
     """Blocks of 50 rounds: every place in them and every kind of remainder; sums alone would hide these losses."""
     monkeypatch.setattr(module, "_FEW_BYTES", few)
