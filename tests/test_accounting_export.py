@@ -3,7 +3,7 @@
 import json
 import math
 import re
-import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
@@ -185,10 +185,9 @@ def test_a_type_is_described_and_one_without_a_json_form_is_refused():
         schema._type(bytes)
 
 
-def test_the_schemas_are_written_by_running_the_module(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, schema.__name__)  # runpy warns of a module that is loaded already
-    monkeypatch.setattr(sys, "argv", ["schema", str(tmp_path)])
-    runpy.run_module(schema.__name__, run_name="__main__")
+@pytest.mark.slow
+def test_the_schemas_are_written_by_running_the_module(tmp_path):
+    subprocess.run([sys.executable, "-m", schema.__name__, str(tmp_path)], check=True)
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == files()
 
 

@@ -52,7 +52,7 @@ def test_too_small_an_epsilon_is_invalid_and_exits_1(module: Path, tmp_path: Pat
     result = run(*options, *files)
 
     assert result.exit_code == 1
-    assert "INVALID: " in result.stdout and "asked" not in result.stdout and "asked" in result.stderr
+    assert "INVALID: " in " ".join(result.stdout.split()) and "asked" not in result.stdout and "asked" in result.stderr
     found = command_line.strict_json((tmp_path / "json").read_text(encoding="utf-8"))
     assert (found["schema_version"], found["command"]) == (1, "bench accounting")
     assert found["judgements"] == dict(zip(names, ("not below", "INVALID", "no answer"), strict=True))
