@@ -202,7 +202,8 @@ def _conditional(noise: IntegerNoise) -> _Conditional:
         return p - log_p_all, losses + 4 * U * (1 + np.abs(losses)) + slack + 2 * error
 
     if asymmetry <= _ROUNDING:
-        return _Conditional((way(low, high, less, more, asymmetry),), failure, asymmetry, slack)
+        off = (asymmetry + abs(less - more)) * (1 + 4 * U) + 4 * U  # the other way has the other law's normaliser
+        return _Conditional((way(low, high, less, more, off),), failure, off, slack)
     ways = way(low, high, less, more, 0.0), way(high, low, more, less, 0.0)
     return _Conditional(ways, failure, 0.0, slack)
 

@@ -21,6 +21,7 @@ from hockeystick.accounting import (
     METHODS,
     NO_EVENT,
     ZCDP,
+    ApproximateDP,
     BoundedRange,
     Bracket,
     Failure,
@@ -297,6 +298,9 @@ def test_zero_and_one():
     assert epsilon(NO_EVENT, 0.0, bracket=True).upper == 0.0
     assert delta(NO_EVENT, 0.0, bracket=True).upper == 0.0
     assert epsilon(Gaussian(1), 1.0).upper == 0.0
+    for method in ("pure", "zcdp", "rdp", "pld", "contour"):
+        assert epsilon(compose((Laplace(0.1), 30)), 1.0, method=method).upper == 0.0
+    assert epsilon(ApproximateDP(1.0, 1.0), 1.0, method="pld").upper == 0.0
     assert epsilon(Gaussian(1), 0.0).upper == math.inf
     assert delta(Gaussian(1), math.inf).upper == 0.0
     assert epsilon(PureDP(0.0), 0.0).upper == 0.0
@@ -388,6 +392,12 @@ def test_any_real_number_is_a_number(value):
     assert validate.real("x", value) == 0.5
     with pytest.raises(InvalidArgumentError):
         validate.real("x", np.array(True))
+
+
+def test_a_number_out_of_range_is_told_the_range():
+    for low, high, words in ((None, 1.0, r"\(-inf, 1\]"), (3.0, None, r"\[3, inf\)"), (3.0, 4.0, r"\[3, 4\]")):
+        with pytest.raises(InvalidArgumentError, match=words):
+            validate.real("x", 2.0, low=low, high=high)
 
 
 def test_an_installed_extra_that_lacks_a_package_itself_says_so(tmp_path, monkeypatch):

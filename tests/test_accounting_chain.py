@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import special
 
 from hockeystick.accounting import (
     NO_EVENT,
@@ -19,15 +20,17 @@ from hockeystick.accounting import (
     Parallel,
     PureDP,
     UnsupportedEventError,
+    VisibleMixture,
     compose,
     delta,
     epsilon,
     parallel,
 )
-from hockeystick.accounting.chain import Chain, _then, chain
+from hockeystick.accounting.chain import Chain, _then, _Widened, chain
 from hockeystick.accounting.curves import PrivacyProfile, RenyiCurve
 from hockeystick.accounting.discrete import DiscretePair
 from hockeystick.accounting.loss_pmf import LossPmf
+from hockeystick.accounting.pairs import GaussianPair
 from hockeystick.accounting.tradeoff import trade_off
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 20.0])
@@ -186,6 +189,8 @@ def test_failure_is_charged_along_the_chain():
 def test_refusals_and_edges():
     with pytest.raises(UnsupportedEventError, match="qualifies"):
         chain(Failure(1e-6), 2)
+    with pytest.raises(UnsupportedEventError, match="qualifies"):
+        chain(compose(Failure(1e-6), (VisibleMixture(0.5, Failure(1e-5)), 3)), 2)
     with pytest.raises(UnsupportedEventError, match="no profile"):
         chain(compose(ZCDP(0.1), Failure(1e-6)), 2)
     with pytest.raises(InvalidArgumentError, match="length"):
@@ -217,6 +222,14 @@ def test_losses_beyond_floats_count_as_infinite_from_above_and_as_none_from_belo
     law = _then(first, second, upper)
     assert law.infinity == pytest.approx(0.2 if upper else 0.0, abs=1e-12)
     assert law.p.sum() + law.infinity <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 3.0])
+def test_the_support_of_a_step_leaves_out_no_mass_that_a_chain_may_bring_up(mu):
+    pair = GaussianPair(mu)
+    low, high = _Widened(pair).support()
+    assert (low, _Widened(pair).infinity()) == (pair.support()[0], 0.0)
+    assert special.log_ndtr(mu / 2 - high / mu) <= math.log(1e-290)
 
 
 def test_a_chain_of_too_many_cells_is_refused(monkeypatch):

@@ -253,6 +253,38 @@ def test_moments_of_normal_mixtures(kind, c):
             assert abs(exact) <= math.exp(law.log_envelope(c, i * step)) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("c", [1, 2, 5, 12, 30, 60])
+def test_rounding_of_a_mixtures_moment_is_within_its_error(c):
+    """At whole c the moment is a binomial sum."""
+    q, mu = 0.18, 0.7
+    k, error = NormalMixtureLaw(NormalMixture((0.0, mu), (1 - q, q)), ORIGIN).log_moment(float(c))
+    with mpmath.workdps(50):
+        terms = (
+            mpmath.binomial(c + 1, j) * mpmath.mpf(1 - q) ** (c + 1 - j) * mpmath.mpf(q) ** j
+            * mpmath.exp((j * j - j) * mpmath.mpf(mu) ** 2 / 2) for j in range(c + 2)
+        )  # fmt: skip
+        assert abs(k - mpmath.log(mpmath.fsum(terms))) <= error < 1e-11
+
+
+def test_log_ratios_are_solved_up_to_the_end_of_the_table():
+    mixture = NormalMixture((0.0, 0.7, 1.4), (0.81, 0.18, 0.01))
+    z = np.array([-3.0, 0.0, 0.4, 5.0, 20.0, 41.3, 41.39])
+    assert mixture.solve(mixture.log_ratio(z)) == pytest.approx(z, abs=1e-11)
+    beyond = mixture.log_ratio(np.array([41.4, 41.5]))  # 40 above the largest centre
+    assert (mixture.solve(beyond) == math.inf).all()
+    assert mixture.solve(np.array([math.log(0.81) - 1e-9]))[0] == -math.inf
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 10, 17])
+def test_oscillating_sums_of_any_number_of_places(count):
+    rng = np.random.default_rng(2)
+    weights, losses = rng.random(30), rng.normal(0.5, 1.0, 30)
+    got, error = oscillating_sum(weights, losses, 0.3, count)
+    exact = np.exp(1j * 0.3 * np.multiply.outer(np.arange(count), losses)) @ weights
+    assert got.shape == error.shape == (count,)
+    assert (np.abs(got - exact) <= error + 1e-14).all()
+
+
 @pytest.mark.slow
 def test_moments_of_random_normal_mixtures():
     rng = np.random.default_rng(5)

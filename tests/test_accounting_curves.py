@@ -219,6 +219,12 @@ def test_loss_distribution_is_its_discrete_pair(orientation):
     assert delta(lost, 5.0).upper == pytest.approx(0.25, rel=1e-9)
 
 
+def test_masses_that_lack_a_little_are_all_raised():
+    lacking = LossDistribution((0.0,), (0.9 - 5e-10,), 0.1, orientation="forward")
+    assert delta(lacking, 9.0).upper >= 0.1 / (1 - 5e-10) * (1 - 1e-15)
+    assert delta(lacking, 9.0).upper == pytest.approx(0.1, rel=1e-8)
+
+
 @given(st.floats(0.01, 5), st.floats(0, 0.5))
 @settings(max_examples=10)
 def test_one_point_is_the_worst_approximate_dp_pair(e, d):
@@ -297,8 +303,15 @@ def test_perfect_privacy_and_none():
 
 @pytest.mark.parametrize("event", [PrivacyProfile((0.5,), (0.01,)), TradeOff((0.0, 0.5), (1.0, 0.2), polygon=True)])
 def test_groups_take_the_chain(event):
-    assert event.at(3) == Chain(event, 3) and event.at(0.4) == event
+    assert event.at(3) == event.at(2.1) == Chain(event, 3) and event.at(0.4) == event
     assert delta(event.at(2), 0.5).upper > delta(event, 0.5).upper
+
+
+@pytest.mark.parametrize(
+    "event", [DiscretePair((0.7, 0.3), (0.4, 0.6)), LossDistribution((0.5, -0.5), (0.6, 0.36), 0.04)]
+)
+def test_a_part_of_a_step_between_laws_is_a_whole_one(event):
+    assert event.at(1.5) == event.at(2) == Chain(event, 2) and event.at(0.4) == event.at(1.0) == event
 
 
 @pytest.mark.parametrize(

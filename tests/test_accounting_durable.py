@@ -162,6 +162,20 @@ def test_the_charge_is_on_disk_before_the_draw(path, monkeypatch):
     assert steps == ["fsync of 2 lines", "draw"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="folders can't be synchronised there, and need not be")
+def test_the_name_of_a_new_ledger_is_on_disk_once_it_is_made(path, monkeypatch):
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def watched(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    DurableLedger.create(path, ZCDPFilter(1.0))
+    assert synced[-1] == path.parent.stat().st_ino and path.stat().st_ino in synced
+
+
 def test_a_draw_that_fails_stays_charged(path):
     ledger = DurableLedger.create(path, ZCDPFilter(1.0))
     with pytest.raises(ZeroDivisionError):

@@ -5,6 +5,7 @@ B6 is a defect of other accountants, listed in docs/accounting.md.
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -235,6 +236,13 @@ def test_approximate_dp_scales_its_delta_with_repetition_and_group():
     k, e = 3, 0.1
     assert event.at(3).delta == pytest.approx(1e-6 * sum(math.exp(i * e) for i in range(k)))
     assert event.at(2.5) == event.at(3)
+
+
+@pytest.mark.parametrize("e, d, k", [(0.1, 1e-6, 3), (1e-9, 1e-12, 40), (3.0, 1e-9, 4), (0.7, 3e-5, 2), (0.0, 1e-7, 7)])
+def test_the_delta_of_a_group_is_rounded_up(e, d, k):
+    with mpmath.workdps(50):
+        exact = mpmath.mpf(d) * mpmath.fsum(mpmath.exp(i * mpmath.mpf(e)) for i in range(k))
+        assert exact <= mpmath.mpf(ApproximateDP(e, d).at(k).delta) <= exact * (1 + 1e-13)
 
 
 def test_composition_is_canonical():

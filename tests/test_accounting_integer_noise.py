@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from hockeystick.accounting import NO_EVENT, InvalidArgumentError, UnsupportedEventError, compose, delta, epsilon
-from hockeystick.accounting.integer_noise import DiscreteGaussian, DiscreteLaplace, Skellam
-from hockeystick.accounting.noise_tables import skellam, skellam_reach, spreads, steepest
+from hockeystick.accounting.integer_noise import DiscreteGaussian, DiscreteLaplace, Skellam, _skellam_moment
+from hockeystick.accounting.noise_tables import renyi, skellam, skellam_reach, spreads, steepest
+from hockeystick.accounting.pairs import Atoms
 from hockeystick.accounting.tabulated_noise import IntegerNoise
 
 ORDERS = np.array([1.00001, 1.05, 1.5, 2.0, 3.7, 16.0, 120.0])
@@ -294,6 +295,31 @@ def test_skellam_rdp(variance, shift):
         assert value <= exact * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("variance, tilt", [(1e6, 1e-3), (1e6, 300.0), (9.0, 2.0), (0.3, 200.0)])
+def test_skellam_moments_are_the_least_of_their_bounds_rounded_up(variance, tilt):
+    got = float(_skellam_moment(variance, tilt))
+    with mp.workdps(40):
+        v, tau = mp.mpf(variance), mp.mpf(tilt)
+        low, high = mp.mpf(0), tau / v
+        for _ in range(140):
+            t = (low + high) / 2
+            low, high = (t, high) if v * t * mp.cosh(t) < tau else (low, t)
+        g = tau * (t - mp.tanh(t)) + v * (mp.cosh(tau / (v * mp.cosh(t))) - 1)
+        least = mp.log(mp.mpf("0.5") + mp.exp(g))
+        assert least <= got <= least * (1 + mp.mpf(1e-12))
+
+
+@pytest.mark.parametrize("order", [1.01, 2.0, 30.0, 4000.0])
+def test_renyi_divergence_of_masses_that_may_be_off_is_no_smaller(order):
+    rng, error = np.random.default_rng(6), 1e-6
+    p, q = rng.dirichlet(np.full(12, 3.0), size=2)
+    losses = np.log(p / q)
+    off = np.where(losses > 0, -error, error)  # the worst that may have happened
+    exact = float(special.logsumexp(np.log(p) + (order - 1) * losses)) / (order - 1)
+    got = float(renyi(np.log(p) + off, losses, np.array([order]), log_error=error)[0])
+    assert exact <= got <= exact + 5 * error * (1 + losses.max())
+
+
 @pytest.mark.slow
 def test_skellam_rdp_far_out_is_still_a_bound_and_grows_like_a_logarithm():
     event = Skellam(2.0)
@@ -460,6 +486,34 @@ def test_rdp_of_a_table_given_that_both_worlds_have_the_outcome():
     assert (event.rdp(ORDERS) <= event.zcdp_rho() * ORDERS * (1 + 1e-9)).all()
 
 
+@pytest.mark.parametrize("off", [4e-12, -4e-12])
+@pytest.mark.parametrize(
+    "heights, lean",
+    [
+        (-5.0 * np.abs(np.arange(-6.0, 7.0)), np.sign(np.arange(-6, 7))),
+        (np.array([-12.0, 0.0, -2.0, -2.0, 0.0, -12.0]), np.array([1, -1, -1, 1, 1, -1])),  # two modes
+        # much mass at the ends, so that the directions' normalisers differ
+        (np.log([0.45, 0.0499, 1e-4, 1e-4, 0.0499, 0.45]), np.array([1, -1, 1, -1, 1, -1])),
+    ],
+)
+def test_a_law_that_is_nearly_its_mirror_image_is_bounded_in_either_direction(heights, lean, off):
+    heights = heights - off / 2 * lean
+    event = IntegerNoise(heights - special.logsumexp(heights), coordinates=1)
+    pair, orders = event.pair(), np.array([1.05, 1.5, 4.0])
+    assert isinstance(pair, Atoms)  # one for both directions
+    claims = event.rdp(orders).tolist()
+    with mp.workdps(40):
+        masses = [mp.exp(x) for x in event.log_pmf]
+        low, high = masses[:-1], masses[1:]
+        for p, q in ((low, high), (high[::-1], low[::-1])):
+            p, q = ([x / mp.fsum(law) for x in law] for law in (p, q))
+            for x, y, mass, loss in zip(p, q, pair.p, pair.losses, strict=True):
+                assert x * (1 - 1e-14) <= mass <= x * (1 + 1e-10) and mp.log(x / y) <= loss <= mp.log(x / y) + 1e-10
+            for order, claim in zip(orders.tolist(), claims, strict=True):
+                exact = mp.log(mp.fsum(x * (x / y) ** (mp.mpf(order) - 1) for x, y in zip(p, q, strict=True)))
+                assert exact / (mp.mpf(order) - 1) <= claim <= exact / (order - 1) + 1e-9
+
+
 def test_a_table_of_discrete_gaussian_noise_is_as_good_as_the_event():
     noise = DiscreteGaussian(2.0).noise()
     for shift in (1, 3):
@@ -565,6 +619,17 @@ def test_steepest_finds_a_slope_in_the_middle():
     got = steepest(curve, lambda order: eps / order)
     assert exact <= got <= exact * (1 + 3e-4)
     assert exact > 1.5 * float(curve(np.array([1 + 1e-9]))[0])
+
+
+def test_no_slope_is_looked_for_where_there_can_be_none():
+    tried: list[float] = []
+
+    def nothing(orders):
+        tried.extend(orders.tolist())
+        return np.zeros(len(orders))
+
+    assert steepest(nothing, lambda order: 0.0) == 0.0
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize(

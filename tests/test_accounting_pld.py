@@ -1,6 +1,7 @@
 """Privacy-loss distributions: rounding against many digits, composition against exact laws and contour integrals."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import mpmath as mp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import fft
+from scipy import fft, optimize, stats
 
 from hockeystick.accounting import (
     BoundedRange,
@@ -30,6 +31,7 @@ from hockeystick.accounting import (
     rdp,
     tilted_law,
 )
+from hockeystick.accounting.discrete import LossDistribution
 from hockeystick.accounting.pairs import (
     MASS_ERROR,
     RATIO_ERROR,
@@ -200,6 +202,15 @@ def test_exponential_cells_keep_their_relative_accuracy(pair, count):
             assert abs(mp.mpf(float(cells.p[0])) / mp.mpf(float(cells.q[0])) * q / p - 1) <= RATIO_ERROR * (1 + r)
 
 
+@pytest.mark.parametrize("pair", [GaussianPair(0.7), GaussianPair(4.0), ExponentialLossPair(2.5, 0.25, 0.5),
+                                  BoundedRange(3.0).pair()])  # fmt: skip
+@pytest.mark.parametrize("edges", [[0.1, 0.4], [-0.3, 0.0, 0.2], [-1.2, 1.9]])
+def test_cells_and_what_is_beyond_them_hold_all_mass(pair, edges):
+    cells = pair.cells(np.array(edges))
+    assert math.fsum([*cells.p, cells.p_below, cells.p_above]) == pytest.approx(1.0, abs=1e-14)
+    assert math.fsum([*cells.q, cells.q_below, cells.q_above]) == pytest.approx(1.0, abs=1e-14)
+
+
 # Laws of one event ----------------------------------------
 
 
@@ -314,6 +325,22 @@ def test_blocks_have_larger_moments(seed, most, t):
     if most >= 23:
         assert blocks.log_mean(t) <= exact + 1e-11
     assert blocks.mean == pytest.approx(float(weights @ np.arange(23)), abs=1e-9)
+
+
+def test_from_below_what_is_lighter_above_an_atom_lifts_it():
+    """An atom amid its cell, nothing below and light cells above, of which the first few alone lift it too little."""
+    step, k = 1e-3, 3
+    loss = (np.arange(40) + 0.5) * step
+    p = np.where(np.arange(40) > k, 1 / 80, 0.0)
+    p[k], p[-1] = 1.0, 0.0
+    q = p * np.exp(-loss)
+    over, under = p - q * np.exp(loss - step / 2), q * np.exp(loss + step / 2) - p
+    mass = np.zeros(41)
+    loss_pmf._gather((p, q, over, under), 0, step, 0.0, 0.0, mass)
+    assert mass[k] == 0.0 and 1.0 < mass[k + 1] == mass.sum() < 1.2
+    assert mass.sum() + p.sum() == pytest.approx(1.0 + 35 / 80, rel=1e-14)
+    lifted = math.exp(-loss[k]) + math.fsum(np.exp(-loss[k + 1 : -1][p[k + 1 : -1] == 0.0]) / 80)  # Q's mass of them
+    assert lifted <= mass[k + 1] * math.exp(-(k + 1) * step) <= lifted * (1 + step)
 
 
 def test_atoms_on_the_grid_are_where_they_were_from_above_and_below():
@@ -589,6 +616,39 @@ def test_no_epsilons_at_once():
     assert pld.deltas(Laplace(1), np.zeros(0)).shape == (0,)
 
 
+def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
+    event, at = compose((Gaussian(9.0), 30), (Gaussian(12.0), 10)), np.linspace(0.0, 3.5, 40)
+    mu = math.sqrt(30 / 81 + 10 / 144)
+    exact = stats.norm.cdf(mu / 2 - at / mu) - np.exp(at) * stats.norm.cdf(-mu / 2 - at / mu)
+    above, below = pld.deltas(event, at), pld.deltas(event, at, upper=False)
+    assert (below <= exact * (1 + 1e-11)).all() and (exact * (1 - 1e-11) <= above).all()
+    assert (above <= below * (1 + 1e-4)).all()
+
+
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("infinity", [0.0, 1e-9, 0.3])
+def test_a_delta_between_two_grid_points_is_rounded_outwards(infinity, upper):
+    law: Any = SimpleNamespace(infinity=infinity, upper=upper)
+    rng = np.random.default_rng(8)
+    logs, shares = np.append(-rng.exponential(3.0, (2, 60)) - 0.7, np.full((2, 4), -math.inf), axis=1), rng.random(64)
+    got = pld._values(law, logs, shares)
+    with mp.workdps(40):
+        for low, high, share, value in zip(*logs.tolist(), shares.tolist(), got.tolist(), strict=True):
+            exact = infinity + (1 - mp.mpf(share)) * mp.exp(low) + share * mp.exp(high)
+            assert (exact <= value) if upper else (value <= exact)
+            assert value == pytest.approx(float(exact), rel=1e-13, abs=1e-280)
+
+
+def test_a_delta_of_the_infinite_losses_alone_is_paid_with_the_largest_finite_one():
+    event = compose((LossDistribution((1.0, -1.0), (0.7, 0.2), 0.1, orientation="forward"), 3))
+    rough = pld_plan.sketch(event)
+    assert rough.infinity == pytest.approx(1 - 0.9**3, rel=1e-12)
+    for upper in (True, False):
+        law = pld._law(event, upper, True, 0)
+        got = pld.epsilon(event, law.infinity, upper=upper)
+        assert got >= 3.0 if upper else 3.0 * (1 - 1e-9) <= got <= 3.0
+
+
 @pytest.mark.parametrize("coarser", [2, 4])
 def test_a_coarser_grid_and_another_tilt_only_move_the_bounds_apart(coarser):
     event = compose((Laplace(3), 40), (Gaussian(5), 20))
@@ -657,6 +717,33 @@ def test_conversion_of_renyi_curves_is_rounded_up(event, d):
             a, r = mp.mpf(float(order)), mp.mpf(float(divergence))
             exact = r + mp.log(1 - 1 / a) - (mp.mpf(math.log(d)) + mp.log(a)) / (a - 1)
             assert exact <= mp.mpf(float(value)) <= exact + 1e-14 * (abs(exact) + 40 / (a - 1) + r)
+
+
+@pytest.mark.parametrize("event", [PureDP(1e-4), Gaussian(2), Laplace(1e4)])
+@pytest.mark.parametrize("eps", [0.0, 0.3, 1000.0])
+def test_delta_of_each_order_is_rounded_up(event, eps):
+    orders = 1.0 + np.geomspace(1e-4, 1e9, 60)
+    got = rdp._log_deltas(event, np.array(eps), orders)
+    with mp.workdps(50):
+        for order, divergence, value in zip(orders, event.rdp(orders), got, strict=True):
+            a, r = mp.mpf(float(order)), mp.mpf(float(divergence))
+            exact = (a - 1) * (r - mp.mpf(eps) + mp.log(1 - 1 / a)) - mp.log(a)
+            assert exact <= mp.mpf(float(value)) <= exact + 1e-14 * (abs(exact) + (a - 1) * r + 40)
+
+
+@pytest.mark.parametrize("rho, d", [(1 / 8, 1e-6), (1e-4, 1e-5), (1 / 2, 0.3)])
+def test_the_best_order_is_found_to_twelve_digits(rho, d):
+    def by_order(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        shrink = math.log1p(-1 / (1 + excess))
+        return float((1 + excess) * rho + shrink - (math.log(d) + math.log1p(excess)) / excess)
+
+    around = np.linspace(-8.0, 12.0, 400)
+    start = float(around[np.argmin([by_order(x) for x in around])])
+    best = optimize.minimize_scalar(
+        by_order, bounds=(start - 0.06, start + 0.06), method="bounded", options={"xatol": 1e-10}
+    ).fun
+    assert best * (1 - 1e-12) <= rdp.epsilon(Gaussian(math.sqrt(0.5 / rho)), d) <= best * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("other", [Laplace(1e30), Gaussian(1e30)])

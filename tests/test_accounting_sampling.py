@@ -564,6 +564,8 @@ def test_relations_and_arguments():
         PoissonSampled(0.1, cast(Any, 1.0))
     with pytest.raises(InvalidArgumentError, match="direction"):
         PoissonSampled(0.1, Gaussian(1.0), "remove")
+    with pytest.raises(InvalidArgumentError, match="probabilities"):
+        MixtureOfGaussians((0.0, 1.0), cast(Any, [[0.5, 0.5]]), 1.0)
 
 
 def test_native_events_there_and_back():

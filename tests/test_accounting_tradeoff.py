@@ -3,8 +3,10 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
+from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -18,7 +20,9 @@ from hockeystick.accounting import (
     InvalidArgumentError,
     Laplace,
     NonPrivate,
+    PrivacyEvent,
     PureDP,
+    UnsupportedEventError,
     compose,
     delta,
     parallel,
@@ -82,6 +86,47 @@ def test_declared_guarantees_are_two_lines(event):
     exact = np.maximum(0.0, np.maximum(1 - d - math.exp(e) * RATES, math.exp(-e) * (1 - d - RATES)))
     got = trade_off(event, RATES)
     assert (got <= exact + 1e-15).all() and (exact - got <= 1e-12).all()
+
+
+@pytest.mark.parametrize("eps", [0.3, 0.7, 3.0])
+def test_false_negatives_of_pure_dp_are_rounded_down(eps):
+    rates = np.array([1e-12, 1e-6, 0.01, 0.2, 0.4, 0.6, 0.9])
+    with mpmath.workdps(40):
+        for rate, got in zip(rates.tolist(), trade_off(PureDP(eps), rates).tolist(), strict=True):
+            a, x = mpmath.mpf(rate), mpmath.exp(eps)
+            assert max(0, 1 - x * a, (1 - a) / x) - 1e-14 <= got <= max(0, 1 - x * a, (1 - a) / x)
+
+
+@frozen
+class TwoWays(PrivacyEvent):
+    """Two laws that are used in either order, of which the Rényi curves are known."""
+
+    forward: RenyiCurve
+    backward: RenyiCurve
+
+    def _scaled(self, distance):
+        raise UnsupportedEventError("at its own distance alone")
+
+    def directions(self):
+        return self.forward, self.backward
+
+    def rdp(self, orders):
+        return np.maximum(self.forward.rdp(orders), self.backward.rdp(orders))
+
+
+def test_renyi_curves_of_two_directions_are_both_used_in_both_roles():
+    p, q = np.array([0.97, 0.03]), np.array([0.9999, 0.0001])
+    orders = 1.0 + np.geomspace(1e-3, 50.0, 60)
+    curves = [
+        RenyiCurve(orders, np.log((x * (x / y) ** (orders[:, None] - 1.0)).sum(axis=1)) / (orders - 1.0) + 1e-12)
+        for x, y in ((p, q), (q, p))
+    ]
+    rates = np.array([1e-4, 1e-3, 0.03, 0.1, 0.5])
+    for event in (TwoWays(*curves), TwoWays(*curves[::-1])):
+        power, fnr = true_positive_rate(event, rates), trade_off(event, rates)
+        for x, y in ((p, q), (q, p)):
+            exact = neyman_pearson(x, y, rates)
+            assert (exact <= power + 1e-12).all() and (fnr <= 1 - exact + 1e-12).all()
 
 
 def test_zcdp_by_data_processing():
