@@ -11,8 +11,10 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
+from hockeystick.audits.audit import audit
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.drawing import MINIMUM_SAMPLES
+from hockeystick.audits.verdict import Verdict
 
 STATED_CONFIDENCE = 1 - 1e-6
 """At which the sample sizes of the catalogue are stated: enough for a thousand cases at 0.999 together."""
@@ -105,3 +107,24 @@ class Case:
     def truth(self) -> float | None:
         """The exact epsilon at ``claim.delta`` on the two data sets; None if it is not known."""
         return self.subject.truth
+
+    def audit(
+        self, *, samples: int | None = None, rng: int, confidence: float = STATED_CONFIDENCE, **more: Any
+    ) -> Verdict:
+        """Audits its subject, with its own options.
+
+        Args:
+          samples: outputs from each data set; the stated number by default.
+          rng: seed.
+          confidence: that at which sample sizes are stated, by default.
+          more: further arguments of :func:`hockeystick.audits.audit`, before the case's own.
+        """
+        return audit(
+            self.target,
+            claim=self.claim,
+            neighbours=self.neighbours,
+            samples=self.samples if samples is None else samples,
+            rng=rng,
+            confidence=confidence,
+            **{**self.options, **more},
+        )

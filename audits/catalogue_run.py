@@ -15,7 +15,6 @@ from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
-from hockeystick.audits.audit import audit
 from hockeystick.audits.cases import Case
 from hockeystick.audits.drawing import MINIMUM_SAMPLES
 from hockeystick.audits.verdict import Verdict
@@ -206,16 +205,7 @@ def _audited(case: Case, samples: int, seed: int, confidence: float, progress: P
         if progress is not None:
             progress(case.name, done / total)
 
-    return audit(
-        case.target,
-        claim=case.claim,
-        neighbours=case.neighbours,
-        samples=samples,
-        rng=seed,
-        confidence=confidence,
-        progress=report,
-        **case.options,
-    )
+    return case.audit(samples=samples, rng=seed, confidence=confidence, progress=report)
 
 
 def _affordable(case: Case, wanted: int, seconds: float, seed: int) -> int:

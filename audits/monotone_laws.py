@@ -27,9 +27,9 @@ from scipy import special
 from .cells import FloatArray, IntArray
 from .claim import Claim
 
-_BREAKS = np.array([0.0, 0.15, 0.3, 0.45])  # parts of the outputs, at either end, in which the ratio may be constant
-_LOW, _HIGH = (one.ravel() for one in np.meshgrid(_BREAKS, 1 - _BREAKS))
-_ALIKE = np.eye(len(_BREAKS), dtype=bool).ravel()  # at both ends
+BREAKS = np.array([0.0, 0.15, 0.3, 0.45])  # parts of the outputs, at either end, in which the ratio may be constant
+_LOW, _HIGH = (one.ravel() for one in np.meshgrid(BREAKS, 1 - BREAKS))
+_ALIKE = np.eye(len(BREAKS), dtype=bool).ravel()  # at both ends
 _BELIEF = np.concatenate([[0.25], np.where(_ALIKE, 0.5 / _ALIKE.sum(), 0.25 / (~_ALIKE).sum())])  # the quantile first
 _PENALTY = 0.05  # for a slope of one standard deviation of h, halved and squared: keeps it finite where data sets part
 _STEPS, _STRIDE = 12, 2.0  # of Newton's method; the longest in either parameter
@@ -79,41 +79,58 @@ def monotone_laws(counts: IntArray) -> FloatArray:
     first, both = counts[0].astype(float), counts.sum(axis=0).astype(float)
     total = both.sum()
     place = (np.cumsum(both) - both / 2 + 0.25) / (total + 0.5)
-    shapes = _shapes(place, both / total)
-    logits, likelihood = _fitted(shapes, first, both)
+    models = standardised(shapes(place, _LOW, _HIGH), both / total)
+    logits, likelihood = fitted(models, first, both)
     weight = _BELIEF * np.exp(likelihood - likelihood.max())
     share = weight / weight.sum() @ special.expit(logits)
     laws = np.stack([share * both, (1 - share) * both])
     return np.asarray(laws / laws.sum(axis=1, keepdims=True))
 
 
-def _shapes(place: FloatArray, mass: FloatArray) -> FloatArray:
-    """Returns h at each cell's rank, shape (models, cells), with mean 0 and variance 1."""
-    lines = np.clip((place - _LOW[:, None]) / (_HIGH - _LOW)[:, None], 0.0, 1.0)
-    shapes = np.concatenate([special.ndtri(place)[None], lines])
-    shapes -= (shapes @ mass)[:, None]
-    return np.asarray(shapes / np.sqrt(np.square(shapes) @ mass + 1e-12)[:, None])
+def shapes(place: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Returns h at each cell's rank, shape (models, cells): the normal quantile, and the lines between two ranks.
+
+    Args:
+      place: ranks in (0, 1), shape (cells,).
+      low, high: from where to where a line rises from 0 to 1, shape (lines,).
+    """
+    lines = np.clip((place - low[:, None]) / (high - low)[:, None], 0.0, 1.0)
+    return np.concatenate([special.ndtri(place)[None], lines])
 
 
-def _fitted(shapes: FloatArray, first: FloatArray, both: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns logits of s, shape (models, cells), and each model's penalised log-likelihood."""
+def standardised(values: FloatArray, mass: FloatArray) -> FloatArray:
+    """Returns functions of cells, shape (models, cells), moved and scaled to mean 0 and variance 1 over the cells."""
+    values = values - (values @ mass)[:, None]
+    return np.asarray(values / np.sqrt(np.square(values) @ mass + 1e-12)[:, None])
+
+
+def fitted(
+    models: FloatArray, first: FloatArray, both: FloatArray, penalty: float = _PENALTY
+) -> tuple[FloatArray, FloatArray]:
+    """Returns logits of s, shape (models, cells), and each model's penalised log-likelihood.
+
+    Args:
+      models: h of each, standardised, shape (models, cells).
+      first, both: outputs of the first data set, and of both, in each cell.
+      penalty: for a slope b, halved and squared.
+    """
     start = np.log((first.sum() + 0.5) / ((both - first).sum() + 0.5))
-    a, b = np.full(len(shapes), start), np.zeros(len(shapes))
-    logits = np.clip(a[:, None] + b[:, None] * shapes, -_FARTHEST, _FARTHEST)
+    a, b = np.full(len(models), start), np.zeros(len(models))
+    logits = np.clip(a[:, None] + b[:, None] * models, -_FARTHEST, _FARTHEST)
     for _ in range(_STEPS):
         share = special.expit(logits)
         spread, rest = both * share * (1 - share), first - both * share
-        slope_a, slope_b = rest.sum(axis=1), (rest * shapes).sum(axis=1) - _PENALTY * b
-        aa, ab = spread.sum(axis=1) + 1e-9, (spread * shapes).sum(axis=1)
-        bb = (spread * shapes**2).sum(axis=1) + _PENALTY
+        slope_a, slope_b = rest.sum(axis=1), (rest * models).sum(axis=1) - penalty * b
+        aa, ab = spread.sum(axis=1) + 1e-9, (spread * models).sum(axis=1)
+        bb = (spread * models**2).sum(axis=1) + penalty
         size = aa * bb - ab**2
         step_a = np.clip((bb * slope_a - ab * slope_b) / size, -_STRIDE, _STRIDE)
         step_b = np.clip((aa * slope_b - ab * slope_a) / size, -_STRIDE, _STRIDE)
         a, b = a + step_a, b + step_b
-        logits = np.clip(a[:, None] + b[:, None] * shapes, -_FARTHEST, _FARTHEST)
+        logits = np.clip(a[:, None] + b[:, None] * models, -_FARTHEST, _FARTHEST)
         if max(np.abs(step_a).max(), np.abs(step_b).max()) < _CLOSE:
             break
-    likelihood = (first * logits - both * np.logaddexp(0.0, logits)).sum(axis=1) - _PENALTY / 2 * b**2
+    likelihood = (first * logits - both * np.logaddexp(0.0, logits)).sum(axis=1) - penalty / 2 * b**2
     return logits, likelihood
 
 

@@ -26,13 +26,18 @@ from hockeystick.audits.betting import (
 from hockeystick.audits.cells import BoolArray, FloatArray, IntArray
 from hockeystick.audits.claim import Claim
 from hockeystick.audits.sequential_events import GRADES, Cut, Events
-from hockeystick.audits.sequential_numeraire import RULES, best_factors, smoothed, worst_points
+from hockeystick.audits.sequential_numeraire import WAYS, best_factors, smoothed, worst_points
 
 _EVERY = 256  # pairs up to which wealth is looked at after each one; then so many times, at least, until they double
-_GROWTH = ((1000, 0.17), (10_000, 0.25), (math.inf, 0.4))  # of the pairs up to the next change, while they are few
+_GROWTH = (
+    (200, 0.08),
+    (1000, 0.17),
+    (10_000, 0.25),
+    (math.inf, 0.4),
+)  # up to so many pairs, their part until the next change
 _POWER = 1.2816  # the normal quantile of 0.9
-_ON_LAWS = 0.8  # of the money, on bets on whole laws
-_LOWER = 0.15  # of that, on stakes of all sizes
+_ON_LAWS = 0.93  # of the money, on bets on whole laws
+_LARGEST_STAKES = np.array([0.78, 0.17])  # of that, on either one; the rest is on stakes of all sizes
 _BLOCK = 1 << 20  # numbers in a block of wealths
 _ADD = (0.03, 0.1, 0.3, 1.0, 3.0, 8.0)
 _TIMES = (0.25, 0.5, 0.75, 0.9, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0, 5.0)
@@ -68,8 +73,9 @@ def _joined(prior: FloatArray, cuts: int) -> FloatArray:
     if not cuts:
         return prior
     by_cut = 0.5 ** np.arange(cuts)
-    roles = np.outer(by_cut / by_cut.sum(), RULES).ravel()
-    stakes = (1 - _LOWER) * (STAKES.max() == STAKES) + _LOWER * PRIOR
+    roles = np.outer(by_cut / by_cut.sum(), WAYS).ravel()
+    stakes = (1 - _LARGEST_STAKES.sum()) * PRIOR
+    stakes[: len(_LARGEST_STAKES)] += _LARGEST_STAKES  # less of an estimated law's bet, where it is not yet sure
     found = np.concatenate([prior, np.zeros((len(prior), len(roles), len(STAKES)))], axis=1)
     found[0] *= 1 - _ON_LAWS
     found[0, -len(roles) :] = _ON_LAWS * (1 - 1e-12) * np.outer(roles, stakes)
@@ -98,7 +104,7 @@ class Game:
       needed: log-wealth that refutes each hypothesis.
       carried, runs: log-money against the claim that earlier runs left, shape (roles, stakes), and how many they were.
       log_money: shape (hypotheses, roles, stakes). Roles are the events, likelier on d0; then again, likelier on d1;
-        then the laws of each cut by each rule, which are bet on against the claim alone. Money is moved among events;
+        then the laws of each cut, each way, which are bet on against the claim alone. Money is moved among events;
         what is on laws stays there, since a law is estimated anew at each change.
       start: log-wealth against the claim before the first bet.
       pairs: that were bet on; the ``first`` before them were not.
@@ -166,7 +172,7 @@ class Game:
         self._laws = tuple(self._on_laws(cut) for cut in events.cuts)
 
     def _on_laws(self, cut: Cut) -> Bets:
-        """Returns the bets on the laws of a cut's cells, estimated by each rule."""
+        """Returns the bets on the laws of a cut's cells, estimated in each way."""
         p, q = smoothed(cut.counts, ordered=cut.partition.ordered)
         epsilon, delta = np.array(self.claim.points).T
         chosen = worst_points(p.mean(axis=0), q.mean(axis=0), epsilon, delta)

@@ -24,9 +24,11 @@ for all (P', Q') in H: their product is an e-value, and a likelihood ratio to an
 any form grows faster (Grünwald, de Heide, Koolen 2024, Theorem 1; Larsson, Ramdas, Ruf 2025 call it the numeraire),
 and its rate is KLinf of both orders (:mod:`.limits`).
 
-P and Q are not known: they are estimated from earlier pairs, smoothed by several rules, each of which has an account
-of its own. A bad estimate costs speed only. The multipliers are found by Newton's method; the bet is made from them by
-the two equations above, so that it is fair however well that went.
+P and Q are not known: they are estimated from earlier pairs, smoothed in several ways, each of which has an account of
+its own. The way with most of the money is a mean of several rules and models (of noise that is shifted, or scaled),
+weighed by how well they predict the earlier outputs: a rule each from the others, a model by its likelihood less its
+parameters (Akaike 1974). A bad estimate costs speed only. The multipliers are found by Newton's method; the bet is made
+from them by the two equations above, so that it is fair however well that went.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.audits.cells import BoolArray, FloatArray, IntArray
+from hockeystick.audits.monotone_laws import BREAKS, fitted, shapes, standardised
 
 _EMPTY = 1e-3  # counts in a cell that was never met: its likelihood ratio is about 1
 _RANGE = 0.02  # of a part, at either end
@@ -50,26 +53,36 @@ _TOTAL = 2.0 * (1 - 1e-14)  # of the means: with room for round-off
 
 @frozen
 class _Rule:
-    """How counts are smoothed: a kernel of width ``width * pairs ** -shrinks`` in ranks, and counts put in."""
+    """How counts are smoothed: a kernel of width ``width * pairs ** -shrinks`` in ranks, and counts put in.
+
+    ``linear``: a line is fitted, not a constant. ``folded``: ranks as far from the median, on either side, are alike:
+    so they are if the data set scales the noise.
+    """
 
     width: float
     shrinks: float
     more: float
     linear: bool = False
+    folded: bool = False
 
 
 _ORDERED = (
-    _Rule(0.28, 0.2, 1.0, linear=True),
-    _Rule(0.17, 0.2, 1.0),
-    _Rule(0.17, 0.1, 2.0),
-    _Rule(0.0, 0.0, 1.0),
+    (
+        _Rule(0.25, 0.2, 0.45, linear=True),
+        _Rule(0.25, 0.2, 0.45, linear=True, folded=True),
+        _Rule(0.17, 0.1, 2.0),
+    ),
+    (_Rule(0.17, 0.2, 1.0),),
+    (_Rule(0.0, 0.0, 1.0),),
 )
-_UNORDERED = (_Rule(0.0, 0.0, 0.5), _Rule(0.0, 0.0, 1.0), _Rule(0.0, 0.0, 2.0), _Rule(0.0, 0.0, 4.0))
-RULES = np.array([0.4, 0.3, 0.2, 0.1])  # the money on each
+_UNORDERED = ((_Rule(0.0, 0.0, 0.5),), (_Rule(0.0, 0.0, 1.0),), (_Rule(0.0, 0.0, 2.0),))
+WAYS = np.array([0.88, 0.06, 0.06])  # the money on each
+_PENALTY = 1.0  # for a model's slope, see :func:`.monotone_laws.fitted`
+_PARAMETERS = 2.0  # what a model's likelihood is too large by, for it was fitted to the outputs that it predicts
 
 
 def smoothed(counts: IntArray, *, ordered: bool) -> tuple[FloatArray, FloatArray]:
-    """Returns estimates of the laws of both data sets over cells, shape (rules, cells) each, all positive.
+    """Returns estimates of the laws of both data sets over cells, shape (ways, cells) each, all positive.
 
     A cell's mass is that of both data sets together, and is divided between them by the counts nearby: in their ratio,
     or as a line through them says.
@@ -81,30 +94,73 @@ def smoothed(counts: IntArray, *, ordered: bool) -> tuple[FloatArray, FloatArray
     pooled = counts.sum(axis=0) + _EMPTY
     mass = pooled / pooled.sum()
     place = np.cumsum(mass) - mass / 2
-    rules = _ORDERED if ordered else _UNORDERED
-    share = np.stack([_share(counts.astype(float), place, rule) for rule in rules])
+    ways = _ORDERED if ordered else _UNORDERED
+    share = np.stack([_share(counts.astype(float), mass, place, rules) for rules in ways])
     found = np.stack([share * mass, (1 - share) * mass])
     found /= found.sum(axis=-1, keepdims=True)
     return found[0], found[1]
 
 
-def _share(counts: FloatArray, place: FloatArray, rule: _Rule) -> FloatArray:
-    """Returns the first data set's part of each cell."""
-    if not rule.width:
-        return np.asarray((counts[0] + rule.more / 2) / (counts.sum(axis=0) + rule.more))
-    width = rule.width * max(1.0, float(counts[0].sum())) ** -rule.shrinks
-    apart = place[:, None] - place
-    near = np.exp(-0.5 * np.square(apart / width))
-    (first, both) = np.stack([counts[0], counts.sum(axis=0)]) @ near
-    first, both = first + rule.more / 2, both + rule.more
-    if not rule.linear:
-        return np.asarray(first / both)
-    # least squares; the counts put in also hold the slope back, as if they lay a little more than a width away
-    turned = near * apart
-    first_turned, both_turned = np.stack([counts[0], counts.sum(axis=0)]) @ turned
-    square = counts.sum(axis=0) @ (turned * apart) + 2 * rule.more * width**2
-    line = (first * square - both_turned * first_turned) / (both * square - both_turned**2)
-    return np.asarray(np.clip(line, _RANGE, 1 - _RANGE))
+def _share(counts: FloatArray, mass: FloatArray, place: FloatArray, rules: tuple[_Rule, ...]) -> FloatArray:
+    """Returns the first data set's part of each cell: the rules' and the models' mean, by their odds on the outputs."""
+    fits = [_Fit.of(counts, place, rule) for rule in rules]
+    if len(fits) == 1:
+        return fits[0].share()
+    shares = np.stack([fit.share() for fit in fits])
+    # each output is predicted without it
+    found = np.array([special.xlogy(counts, [fit.share(1.0, 1.0), 1 - fit.share(0.0, 1.0)]).sum() for fit in fits])
+    modelled, likelihood = _modelled(counts, mass, place)
+    weight = special.softmax(np.concatenate([found, likelihood]))
+    return np.asarray(weight @ np.concatenate([shares, modelled]))
+
+
+def _modelled(counts: FloatArray, mass: FloatArray, place: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns the parts that models with two parameters say, and the log-odds that they gave to the outputs."""
+    far = np.clip(2 * np.abs(place - 0.5), 0.0, 1 - 1e-9)
+    scaled = np.stack([far, -np.log1p(-far), special.ndtri((1 + far) / 2) ** 2])
+    models = standardised(np.concatenate([shapes(place, BREAKS, 1 - BREAKS), scaled]), mass)
+    logits, likelihood = fitted(models, counts[0], counts.sum(axis=0), _PENALTY)
+    return np.clip(special.expit(logits), _RANGE, 1 - _RANGE), likelihood - _PARAMETERS
+
+
+@frozen(eq=False)
+class _Fit:
+    """Sums around each cell, of all outputs by how near they are: their numbers, distances, and distances squared.
+
+    Without distances the fit is a constant near each cell. A part that it says is ``least`` at least.
+    """
+
+    first: FloatArray
+    both: FloatArray
+    first_turned: FloatArray | float = 0.0
+    both_turned: FloatArray | float = 0.0
+    square: FloatArray | float = 1.0
+    least: float = 0.0
+
+    @classmethod
+    def of(cls, counts: FloatArray, place: FloatArray, rule: _Rule) -> _Fit:
+        all_counts = counts.sum(axis=0)
+        if not rule.width:
+            return cls(counts[0] + rule.more / 2, all_counts + rule.more)
+        width = rule.width * max(1.0, float(counts[0].sum())) ** -rule.shrinks
+        place = np.abs(place - 0.5) if rule.folded else place
+        apart = place[:, None] - place
+        near = np.exp(-0.5 * np.square(apart / width))
+        first, both = np.stack([counts[0], all_counts]) @ near
+        first, both = first + rule.more / 2, both + rule.more
+        if not rule.linear:
+            return cls(first, both)
+        # least squares; the counts put in also hold the slope back, as if they lay a little more than a width away
+        turned = near * apart
+        first_turned, both_turned = np.stack([counts[0], all_counts]) @ turned
+        square = all_counts @ (turned * apart) + 2 * rule.more * width**2
+        return cls(first, both, first_turned, both_turned, square, _RANGE)
+
+    def share(self, fewer_first: float = 0.0, fewer: float = 0.0) -> FloatArray:
+        """Returns the first data set's part of each cell, if so many of the cell's own outputs are left out."""
+        first, both = self.first - fewer_first, self.both - fewer
+        line = (first * self.square - self.both_turned * self.first_turned) / (both * self.square - self.both_turned**2)
+        return np.asarray(np.clip(line, self.least, 1 - self.least))
 
 
 def worst_points(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray) -> IntArray:

@@ -99,7 +99,7 @@ def _ended(channel: Any, one: _Running, ready: bool) -> Ended:
             result, reason = channel.recv()
         except EOFError:
             one.process.join()
-            late = one.process.exitcode in (-signal.SIGALRM, -signal.SIGXCPU)
+            late = one.process.exitcode in (-signal.SIGPROF, -signal.SIGXCPU)
             reason = "timed out" if late else f"ended with status {one.process.exitcode}"
     _end(channel, one)
     return Ended(result, reason, time.monotonic() - one.started)

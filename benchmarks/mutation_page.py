@@ -215,10 +215,11 @@ python -m benchmarks.mutation --sample 1500 --write   # and write this page
 
 Once, every fast test is run with its lines recorded (`coverage`). Then each mutant gets a process of its own, forked
 from one that has imported all other packages, and the tests that run its statement: from the file on with most of them
-a second, fastest first, at most 20 seconds of them in all; then the other tests of these files in what is left. The
-mutated file is in memory only. A test that takes ten times as long as usual, and five seconds more, has noticed the
-mutant too (*timed out*). What is changed in the code that runs while a module is imported is tried by the tests that
-run any line of its file. *Killed slowly* is what only a test that is marked slow noticed: it is not in the score.
+a second, fastest first, at most 20 seconds of processor time in all; then the other tests of these files in what is
+left. The mutated file is in memory only. A test that takes ten times as long as usual, and five seconds more, has
+noticed the mutant too (*timed out*). What is changed in the code that runs while a module is imported is tried by the
+tests that run any line of its file. *Killed slowly* is what only a test that is marked slow noticed: it is not in the
+score.
 
 mutmut's operators make the mutants, but its runner does not try them: it mutates functions without decorators alone and
 no code outside of functions, chooses tests by function and not by line, and draws no samples. cosmic-ray changes files

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SEQUENTIAL = (
     *(f"audits/sequential{part}.py" for part in ("", "_events", "_game", "_numeraire")),
-    *(f"audits/{part}.py" for part in ("betting", "partitions", "features", "cells", "outputs", "sampling", "claim")),
+    *(f"audits/{part}.py" for part in ("betting", "monotone_laws", "partitions", "features", "cells", "outputs")),
+    *(f"audits/{part}.py" for part in ("sampling", "claim")),
 )
 """The files that a sequential audit's random outcome depends on."""
 

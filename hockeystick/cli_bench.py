@@ -10,7 +10,7 @@ from hockeystick.cli_bench_accounting import accounting
 from hockeystick.cli_files import deliver, result_files
 from hockeystick.cli_options import output_options
 from hockeystick.cli_output import Interrupted, Progress, warn
-from hockeystick.cli_types import Count, FileName, Real
+from hockeystick.cli_types import Count, FileName, Real, named_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,16 +126,11 @@ def audits(
 
 
 def _estimator(name: str) -> Estimator:
-    from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits.estimators import Estimator, estimator
-    from hockeystick.target import TargetImportError, load_target
+    from hockeystick.target import load_target
 
-    try:
+    with named_by("--estimator", name):
         return estimator(name) if ":" not in name else Estimator(name, load_target(name))
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError("--estimator", name, error.reason, error.remedy) from None
-    except TargetImportError as error:
-        raise click.ClickException(str(error)) from error
 
 
 class _Kept:

@@ -10,6 +10,7 @@ from hockeystick.cli_files import deliver, result_files
 from hockeystick.cli_options import output_options
 from hockeystick.cli_output import target_output_to_stderr
 from hockeystick.cli_result import working
+from hockeystick.cli_types import named_by
 
 if TYPE_CHECKING:
     from hockeystick.accounting.accountant_rating import Answer, RatedAccountant
@@ -67,16 +68,11 @@ def accounting(names: tuple[str, ...], quick: bool, **given: Any) -> int:
 
 
 def _accountant(name: str) -> RatedAccountant:
-    from hockeystick.accounting import InvalidArgumentError
     from hockeystick.accounting.accountant_rating import RatedAccountant, accountant
-    from hockeystick.target import TargetImportError, load_object
+    from hockeystick.target import load_object
 
-    try:
+    with named_by("--accountant", name):
         return accountant(name) if ":" not in name else RatedAccountant(name, load_object(name))
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError("--accountant", name, error.reason, error.remedy) from None
-    except TargetImportError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _content(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
     from hockeystick.accounting import AccountantGraph
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@contextlib.contextmanager
+def named_by(option: str, name: str) -> Iterator[None]:
+    """Says what goes wrong with the thing or the MODULE:CALLABLE that an option names in the words of the option."""
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.target import TargetImportError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(option, name, error.reason, error.remedy) from None
+    except TargetImportError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:

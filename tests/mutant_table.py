@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from hockeystick.audits import audit
-from hockeystick.audits.cases import STATED_CONFIDENCE, Case
+from hockeystick.audits.cases import Case
 
 
 @frozen
@@ -33,17 +32,7 @@ def auditing(cases: Mapping[str, Case]) -> Callable[..., Row]:
 
     @lru_cache
     def survives(name: str, samples: int) -> bool:
-        case = cases[name]
-        found = audit(
-            case.target,
-            neighbours=case.neighbours,
-            claim=case.claim,
-            samples=samples,
-            rng=2,
-            confidence=STATED_CONFIDENCE,
-            **case.options,
-        )
-        return not found.refuted
+        return not cases[name].audit(samples=samples, rng=2).refuted
 
     def audited(mutant: str, broken: str, correct: str | None = None) -> Row:
         samples, name = cases[broken].samples, correct or broken.split("[")[0]

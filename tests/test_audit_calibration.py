@@ -23,7 +23,7 @@ from hockeystick.audits.bounds import frontier
 from hockeystick.audits.outputs import Codebook, read
 from hockeystick.audits.partitions import Evidence
 
-AUDITS = {0.05: 12_500, 0.001: 5_000}  # of each mechanism; `python -m benchmarks.audit_calibration` makes more
+AUDITS = {0.05: 6000, 0.001: 2500}  # of each mechanism; `python -m benchmarks.audit_calibration` makes 100,000
 SAMPLES = 200  # from each data set, in each audit
 EPSILON = 1.0
 
@@ -42,10 +42,10 @@ def caught(alpha: float) -> float:
 
 
 def test_what_the_calibration_can_catch() -> None:
-    """At level 0.05 an excess of a third, at 0.001 a rate of 6.4 in a thousand."""
-    assert caught(0.05) < 0.065
-    assert caught(0.001) < 0.0064
-    assert allowed(0.05) < 0.06 * AUDITS[0.05]
+    """At level 0.05 an excess of 44 %, at 0.001 a rate of 9.7 in a thousand."""
+    assert caught(0.05) < 0.072
+    assert caught(0.001) < 0.0097
+    assert allowed(0.05) < 0.064 * AUDITS[0.05]
 
 
 def laplace(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +162,7 @@ def test_an_auditor_that_does_not_split_its_samples_fails_the_calibration(mechan
 def test_the_check_of_bit_patterns_is_as_seldom_wrong() -> None:
     """Noise that is safe in floating point, on a grid, is said to leak as seldom as promised; and bits=True refutes no
     more often than the promise either."""
-    alpha, audits = 0.05, 2000
+    alpha, audits = 0.05, 1200
     outputs = public(laplace(np.random.default_rng(5), 2 * audits * SAMPLES))
     target = Drawn(outputs)
 

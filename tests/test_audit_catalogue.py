@@ -19,6 +19,7 @@ from hockeystick.audits import Claim
 from hockeystick.audits.cases import STATED_CONFIDENCE, Case, Subject
 from hockeystick.audits.catalogue import catalogue, select
 from hockeystick.audits.catalogue_run import CaseResult, case_seed, run_catalogue
+from hockeystick.audits.sampling import TargetError
 from hockeystick.audits.targets_learners import LossOf
 from hockeystick.audits.targets_mechanisms import (
     Impostor,
@@ -68,6 +69,21 @@ def test_a_case_builds_once_and_only_when_asked() -> None:
     assert built == [1] and case.options["bits"] is True
     with pytest.raises(TypeError):
         case.options["bits"] = False  # type: ignore[index]
+
+
+def test_a_case_is_audited_with_its_own_options() -> None:
+    """Exceptions count as outputs, unless the audit says that they do not."""
+
+    def fails(data: float, rng: np.random.Generator) -> float:
+        raise ValueError("no number")
+
+    subject = Subject(target=fails, neighbours=(0.0, 1.0), claim=Claim(1.0), truth=0.0)
+    case = Case(name="fails", build=lambda: subject, broken=False, samples=60, options={"exceptions_as_output": True})
+    verdict = case.audit(rng=1)
+    assert verdict.samples == 60 and verdict.confidence == STATED_CONFIDENCE and not verdict.refuted
+    assert case.audit(rng=1, samples=40, confidence=0.99).samples == 40
+    with pytest.raises(TargetError):
+        case.audit(rng=1, exceptions_as_output=False)
 
 
 def test_bad_cases_are_refused() -> None:

@@ -47,10 +47,7 @@ BROKEN = [name for name, case in CASES.items() if case.broken]
 def verdict(name: str, samples: int, *, seed: int = 1, confidence: float = STATED_CONFIDENCE) -> Any:
     """The verdict on a case; also checks that its lower bound is no larger than the truth, where that is known."""
     case = CASES[name]
-    data, claim = case.neighbours, case.claim
-    found = audit(
-        case.target, neighbours=data, claim=claim, samples=samples, rng=seed, confidence=confidence, **case.options
-    )
+    found = case.audit(samples=samples, rng=seed, confidence=confidence)
     if case.truth is not None:  # with the same confidence
         assert found.epsilon_lower <= case.truth * (1 + 1e-9)
     return found

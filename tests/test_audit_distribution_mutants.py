@@ -23,8 +23,6 @@ from scipy import stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InputMix, InvalidArgumentError, Laplace, PrivacyEvent, RandomizedResponse, compose
-from hockeystick.audits import audit
-from hockeystick.audits.cases import STATED_CONFIDENCE
 from hockeystick.audits.targets_distribution import (
     DELTA,
     calibrated,
@@ -505,8 +503,7 @@ def test_a_missing_root_hides_from_a_test_of_one_point() -> None:
     """
     case = CASES["vector-published[root of K missing]"]
     assert case.truth == pytest.approx(1.335, abs=1e-3)
-    found = audit(case.target, neighbours=case.neighbours, claim=case.claim, samples=50_000, rng=3,
-                  confidence=STATED_CONFIDENCE)  # fmt: skip
+    found = case.audit(samples=50_000, rng=3)
     assert found.refuted
     assert found.epsilon_lower < 1.0
 

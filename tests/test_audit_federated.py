@@ -45,14 +45,7 @@ CASES = {case.name.removeprefix("learner/"): case for case in federated_cases()}
 
 
 def audited(case: Case, samples: int) -> Any:
-    return audit(
-        case.target,
-        claim=case.claim,
-        neighbours=case.neighbours,
-        samples=samples,
-        rng=7,
-        confidence=STATED_CONFIDENCE,
-    )
+    return case.audit(samples=samples, rng=7)
 
 
 def epsilon_at(target: StochTarget) -> float:

@@ -17,9 +17,8 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import NO_EVENT, GaussianDP, InvalidArgumentError, assignment
-from hockeystick.audits import audit
 from hockeystick.audits.bounds import clopper_pearson
-from hockeystick.audits.cases import STATED_CONFIDENCE, Case
+from hockeystick.audits.cases import Case
 from hockeystick.audits.targets_kl import both, kl_cases, logged, rare, trusted, two_apart
 from hockeystick.audits.targets_kl_counts import counted, spread_over, with_variance
 from hockeystick.audits.targets_kl_mutants import (
@@ -51,8 +50,7 @@ def refuted(name: str, samples: int | None = None) -> bool:
 
 
 def audited(case: Case, samples: int) -> Any:
-    data, claim = case.neighbours, case.claim
-    return audit(case.target, neighbours=data, claim=claim, samples=samples, rng=1, confidence=STATED_CONFIDENCE)
+    return case.audit(samples=samples, rng=1)
 
 
 def mu_of(epsilon: float, delta: float) -> float:

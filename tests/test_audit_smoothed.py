@@ -16,7 +16,6 @@ from attrs import evolve
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.audits import audit
 from hockeystick.audits.bounds import clopper_pearson
 from hockeystick.audits.cases import STATED_CONFIDENCE
 from hockeystick.audits.targets_smoothed import smoothed_cases
@@ -51,15 +50,7 @@ TRIALS = 100_000
 def refuted(name: str, samples: int) -> bool:
     """Whether an audit at 1 - 1e-6 refutes a case; also checks that its lower bound is no larger than the truth."""
     case = CASES[name]
-    found = audit(
-        case.target,
-        neighbours=case.neighbours,
-        claim=case.claim,
-        samples=samples,
-        rng=1,
-        confidence=STATED_CONFIDENCE,
-        **case.options,
-    )
+    found = case.audit(samples=samples, rng=1)
     if case.truth is not None:  # with probability 1 - 1e-6
         assert found.epsilon_lower <= case.truth * (1 + 1e-9)
     return bool(found.refuted)

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from hockeystick.audits import audit
-from hockeystick.audits.cases import STATED_CONFIDENCE
 from hockeystick.audits.catalogue import catalogue
 from hockeystick.audits.targets_smoothed_release import Reading, measured, released_cases, table_scene, true_error
 from hockeystick.mechanisms.noise import SimulationNoise
@@ -22,15 +20,7 @@ CORRECT = [name for name, case in CASES.items() if not case.broken]
 def refuted(name: str, samples: int | None = None) -> bool:
     """Whether an audit at 1 - 1e-6 refutes a case; also checks that its lower bound is no larger than the truth."""
     case = CASES[name]
-    found = audit(
-        case.target,
-        neighbours=case.neighbours,
-        claim=case.claim,
-        samples=samples or case.samples,
-        rng=1,
-        confidence=STATED_CONFIDENCE,
-        **case.options,
-    )
+    found = case.audit(samples=samples, rng=1)
     if case.truth is not None:  # with probability 1 - 1e-6
         assert found.epsilon_lower <= case.truth * (1 + 1e-9)
     return bool(found.refuted)

@@ -614,7 +614,7 @@ def test_the_catalogue_is_listed() -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hockeystick.audits import catalogue_run
+    from hockeystick.audits import cases
 
     audited, args = hockeystick.audits.audit, (*PAIR, "zoo/noisy-sum@1", "--samples", "500", "--seed", "7", *SURE)
     whole = catalogue(*args, "--json", "whole.json")
@@ -627,7 +627,7 @@ def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatc
             raise KeyboardInterrupt
         return audited(*given, **more)
 
-    monkeypatch.setattr(catalogue_run, "audit", interrupted)
+    monkeypatch.setattr(cases, "audit", interrupted)
     stopped = catalogue(*args, "--json", "part.json")
     left = strict_json((folder / "part.json").read_text())
     assert stopped.exit_code == 130 and "after 1 of 3 cases" in last_line(stopped)
@@ -707,12 +707,12 @@ def test_a_lost_case_is_named_and_the_others_are_kept(folder: Path, monkeypatch:
 
 
 def test_ctrl_c_without_a_file_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hockeystick.audits import catalogue_run
+    from hockeystick.audits import cases
 
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(catalogue_run, "audit", interrupted)
+    monkeypatch.setattr(cases, "audit", interrupted)
     result = catalogue(*PAIR)
     assert result.exit_code == 130 and "nothing was written" in last_line(result)
 

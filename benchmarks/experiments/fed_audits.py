@@ -20,8 +20,6 @@ import numpy as np
 from scipy import special, stats
 
 from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, Result, main, markdown
-from hockeystick.audits import audit
-from hockeystick.audits.cases import STATED_CONFIDENCE
 from hockeystick.audits.targets_federated import federated_cases, svt_learner
 from hockeystick.audits.targets_federated_stoch import KinkedLosses, StochTarget, kinked_target, one_phase, root_target
 from hockeystick.audits.targets_federated_svt import BrokenThresholds, one_loss
@@ -143,14 +141,7 @@ def audited(name: str, samples: int | None = None) -> Result:
     """The verdict on a case of the catalogue, at its stated samples by default."""
     case = CASES[name]
     used = case.samples if samples is None else samples
-    verdict = audit(
-        case.target,
-        claim=case.claim,
-        neighbours=case.neighbours,
-        samples=used,
-        rng=20240926,
-        confidence=STATED_CONFIDENCE,
-    )
+    verdict = case.audit(samples=used, rng=20240926)
     return {
         "broken": case.broken,
         "claim": case.claim.epsilon,
