@@ -7,6 +7,7 @@ most. Every bound is tried on continuous, discrete, mixed and vector-valued targ
 and without delta (:mod:`hockeystick.audits.auditor_targets`), from few outputs each: bounds are exact at any number,
 and what a small one hides of a false slope or a forgotten correction shows in many audits. Pieces of audits are kept as
 they come, so that a run goes on where an earlier one stopped; every bound gets its pieces in turn from all targets.
+``--only NAME --write`` replaces the bound's row of the page alone.
 """
 
 from __future__ import annotations
@@ -300,6 +301,18 @@ def row(bound: Bound, found: dict[str, Rate], family: int) -> tuple[bool, str]:
     )
 
 
+def not_run(bound: Bound) -> str:
+    """Returns the line of a bound of which nothing is known."""
+    return f"| {bound.name} | {bound.samples} | 0 | 0 |{' |' * 7} not run |"
+
+
+def page(every: tuple[Bound, ...], lines: dict[str, str], standing: str) -> str:
+    """Returns the page with the lines of some bounds; those of the others are what they are on the ``standing`` one."""
+    before = {line.split("|")[1].strip(): line for line in standing.splitlines() if line.startswith("| ")}
+    table = [lines.get(bound.name) or before.get(bound.name) or not_run(bound) for bound in every]
+    return "\n".join([TEXT, TABLE, *table]) + "\n"
+
+
 HEAD = "bound", "outputs", "targets", "audits", "false alarms", "rate", "at most", "worst target", "rate", "at most"
 TABLE = f"| {' | '.join((*HEAD, 'level', 'kept'))} |\n{'|---' * (len(HEAD) + 2)}|"
 TEXT = """# Audits: false alarms of every bound
@@ -329,24 +342,20 @@ def main() -> int:
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
     every, file = bounds(), asked.work / "audit_calibration.jsonl"
+    if asked.only and asked.only not in (names := [bound.name for bound in every]):
+        parser.error(f"--only {asked.only}: no bound has that name; there are {', '.join(names)}")
     family = sum(len(tuple(bound.targets())) for bound in every)
-    lines, held = [TABLE], True
+    lines, held = {}, True
     print(TABLE, flush=True)
     for bound in every:
         if asked.only in ("", bound.name):
             found = calibrated(bound, asked.audits, file, kept=asked.kept, workers=asked.workers)
-            if not found:
-                lines.append(f"| {bound.name} | {bound.samples} | 0 | 0 |{' |' * 7} not run |")
-                print(lines[-1], flush=True)
-                continue
-            holds, line = row(bound, found, family)
+            holds, lines[bound.name] = row(bound, found, family) if found else (True, not_run(bound))
             held &= holds
-            lines.append(line)
-            print(line, flush=True)
+            print(lines[bound.name], flush=True)
     if asked.write:
-        if asked.only:
-            parser.error("--write needs all bounds")
-        PAGE.write_text("\n".join([TEXT, *lines]) + "\n", encoding="utf-8")
+        standing = PAGE.read_text(encoding="utf-8") if asked.only and PAGE.exists() else ""
+        PAGE.write_text(page(every, lines, standing), encoding="utf-8")
     return 0 if held else 1
 
 

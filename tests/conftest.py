@@ -13,4 +13,7 @@ pytest_plugins = ["pytester"]  # runs pytest on small projects of its own, for t
 
 # The same examples in every run, and no time limit for one: a test must not fail because a machine is busy.
 settings.register_profile("hockeystick", derandomize=True, deadline=None)
+settings.register_profile(
+    "random", derandomize=False, deadline=None
+)  # pytest -m hypothesis --hypothesis-profile=random
 settings.load_profile("hockeystick")

@@ -72,6 +72,30 @@ def test_a_bound_that_forgets_half_of_its_error_is_seen() -> None:
     assert holds and line.endswith("| as far as can be told |")
 
 
+def test_the_page_keeps_the_lines_of_bounds_that_were_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--only NAME --write`` replaces one line; without ``--only`` a line that was not run is not kept."""
+    a, b = (attrs.evolve(bound(never, (laplace(1.0),)), name=name) for name in ("a", "b"))
+    monkeypatch.setattr(calibration, "bounds", lambda: (a, b))
+    monkeypatch.setattr(calibration, "PAGE", tmp_path / "page.md")
+
+    def lines(*arguments: str) -> list[str]:
+        monkeypatch.setattr("sys.argv", ["x", "--work", str(tmp_path), "--write", *arguments])
+        assert calibration.main() == 0
+        return [line for line in calibration.PAGE.read_text().splitlines() if line.startswith(("| a |", "| b |"))]
+
+    assert [line.endswith("| not run |") for line in lines("--kept", "--audits", "500")] == [True, True]
+    first = lines("--only", "b", "--audits", "500")
+    assert first[0].endswith("| not run |") and "| 1 | 500 | 0 |" in first[1] and first[1].endswith("| yes |")
+    second = lines("--only", "a", "--audits", "250")
+    assert "| 1 | 250 | 0 |" in second[0] and second[1] == first[1]
+    assert lines("--kept", "--audits", "250")[1] != first[1]
+    with pytest.raises(SystemExit):
+        lines("--only", "c")
+    assert "there are a, b" in capsys.readouterr().err
+
+
 def test_a_lower_level_is_judged_by_itself() -> None:
     """A twentieth is too much for a bound whose share of the level is a tenth of that."""
     mine = bound(never, (laplace(1.0),), part=0.1)
