@@ -1,6 +1,6 @@
 """The fast tests on every supported Python, with the newest dependencies and with the oldest that are allowed.
 
-    python -m benchmarks.compatibility [--only ROWS] [--tests AREA...] [--cache FOLDER] [--write]
+    python -m benchmarks.compatibility [--only ROWS] [--tests AREA...] [--wheel FILE] [--cache FOLDER] [--write]
 
 A row is an interpreter and a way to resolve the dependencies: ``newest``, or ``oldest``, of each direct dependency the
 lowest version that pyproject.toml admits (on the lowest Python, which such versions have wheels for). The wheel is
@@ -9,7 +9,8 @@ of this checkout run against it; a row's log, ROW.log in the cache, grows as the
 these files is not run again; one under which they changed is not kept. An interpreter that the machine lacks (on the
 PATH, or kept by pyenv) is reported as such, and is no failure. ``--tests`` takes the tests of some areas alone, such as
 ``accounting audit cli``: the files that are named after them. ``--write`` puts the table in docs/compatibility.md, with
-the areas. The exit status is 1 if a test failed, or if a row could not be installed or finished.
+the areas; ``--wheel`` tries a wheel that is there. The exit status is 1 if a test failed, or if a row could not be
+installed or finished.
 """
 
 from __future__ import annotations
@@ -112,13 +113,12 @@ def tests_of(areas: Sequence[str]) -> list[str]:
     return files
 
 
-def run(rows: tuple[Row, ...], cache: Path, areas: Sequence[str] = ()) -> Iterator[Result]:
-    """Yields a result for each row, finished ones from the cache."""
+def run(rows: tuple[Row, ...], cache: Path, areas: Sequence[str] = (), wheel: Path | None = None) -> Iterator[Result]:
+    """Yields a result for each row, finished ones from the cache; the wheel is built if none is given."""
     cache.mkdir(parents=True, exist_ok=True)
     tests = tests_of(areas)
     made = sources()
     chosen = "-" + hashlib.sha256(" ".join(tests).encode()).hexdigest()[:8] if tests else ""
-    wheel: Path | None = None
     for row in rows:
         kept = cache / f"{row.name}-{made}{chosen}.json"
         if kept.exists():
@@ -237,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compatibility")
     parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as '3.12-*'")
     parser.add_argument("--tests", nargs="+", default=(), metavar="AREA", help="of tests/test_AREA*.py alone")
+    parser.add_argument("--wheel", type=Path, help="of this checkout, instead of building one")
     parser.add_argument("--cache", type=Path, default=_default_cache(), help="where environments and results stay")
     parser.add_argument("--write", action="store_true", help="write docs/compatibility.md")
     options = parser.parse_args(arguments)
@@ -250,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(f"--tests: {error}")
     results = []
-    for result in run(rows, options.cache, options.tests):
+    for result in run(rows, options.cache, options.tests, options.wheel):
         results.append(result)
         print(f"{result.name}: {result.status}: {result.told}", file=sys.stderr, flush=True)
     print(table(results))

@@ -85,6 +85,16 @@ def test_results_belong_to_the_areas_that_were_tried(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compatibility, "tried", lambda row, *rest: Result(row.name, "passed", f"{len(rest[-1])} files"))
     assert [result.told for result in run(ROWS[:1], tmp_path, ["cli", "cli_audit"])] == [f"{len(CLI)} files"]
     assert [result.told for result in run(ROWS[:1], tmp_path)] == ["0 files"]  # pytest's own choice: all of them
+    wheels: list[Path] = []
+
+    def noted(row: Any, python: Path, wheel: Path, *rest: object) -> Any:
+        wheels.append(wheel)
+        return Result(row.name, "passed", "1 passed")
+
+    monkeypatch.setattr(compatibility, "tried", noted)
+    assert main(["--only", "3.12-newest", "--cache", str(tmp_path)]) == 0
+    assert main(["--only", "3.13-newest", "--cache", str(tmp_path), "--wheel", "mine.whl"]) == 0
+    assert wheels == [Path("wheel"), Path("mine.whl")]
     written = " ".join(compatibility.page([Result("3.11-newest", "passed", "1 passed")], ["cli", "audit"]).split())
     assert "`python -m benchmarks.compatibility --tests cli audit --write`" in written
     assert "fast tests of these areas alone (" in written and "Areas: cli, audit;" in written
