@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from contextlib import suppress
+from typing import Any
 
 from hypothesis import settings
 
@@ -13,7 +16,14 @@ pytest_plugins = ["pytester"]  # runs pytest on small projects of its own, for t
 
 # The same examples in every run, and no time limit for one: a test must not fail because a machine is busy.
 settings.register_profile("hockeystick", derandomize=True, deadline=None)
-settings.register_profile(
-    "random", derandomize=False, deadline=None
-)  # pytest -m hypothesis --hypothesis-profile=random
+settings.register_profile("random", derandomize=False, deadline=None)  # for --hypothesis-profile
 settings.load_profile("hockeystick")
+
+
+def pytest_sessionstart() -> None:
+    """Keeps Hypothesis from mixing in constants of whichever modules tests before have imported."""
+    if settings().derandomize:
+        with suppress(ImportError, AttributeError):  # not in all versions
+            providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")
+            none = providers._local_constants
+            providers._get_local_constants = lambda: none
