@@ -69,7 +69,7 @@ class Project:
         return found
 
 
-@frozen
+@frozen(slots=False)
 class Reach:
     """The tests of one file: how long each takes, and which lines it runs.
 
@@ -93,6 +93,13 @@ class Reach:
         wanted = lines if mutant.at_import else range(mutant.first, mutant.last + 1)
         names = list(self.tests)
         return {names[place] for line in wanted for place in lines.get(line, ())}
+
+    @functools.cached_property
+    def about(self) -> dict[str, float]:
+        """The share of each source file in what the tests run, lines counted once for each test."""
+        runs = {file: sum(map(len, by_line.values())) for file, by_line in self.lines.items()}
+        every = max(1, sum(runs.values()))
+        return {file: count / every for file, count in runs.items()}
 
     def without(self, names: set[str]) -> Reach:
         """The same without some tests."""
@@ -146,16 +153,12 @@ class Trial:
 
 
 def trial(project: Project, mutant: Mutant, source: str, reaches: Iterable[Reach], longest: float = LONGEST) -> Trial:
-    """Chooses a mutant's tests: those that reach it, from the file on with most of them a second, fastest first.
+    """Chooses a mutant's tests: those that reach it, those of files that are most about the mutated one first.
 
     Then come the other tests of these files: a fixture or a cache may hide that they depend on the line. All together
     take at most ``longest`` seconds, but for one test.
     """
-    first: list[tuple[float, Reach, set[str]]] = []
-    for reach in reaches:
-        if names := reach.reaching(mutant):
-            cost = reach.loading + sum(min(reach.tests[name], longest) for name in names)
-            first.append((len(names) / cost, reach, names))
+    first = [(reach.about[mutant.file], reach, names) for reach in reaches if (names := reach.reaching(mutant))]
     first.sort(key=lambda one: (-one[0], one[1].file))
     steps, chosen, spent = [], dict[str, float](), 0.0
     others = [(reach, reach.tests.keys() - names) for _, reach, names in first]

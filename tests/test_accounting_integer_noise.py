@@ -463,6 +463,20 @@ def test_log_concave_noise_on_one_integer_in_both_directions(law, size):
             IntegerNoise(np.log(law)).at(size)
 
 
+def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_failure():
+    """A law and its log-concave majorant agree within e^η in each of three coordinates, before and after the shift."""
+    heights, dent = -np.abs(np.arange(-4.0, 5.0)), 8e-10
+    heights[[2, 6]] -= dent  # of a straight line
+    log_p = heights - special.logsumexp(heights)
+    above = log_p.copy()
+    above[[2, 6]] += dent
+    with mp.workdps(30):
+        law = [mp.exp(x) for x in above]
+        ends = mp.fsum(law[:3]) / mp.fsum(law)
+        charged = mp.mpf(IntegerNoise(log_p).at(3).failure_delta())
+        assert ends * mp.exp(6 * dent * (1 - 1e-5)) <= charged <= ends * mp.exp(6 * dent) * (1 + 1e-13)
+
+
 def test_uniform_noise_only_fails():
     event = IntegerNoise(np.log(np.full(10, 0.1)))
     assert event.failure_delta() == pytest.approx(0.1)

@@ -628,6 +628,15 @@ def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
     assert (above <= below * (1 + 1e-4)).all()
 
 
+def test_laws_without_a_finite_loss():
+    """No mass is made up for them, nor is there more than 1 at infinity."""
+    none = [loss_pmf.LossPmf(0.1, start, np.zeros(1), 1.0) for start in (0, 3)]
+    worst = loss_pmf.maximum(none, True)
+    assert worst.infinity == 1.0 and not worst.p.any()
+    over = loss_pmf._trim(loss_pmf.LossPmf(0.1, 0, np.array([0.0, 1e-20]), math.nextafter(1.0, 2.0)))
+    assert over.infinity == 1.0 and over.start == 1
+
+
 @pytest.mark.parametrize("upper", [True, False])
 @pytest.mark.parametrize("infinity", [0.0, 1e-9, 0.3])
 def test_a_delta_between_two_grid_points_is_rounded_outwards(infinity, upper):

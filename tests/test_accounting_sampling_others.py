@@ -423,6 +423,7 @@ def test_relations_groups_and_arguments():
         ("group", lambda: PoissonSampledReplace(0.1, Gaussian(1.0), 0)),
         ("probabilities", lambda: MixtureOfGaussians((0, 1), (0.5, 0.6), 1.0)),
         ("probabilities", lambda: MixtureOfGaussians((0, 1), (1.0,), 1.0)),
+        ("probabilities", lambda: MixtureOfGaussians((0, 1), ((0.5, 0.5),), 1.0)),
         ("probabilities", lambda: MixtureOfGaussians((0, 1), (1.5, -0.5), 1.0)),
         ("sensitivities", lambda: MixtureOfGaussians((0, -1), (0.5, 0.5), 1.0)),
         ("sensitivities", lambda: MixtureOfGaussians((0, math.nan), (0.5, 0.5), 1.0)),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hockeystick.accounting import AccountantGraph, Adjacency, Gaussian, InvalidArgumentError, Laplace, NonPrivate
 from hockeystick.accounting.export import charged, costs
-from hockeystick.accounting.graph_layout import layout
+from hockeystick.accounting.graph_layout import _heights, layout
 from hockeystick.accounting.graph_svg import MOST_NODES, to_svg
 from hockeystick.graph_tree import GraphTree
 
@@ -70,6 +70,12 @@ def test_no_two_boxes_meet_and_lines_run_to_the_right(drawn: tuple[list[str], li
             assert all(y0 <= one.y or y0 >= one.y + one.height for one in inside)
 
 
+def test_a_column_of_nodes_that_are_joined_to_none_is_about_the_middle() -> None:
+    sizes = {"a": (1.0, 30.0), "b": (1.0, 10.0), "c": (1.0, 50.0)}
+    middle = _heights([["a", "b"], ["c"]], {"a": [], "b": [], "c": []}, sizes)
+    assert middle["a"] - 15.0 == pytest.approx(-(middle["b"] + 5.0)) and middle["c"] == pytest.approx(0.0)
+
+
 def test_the_drawing_is_xml_and_says_in_words_what_it_shows() -> None:
     root = ElementTree.fromstring(to_svg(graph(), delta=1e-6))
 
@@ -112,8 +118,10 @@ def test_hostile_names_are_text() -> None:
 def test_an_empty_graph_and_one_too_large() -> None:
     assert ElementTree.fromstring(to_svg(AccountantGraph())).tag == f"{SVG}svg"
     large = AccountantGraph()
-    for i in range(MOST_NODES + 1):
+    for i in range(MOST_NODES):
         large = large.source(str(i))
+    assert ElementTree.fromstring(to_svg(large)).tag == f"{SVG}svg"
+    large = large.source("one more")
     with pytest.raises(InvalidArgumentError, match="use to_dot"):
         to_svg(large)
 
