@@ -221,10 +221,10 @@ def bounds() -> tuple[Bound, ...]:
         own("curve, joint of cells", partial(fixed_cells, pilot=True), 100),
         shipped("curve, joint", 100),
         shipped("audit", 100),
-        own("audit, bits too", with_bits, 100, share=0.2),
+        own("audit, bits too", with_bits, 100),
         shipped("sequential, event given", 100, files=_BETS),
-        own("evidence ledger, event given", kept, 90, reads="event", files=_BETS, share=0.2, part=6 / math.pi**2),
-        Bound("audit of vectors", lambda _: estimator("audit"), 100, targets=vectors, share=0.1),
+        own("evidence ledger, event given", kept, 90, reads="event", files=_BETS, share=0.5, part=6 / math.pi**2),
+        Bound("audit of vectors", lambda _: estimator("audit"), 100, targets=vectors, share=0.5),
         shipped("sequential", 40, files=_BETS, share=0.2),
     )
 
