@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -95,11 +96,10 @@ class Reach:
         return {names[place] for line in wanted for place in lines.get(line, ())}
 
     @functools.cached_property
-    def about(self) -> dict[str, float]:
-        """The share of each source file in what the tests run, lines counted once for each test."""
-        runs = {file: sum(map(len, by_line.values())) for file, by_line in self.lines.items()}
-        every = max(1, sum(runs.values()))
-        return {file: count / every for file, count in runs.items()}
+    def sizes(self) -> dict[str, int]:
+        """How many lines of the sources each test runs."""
+        places = Counter(place for by_line in self.lines.values() for some in by_line.values() for place in some)
+        return {name: places[place] for place, name in enumerate(self.tests)}
 
     def without(self, names: set[str]) -> Reach:
         """The same without some tests."""
@@ -153,26 +153,27 @@ class Trial:
 
 
 def trial(project: Project, mutant: Mutant, source: str, reaches: Iterable[Reach], longest: float = LONGEST) -> Trial:
-    """Chooses a mutant's tests: those that reach it, those of files that are most about the mutated one first.
+    """Chooses a mutant's tests: of those that reach it the ones first that run little else.
 
-    Then come the other tests of these files: a fixture or a cache may hide that they depend on the line. All together
+    Then come the other tests of their files: a fixture or a cache may hide that they depend on the line. All together
     take at most ``longest`` seconds, but for one test.
     """
-    first = [(reach.about[mutant.file], reach, names) for reach in reaches if (names := reach.reaching(mutant))]
-    first.sort(key=lambda one: (-one[0], one[1].file))
-    steps, chosen, spent = [], dict[str, float](), 0.0
-    others = [(reach, reach.tests.keys() - names) for _, reach, names in first]
-    for reach, names in [*((reach, names) for _, reach, names in first), *others]:
-        step = []
-        for name in sorted(names, key=lambda name: (reach.tests[name], name)):
-            if spent + reach.tests[name] <= longest or not chosen:
-                step.append(name)
+    first = [(reach, name) for reach in reaches for name in reach.reaching(mutant)]
+    first.sort(key=lambda one: (one[0].sizes[one[1]], one[0].tests[one[1]], one[1]))
+    files = {reach.file: reach for reach, _ in first}
+    others = [(reach, name) for reach in files.values() for name in sorted(reach.tests, key=reach.tests.__getitem__)]
+    chosen, spent = dict[str, float](), 0.0
+    steps: list[dict[str, list[str]]] = []
+    for some in (first, others):
+        steps.append({})
+        for reach, name in some:
+            cost = reach.tests[name] + (0.0 if reach.file in steps[-1] else reach.loading)
+            if name not in chosen and (spent + cost <= longest or not chosen):
+                steps[-1].setdefault(reach.file, []).append(name)
                 chosen[name] = reach.tests[name]
-                spent += reach.tests[name]
-        if step:
-            steps.append((reach.file, tuple(step)))
-            spent += reach.loading
-    return Trial(project, mutant, source, tuple(steps), chosen)
+                spent += cost
+    given = tuple((file, tuple(names)) for step in steps for file, names in step.items())
+    return Trial(project, mutant, source, given, chosen)
 
 
 def attempt(given: Trial) -> tuple[str, str]:

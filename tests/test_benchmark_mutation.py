@@ -178,11 +178,12 @@ def test_which_lines_tests_run_is_kept_as_it_is() -> None:
     fewer = reach.without({"test_0", "test_3", "test_9"})
     assert fewer.reaching(mutant(2, 3)) == {"test_1", "test_2", "test_4"}
     assert fewer.reaching(mutant(9, 9)) == set() and fewer.tests["test_4"] == tests["test_4"]
-    others = {"a.py": {2: (1,)}, "b.py": {1: (0, 1)}}  # a third of it is about a.py
+    assert reach.sizes == {"test_0": 2, "test_1": 2, "test_2": 2, "test_3": 1, "test_4": 2}
+    others = {"a.py": {2: (1,)}, "b.py": {1: (0, 1), 2: (1,)}}
     slower = trials.Reach("tests/test_0.py", 0.1, {"test_x": 7.0, "test_y": 8.0}, others, ())
     given = trials.trial(None, mutant(2, 2), "", [slower, reach], longest=16.0)
     files, names = zip(*given.steps, strict=True)
-    assert files == ("tests/test_a.py", "tests/test_0.py", "tests/test_a.py")
+    assert files == ("tests/test_a.py", "tests/test_0.py", "tests/test_a.py")  # test_y runs three lines
     assert names == (("test_0", "test_1", "test_2", "test_4"), ("test_y",), ("test_3",))  # no time left for test_x
 
 
