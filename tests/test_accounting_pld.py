@@ -628,6 +628,14 @@ def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
     assert (above <= below * (1 + 1e-4)).all()
 
 
+@pytest.mark.parametrize("pair", [GaussianPair(0.7), GaussianPair(5.0), ExponentialLossPair(0.3, 0.25, 0.5)])
+@pytest.mark.parametrize("step", [0.3, 1e-3])
+def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
+    above, below = (loss_pmf.from_pair(pair, step, upper) for upper in (True, False))
+    assert 1.0 <= math.fsum(above.p) + above.infinity <= 1 + 1e-10
+    assert 1 - 1e-6 <= math.fsum(below.p) + below.infinity <= 1.0
+
+
 def test_laws_without_a_finite_loss():
     """No mass is made up for them, nor is there more than 1 at infinity."""
     none = [loss_pmf.LossPmf(0.1, start, np.zeros(1), 1.0) for start in (0, 3)]

@@ -400,6 +400,13 @@ def test_bad_arguments_are_refused(call):
         call()
 
 
+def test_mean_and_shape_are_named():
+    for unnamed in ((2.0, 1.0), (2.0,)):
+        named = {} if len(unnamed) == 2 else {"mean": 2.0}
+        with pytest.raises(TypeError, match="positional"):
+            RepeatAndSelect(Gaussian(1), *unnamed, **named)
+
+
 @pytest.mark.parametrize("shape", [1.0, math.inf])
 def test_runs_that_cost_nothing_but_may_fail(shape):
     event = RepeatAndSelect(Failure(1e-9), mean=2, shape=shape)

@@ -35,6 +35,7 @@ from hockeystick.accounting import (
     from_dp_event,
     to_dp_event,
 )
+from hockeystick.accounting.amplified_rdp import without_replacement
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.loss_pmf import discretise
 from hockeystick.accounting.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
@@ -496,3 +497,18 @@ def test_a_sample_of_everybody_is_no_sample(sample):
         same = delta(whole, eps, method="pld").upper
         assert delta(event, eps, method="pld").upper == pytest.approx(same, rel=1e-9)
     assert (event.rdp(np.array([2.0, 9.0])) == whole.rdp(np.array([2.0, 9.0]))).all()
+
+
+@pytest.mark.parametrize("pure", [math.inf, 0.2])
+def test_a_sample_without_replacement_has_the_published_curve(pure):
+    """At integers, Wang, Balle & Kasiviswanathan 2019, Thm 9 term by term."""
+    q, orders = 0.02, np.arange(2.0, 12.0)
+    curve = [min(0.01 * order, pure) for order in range(13)]
+    got = without_replacement(lambda a: np.minimum(0.01 * np.asarray(a), pure), pure, q, orders)
+    for order, value in zip(range(2, 12), got.tolist(), strict=True):
+        most = [min(2.0, math.expm1(pure) ** l) for l in range(order + 1)]  # noqa: E741
+        second = min(4 * math.expm1(curve[2]), math.exp(curve[2]) * most[2])
+        total = 1 + q**2 * math.comb(order, 2) * second
+        for l in range(3, order + 1):  # noqa: E741
+            total += q**l * math.comb(order, l) * math.exp((l - 1) * curve[l]) * most[l]
+        assert value == pytest.approx(math.log(total) / (order - 1), rel=1e-8)

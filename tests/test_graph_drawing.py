@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hockeystick.accounting import AccountantGraph, Adjacency, Gaussian, InvalidArgumentError, Laplace, NonPrivate
 from hockeystick.accounting.export import charged, costs
-from hockeystick.accounting.graph_layout import _heights, layout
+from hockeystick.accounting.graph_layout import _heights, layout, text_width
 from hockeystick.accounting.graph_svg import MOST_NODES, to_svg
 from hockeystick.graph_tree import GraphTree
 
@@ -74,6 +74,10 @@ def test_a_column_of_nodes_that_are_joined_to_none_is_about_the_middle() -> None
     sizes = {"a": (1.0, 30.0), "b": (1.0, 10.0), "c": (1.0, 50.0)}
     middle = _heights([["a", "b"], ["c"]], {"a": [], "b": [], "c": []}, sizes)
     assert middle["a"] - 15.0 == pytest.approx(-(middle["b"] + 5.0)) and middle["c"] == pytest.approx(0.0)
+
+
+def test_wide_characters_take_twice_the_room() -> None:
+    assert text_width("漢字") == text_width("kana") == 2 * text_width("ab")
 
 
 def test_the_drawing_is_xml_and_says_in_words_what_it_shows() -> None:
