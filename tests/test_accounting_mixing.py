@@ -413,7 +413,10 @@ def test_public_coin_gaussian_rounds_up():
         assert delta(fine, e).upper <= delta(coarse, e).upper * (1 + 1e-9)
     assert (coarse.rdp(ORDERS) >= fine.rdp(ORDERS)).all()
     assert epsilon(coarse, 1e-6).upper <= epsilon(fine, 1e-6).upper * 1.1
-    # what the odds leave open counts as the worst outcome
+
+
+def test_public_coin_gaussian_takes_what_the_odds_leave_open_as_the_worst_outcome():
+    assert public_coin_gaussian([0.5, 0.25], [0.5, 1.0], most=1) == Gaussian(1.0)
     assert public_coin_gaussian([0.5, 0.25], [0.5, 1.0]) == public_coin_gaussian([0.5, 0.5], [0.5, 1.0])
     assert public_coin_gaussian([1.0], [0.0]) == NO_EVENT
 

@@ -8,6 +8,7 @@ import math
 from typing import Any, cast
 
 import dp_accounting
+import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation as Relation
@@ -41,6 +42,7 @@ from hockeystick.accounting.loss_pmf import discretise
 from hockeystick.accounting.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
 from hockeystick.accounting.pairs import Atoms, GaussianPair
 from hockeystick.accounting.replaced_sampling import PoissonSampledReplace, SampledWithoutReplacement
+from hockeystick.accounting.sampled_pair import Addition, Removal
 from hockeystick.accounting.sampling import PoissonSampled
 from hockeystick.accounting.truncated_sampling import TruncatedPoissonSampled
 
@@ -314,6 +316,9 @@ def test_mixtures_that_are_no_mixtures():
     assert epsilon(none, 1e-9).upper == 0 and (none.rdp(ORDERS) == 0).all()
     assert MixtureOfGaussians((0, 1), (0.75, 0.25), 1.0, "addition").pure_epsilon() == pytest.approx(math.log(4 / 3))
     assert MixtureOfGaussians((0, 1), (0.75, 0.25), 1.0).pure_epsilon() == math.inf
+    with mp.workdps(30):
+        for weight in (0.1, 0.3, 0.75, 0.9, 0.99):
+            assert MixtureOfGaussians((0, 1), (weight, 1 - weight), 1.0, "addition").pure_epsilon() >= -mp.log(weight)
     same = PoissonSampled(0.25, Gaussian(1.0))
     assert epsilon(same, 1e-5).upper == epsilon(MixtureOfGaussians((0, 1), (0.75, 0.25), 1.0), 1e-5).upper
 
@@ -497,6 +502,14 @@ def test_a_sample_of_everybody_is_no_sample(sample):
         same = delta(whole, eps, method="pld").upper
         assert delta(event, eps, method="pld").upper == pytest.approx(same, rel=1e-9)
     assert (event.rdp(np.array([2.0, 9.0])) == whole.rdp(np.array([2.0, 9.0]))).all()
+
+
+def test_outcomes_of_one_world_alone_have_the_loss_of_their_masses():
+    """What only one world of a pair can say is, sampled, the likelier there by the share of the other's."""
+    pair = Atoms((0.5, -0.3), (0.6, 0.3), 0.1)
+    for sampled in (Removal(pair, 0.3), Addition(pair, 0.3)):
+        loss, p, q = sampled._atom()
+        assert p > 0 and math.exp(loss) == pytest.approx(p / q, rel=1e-14)
 
 
 @pytest.mark.parametrize("pure", [math.inf, 0.2])
