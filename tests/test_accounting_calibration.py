@@ -116,6 +116,14 @@ def test_a_bad_guess_costs_time_only(guess):
     assert found.value == pytest.approx(10 * dp_accounting.get_sigma_gaussian(1.0, 1e-6), rel=2e-6)
 
 
+@pytest.mark.parametrize("guess", [0.0, -1.0, 4.0, math.nan])
+def test_a_guess_beyond_the_domain_is_refused(guess):
+    with pytest.raises(InvalidArgumentError, match="guess"):
+        calibrate(Gaussian, EpsilonDelta(1.0, 1e-6), guess=guess, high=3.0)
+    with pytest.raises(InvalidArgumentError, match="guess"):
+        calibrate(Gaussian, EpsilonDelta(1.0, 1e-6), guess=0.5, low=1.0)
+
+
 @pytest.mark.parametrize("guess", [1.0, 100.0])
 def test_renyi_bounds_lead_from_a_poor_guess_to_a_good_start(guess):
     """Without them it takes about 20 bounds to narrow the first bracket down."""

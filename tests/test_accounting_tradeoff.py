@@ -243,3 +243,9 @@ def test_what_may_always_fail_has_no_trade_off():
     event = compose(PureDP(0.5), Failure(1.0))
     assert (deltas(event, np.array([0.0, 1.0, 50.0])) == 1.0).all()
     assert (trade_off(event, np.array([0.0, 0.5, 1.0])) == 0.0).all()
+
+
+def test_a_tiny_divergence_is_looked_for_at_the_largest_orders():
+    rates = np.array([1e-3, 0.5, 0.9])
+    found = trade_off(ZCDP(1e-30), rates)
+    assert (found <= 1 - rates).all() and found == pytest.approx(1 - rates, abs=1e-5)
