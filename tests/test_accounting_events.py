@@ -280,6 +280,7 @@ BAD = [math.nan, math.inf, -math.inf, -1.0, True, "1", None, 1j]
         lambda v: AboveThreshold(v, 1.0),
         lambda v: AboveThreshold(1.0, v),
         lambda v: AboveThreshold(1.0, 1.0, v),
+        lambda v: RandomizedResponse(1.0, v),
         lambda v: LazySwitchDecision(v, 0.1),
         lambda v: LazySwitchDecision(0.5, v),
         lambda v: VisibleMixture(v, Gaussian(1)),

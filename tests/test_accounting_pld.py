@@ -646,6 +646,21 @@ def test_laws_without_a_finite_loss():
 
 
 @pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("step", [0.3, 1e-3])
+def test_where_an_epsilon_is_between_two_grid_points_is_rounded_outwards(step, upper):
+    """The smaller the share of the upper point is said to be, the larger is δ."""
+    rng = np.random.default_rng(9)
+    at = np.concatenate([rng.uniform(0, 40, 200), np.arange(60) * step, np.nextafter(np.arange(1, 60) * step, 0)])
+    law: Any = SimpleNamespace(step=step, upper=upper)
+    places, shares = pld._between(law, at)
+    with mp.workdps(40):
+        for epsilon, place, share in zip(at.tolist(), places.tolist(), shares.tolist(), strict=True):
+            exact = mp.expm1(mp.mpf(epsilon) - place * mp.mpf(step)) / mp.expm1(step)
+            assert share <= max(exact, 0) if upper else share >= min(exact, 1)
+            assert share == pytest.approx(float(exact), abs=1e-14 * (1 + place) / min(1.0, step) + 1e-15)
+
+
+@pytest.mark.parametrize("upper", [True, False])
 @pytest.mark.parametrize("infinity", [0.0, 1e-9, 0.3])
 def test_a_delta_between_two_grid_points_is_rounded_outwards(infinity, upper):
     law: Any = SimpleNamespace(infinity=infinity, upper=upper)

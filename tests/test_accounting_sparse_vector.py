@@ -251,17 +251,17 @@ def test_no_stream_exceeds_gaussian_above_threshold(scales, monotone, answers):
 
 
 def test_gaussian_bound_in_its_parts():
-    event = GaussianAboveThreshold(2.0, 5.0, 1000, 3)
+    event = GaussianAboveThreshold(3.0, 5.0, 1000, 3)
     order = 40.0
-    few = order / (2 * 4) + 3 * order * 4 / (2 * 25) + math.log(1 + 1000 + 499500 + 166167000) / 39
+    few = order / (2 * 9) + 3 * order * 4 / (2 * 25) + math.log(1 + 1000 + 499500 + 166167000) / 39
     assert event.rdp(np.array([order]))[0] == pytest.approx(few, rel=1e-2)
     assert event.rdp(np.array([order]))[0] >= few
-    assert GaussianAboveThreshold(2.0, 5.0, 3).rdp(np.array([1.5]))[0] == pytest.approx(1.5 * 3 / (2 * 25))
+    assert GaussianAboveThreshold(3.0, 5.0, 3).rdp(np.array([1.5]))[0] == pytest.approx(1.5 * 3 / (2 * 25))
     assert event.zcdp_rho() == 1000 / 50
     assert event.pair() == Gaussian(5.0 / math.sqrt(1000)).pair()
-    monotone = GaussianAboveThreshold(2.0, 5.0, 1000, 3, True)
+    monotone = GaussianAboveThreshold(3.0, 5.0, 1000, 3, True)
     assert (monotone.rdp(ORDERS) <= event.rdp(ORDERS)).all() and monotone.rdp(np.array([order]))[0] < few - 4
-    assert event.at(2) == GaussianAboveThreshold(1.0, 2.5, 1000, 3)
+    assert event.at(2) == GaussianAboveThreshold(1.5, 2.5, 1000, 3)
     # a thousand queries cost far less than a thousand noisy values
     assert (
         epsilon(GaussianAboveThreshold(10.0, 20.0, 1000), 1e-6).upper

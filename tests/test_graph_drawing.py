@@ -94,6 +94,8 @@ def test_the_drawing_is_xml_and_says_in_words_what_it_shows() -> None:
     assert len(groups) == len(graph().nodes)
     edges = graph().networkx().number_of_edges()
     paths = [one for one in root if one.tag == f"{SVG}path"]
+    written = [one.text or "" for one in root.iter(f"{SVG}text")]
+    assert all(node.name in written for node in graph().nodes)
     assert len(paths) == edges and sum("stroke-dasharray" in one.attrib for one in paths) == 3
 
 
