@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -287,8 +288,14 @@ def test_a_curve_lost_in_rounding_is_refused():
         def rdp(self, orders):
             return -super().rdp(orders)
 
+    class Partly(PureDP):
+        def rdp(self, orders):
+            return np.where(orders > 2.0, math.nan, super().rdp(orders))
+
     with pytest.raises(NumericalError, match="rounding"):
         renyi_charges(Negative(1.0), (2.0,))
+    with pytest.raises(NumericalError, match="rounding"):
+        renyi_charges(Partly(1.0), (2.0, 3.0))
 
 
 @pytest.mark.parametrize(

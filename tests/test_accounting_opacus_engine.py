@@ -169,6 +169,7 @@ def test_the_engine_says_how_batches_are_drawn(stand_in: dict[str, Any]) -> None
 def test_a_checkpoint_is_charged_to_the_filter(stand_in: dict[str, Any]) -> None:
     budget = RDPFilter.for_target(epsilon=1.0, delta=1e-5)
     first, second = (opacus_engine.opacus_accountant(poisson_sampling=True, filter=budget) for _ in range(2))
+    assert first.poisson_sampling is True and first.filter is budget
     for _ in range(5):
         first.step(noise_multiplier=2.0, sample_rate=0.1)
     second.load_state_dict(first.state_dict())

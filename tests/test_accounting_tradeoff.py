@@ -249,3 +249,16 @@ def test_a_tiny_divergence_is_looked_for_at_the_largest_orders():
     rates = np.array([1e-3, 0.5, 0.9])
     found = trade_off(ZCDP(1e-30), rates)
     assert (found <= 1 - rates).all() and found == pytest.approx(1 - rates, abs=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_rates_of_a_pure_claim_are_rounded_outwards(epsilon):
+    """Both ends by the formula in many digits: min(e^ε·α, 1 − e^(−ε)·(1 − α)), and 1 less that where α is 1 − α."""
+    alpha = np.concatenate([np.geomspace(1e-9, 1e-3, 20), np.linspace(0.01, 0.99, 40)])
+    most, least = true_positive_rate(PureDP(epsilon), alpha), trade_off(PureDP(epsilon), alpha)
+    with mpmath.workdps(40):
+        ratio = mpmath.exp(epsilon)
+        for rate, above, below in zip(alpha.tolist(), most.tolist(), least.tolist(), strict=True):
+            exact = min(ratio * rate, 1 - (1 - mpmath.mpf(rate)) / ratio)
+            assert exact <= above <= exact * (1 + 1e-11)
+            assert 1 - exact - 1e-14 <= below <= 1 - exact
