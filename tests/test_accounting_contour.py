@@ -520,6 +520,13 @@ def test_ends_of_the_scale():
     assert contour.delta(one_sided, 50.0)[1] >= infinite >= contour.delta(one_sided, 50.0)[0]
 
 
+@pytest.mark.parametrize("target", [1e-10, 1e-18])
+@pytest.mark.parametrize("event", [compose((RandomizedResponse(1.0), 10)), compose((Laplace(0.5), 5))])
+def test_next_to_the_largest_loss_the_ends_are_close(event, target):
+    assert 10 * (1 - 1e-8) <= contour.epsilon(event, target, upper=False) <= 10 * (1 - 1e-15)
+    assert 10 <= contour.epsilon(event, target) <= 10 * (1 + 1e-15)
+
+
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "1"])
 def test_bad_arguments(bad):
     with pytest.raises(InvalidArgumentError):

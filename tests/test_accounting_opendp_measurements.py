@@ -30,7 +30,7 @@ from hockeystick.accounting import (
     epsilon,
     from_opendp,
 )
-from hockeystick.accounting.opendp_measurements import ORDERS, event_of
+from hockeystick.accounting.opendp_measurements import ORDERS, _profile, event_of
 
 ADD, REPLACE, NULL = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL
 
@@ -202,3 +202,7 @@ def test_a_measure_with_one_delta_for_good_is_approximate_dp() -> None:
     assert event_of("FixedSmoothedMaxDivergence()", (0.5, 1e-6)) == ApproximateDP(0.5, 1e-6)
     with pytest.raises(InvalidArgumentError):
         event_of("FixedSmoothedMaxDivergence()", (math.inf, 1e-6))
+
+
+def test_a_curve_that_never_vanishes_is_its_level() -> None:
+    assert accounting.delta(_profile(lambda epsilon: 0.25), 1.0).upper == pytest.approx(0.25, rel=1e-12)

@@ -1,6 +1,7 @@
 """Privacy-loss distributions: rounding against many digits, composition against exact laws and contour integrals."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -634,6 +635,20 @@ def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
     above, below = (loss_pmf.from_pair(pair, step, upper) for upper in (True, False))
     assert 1.0 <= math.fsum(above.p) + above.infinity <= 1 + 1e-10
     assert 1 - 1e-6 <= math.fsum(below.p) + below.infinity <= 1.0
+
+
+def test_what_is_asked_for_without_a_direction_is_an_upper_bound():
+    event = compose((RandomizedResponse(0.3), 4))
+    assert pld.delta(event, 0.5) == pld.delta(event, 0.5, upper=True) > pld.delta(event, 0.5, upper=False)
+    assert pld.epsilon(event, 0.1) == pld.epsilon(event, 0.1, upper=True) > pld.epsilon(event, 0.1, upper=False)
+    at = np.array([0.1, 0.5])
+    assert (pld.deltas(event, at) == pld.deltas(event, at, upper=True)).all()
+    assert (pld.deltas(event, at) > pld.deltas(event, at, upper=False)).all()
+
+
+def test_the_search_for_an_order_takes_a_bound_that_is_the_same_at_all():
+    for level in (1.0, 0.0, math.inf):
+        assert rdp._search(partial(np.full_like, fill_value=level))[0] == level
 
 
 def test_laws_without_a_finite_loss():
