@@ -36,6 +36,7 @@ from hockeystick.accounting import (
     RandomizedResponse,
     VisibleMixture,
     compose,
+    contour,
     delta,
     epsilon,
     exact_sums,
@@ -438,3 +439,10 @@ def test_logarithms_of_fractions_are_rounded_up(x):
     with mpmath.workdps(60):
         exact = mpmath.log(x.numerator) - mpmath.log(x.denominator)
         assert exact <= hull._log_up(x) <= exact + 1e-12 * (1 + abs(exact))
+
+
+def test_the_contours_upper_end_is_the_upper_bound():
+    event = compose((Gaussian(2.0), 3), (Laplace(1.5), 4))
+    found = delta(event, 1.0, bracket=True, method="contour")
+    low, high = contour.delta(event, 1.0)
+    assert low < high and (found.lower, found.upper) == (low, high)

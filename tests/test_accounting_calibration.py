@@ -72,6 +72,13 @@ def test_a_parameter_may_work_the_other_way():
     assert kept.value == pytest.approx(0.01 / delta(Gaussian(0.5), 0.5).upper, rel=1e-5)
 
 
+def test_whole_numbers_within_a_domain_that_ends_between_two():
+    found = calibrate(
+        lambda n: compose((Gaussian(20.0), int(n))), EpsilonDelta(5.0, 1e-6), integer=True, low=1.5, high=3.7, guess=2
+    )
+    assert found.value == 3 and found.rejected is None
+
+
 def test_whole_numbers():
     target = EpsilonDelta(1.0, 1e-6)
     found = calibrate(lambda n: compose((Gaussian(20.0), int(n))), target, integer=True, guess=3)

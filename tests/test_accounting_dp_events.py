@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import (
+    NO_EVENT,
     ZCDP,
     AboveThreshold,
     BoundedRange,
@@ -116,3 +117,11 @@ def test_a_tree_is_for_a_record_that_becomes_null() -> None:
     for other in (relation.ADD_OR_REMOVE_ONE, relation.REPLACE_ONE):
         with pytest.raises(UnsupportedEventError, match="REPLACE_SPECIAL alone"):
             from_dp_event(tree, other)
+
+
+@pytest.mark.parametrize("size, rate, batch", [(0, 0.1, 6), (50, 0.0, 6), (50, 0.1, 0)])
+def test_a_truncated_batch_that_is_always_empty_costs_nothing(size: int, rate: float, batch: int) -> None:
+    def native(noise: float) -> Any:
+        return dp_accounting.TruncatedSubsampledGaussianDpEvent(size, rate, batch, noise)
+
+    assert from_dp_event(native(1.0)) == from_dp_event(native(0.0)) == NO_EVENT

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath as mp
@@ -148,3 +149,13 @@ def test_without_any_epsilon_only_the_failures_are_left():
         assert failure <= Fraction(oc.delta(parts, eps)) <= failure * (1 + Fraction(1, 2**51))
     assert oc.epsilon(parts, 0.05) == 0.0 and oc.epsilon(parts, 0.049) == math.inf
     assert oc.epsilon([], 0.0) == 0.0 == oc.delta([], 0.0)
+
+
+def test_decimals_are_rounded_in_the_direction_that_is_asked_for():
+    found = []
+    for up in (False, None, True):
+        with oc._digits(5, up):
+            found.append((Decimal(2) / 3, Decimal(-2) / 3))
+    assert found[0] == (Decimal("0.66666"), Decimal("-0.66667"))
+    assert found[1] == (Decimal("0.66667"), Decimal("-0.66667"))
+    assert found[2] == (Decimal("0.66667"), Decimal("-0.66666"))

@@ -651,6 +651,13 @@ def test_the_search_for_an_order_takes_a_bound_that_is_the_same_at_all():
         assert rdp._search(partial(np.full_like, fill_value=level))[0] == level
 
 
+@pytest.mark.parametrize("mu", [1e-3, 1.0, 30.0, 300.0])
+def test_cells_of_gaussian_pairs_of_any_distance(mu):
+    z = np.linspace(-8.0, 8.0, 17)
+    cells = GaussianPair(mu).cells(mu**2 / 2 + mu * z)
+    np.testing.assert_allclose(cells.p, np.diff(stats.norm.cdf(z)), rtol=1e-9, atol=1e-17)
+
+
 def test_laws_without_a_finite_loss():
     """No mass is made up for them, nor is there more than 1 at infinity."""
     none = [loss_pmf.LossPmf(0.1, start, np.zeros(1), 1.0) for start in (0, 3)]

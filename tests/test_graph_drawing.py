@@ -6,14 +6,16 @@ import itertools
 import math
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from scipy import optimize
 
 from hockeystick.accounting import AccountantGraph, Adjacency, Gaussian, InvalidArgumentError, Laplace, NonPrivate
 from hockeystick.accounting.export import charged, costs
-from hockeystick.accounting.graph_layout import _heights, layout, text_width
+from hockeystick.accounting.graph_layout import _heights, _isotonic, layout, text_width
 from hockeystick.accounting.graph_svg import MOST_NODES, to_svg
 from hockeystick.graph_tree import GraphTree
 
@@ -74,6 +76,12 @@ def test_a_column_of_nodes_that_are_joined_to_none_is_about_the_middle() -> None
     sizes = {"a": (1.0, 30.0), "b": (1.0, 10.0), "c": (1.0, 50.0)}
     middle = _heights([["a", "b"], ["c"]], {"a": [], "b": [], "c": []}, sizes)
     assert middle["a"] - 15.0 == pytest.approx(-(middle["b"] + 5.0)) and middle["c"] == pytest.approx(0.0)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), max_size=12))
+def test_the_nearest_values_that_do_not_fall(values: list[float]) -> None:
+    nearest = optimize.isotonic_regression(values).x if values else np.zeros(0)
+    np.testing.assert_allclose(_isotonic(values), nearest, atol=1e-9)
 
 
 def test_wide_characters_take_twice_the_room() -> None:
