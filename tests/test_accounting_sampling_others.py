@@ -34,9 +34,10 @@ from hockeystick.accounting import (
     delta,
     epsilon,
     from_dp_event,
+    mixture_renyi,
     to_dp_event,
 )
-from hockeystick.accounting.amplified_rdp import without_replacement
+from hockeystick.accounting.amplified_rdp import addition, removal, without_replacement
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.loss_pmf import discretise
 from hockeystick.accounting.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
@@ -525,3 +526,27 @@ def test_a_sample_without_replacement_has_the_published_curve(pure):
         for l in range(3, order + 1):  # noqa: E741
             total += q**l * math.comb(order, l) * math.exp((l - 1) * curve[l]) * most[l]
         assert value == pytest.approx(math.log(total) / (order - 1), rel=1e-8)
+
+
+@pytest.mark.parametrize("q", [0.01, 0.3])
+@pytest.mark.parametrize("bound, forward", [(addition, True), (removal, False)])
+def test_a_sampled_curve_is_above_the_divergence_of_sampled_gaussian_noise(bound, forward, q):
+    """By quadrature of N(0, 1) against its mixture with N(μ, 1), and the other way round."""
+    mu, z = 0.5, np.linspace(-30, 30, 60001)
+    orders = np.array([1.5, 2.0, 3.0, 8.0])
+    gain = np.log1p(q * np.expm1(mu * z - mu**2 / 2))
+    loss, density = (-gain, stats.norm.pdf(z) * np.exp(gain)) if forward else (gain, stats.norm.pdf(z))
+    got = bound(lambda a: np.asarray(a) * mu**2 / 2, q, orders)
+    for order, value in zip(orders.tolist(), got.tolist(), strict=True):
+        # E_Q[u^α − 1 − α·(u − 1)], a sum of positive terms
+        excess = float(density @ (np.expm1(order * loss) - order * np.expm1(loss))) * (z[1] - z[0])
+        exact = math.log1p(excess) / (order - 1)
+        assert exact <= value * (1 + 1e-9) <= 3 * exact
+
+
+@pytest.mark.parametrize("moves", [(0.0, 1.5), (1.5, 0.0), (-1.0, 0.5), (0.5, -1.0)])
+def test_the_divergence_of_two_single_terms_is_that_of_gaussian_noise(moves):
+    p, q = (NormalMixture((centre,), (1.0,)) for centre in moves)
+    orders = np.array([1.5, 4.0, 20.0])
+    got = mixture_renyi.divergence(p, q, orders, np.full(3, 1e6))
+    assert got == pytest.approx(orders * (moves[0] - moves[1]) ** 2 / 2, rel=1e-9)

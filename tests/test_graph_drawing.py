@@ -84,6 +84,12 @@ def test_the_nearest_values_that_do_not_fall(values: list[float]) -> None:
     np.testing.assert_allclose(_isotonic(values), nearest, atol=1e-9)
 
 
+@pytest.mark.parametrize(("size", "written"), [(40, "a" * 40), (41, "a" * 39 + "…")])
+def test_a_long_name_is_cut(size: int, written: str) -> None:
+    root = ElementTree.fromstring(to_svg(AccountantGraph().source("a" * size)))
+    assert written in [one.text for one in root.iter(f"{SVG}text")]
+
+
 def test_wide_characters_take_twice_the_room() -> None:
     assert text_width("漢字") == text_width("kana") == 2 * text_width("ab")
 
