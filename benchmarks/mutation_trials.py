@@ -30,6 +30,7 @@ from attrs import asdict, evolve, field, frozen
 from benchmarks.mutation_operators import Mutant
 
 LONGEST = 20.0  # seconds of tests that a mutant gets, as they were measured: of processor time, as all here
+_QUICK = 0.05  # seconds of a test that is run with any other one of its file
 _OPTIONS = ("-q", "--tb=no", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning")
 
 
@@ -153,10 +154,10 @@ class Trial:
 
 
 def trial(project: Project, mutant: Mutant, source: str, reaches: Iterable[Reach], longest: float = LONGEST) -> Trial:
-    """Chooses a mutant's tests: of those that reach it the ones first that run little else.
+    """Chooses a mutant's tests: those that reach it and run little else first, with quick ones of their files.
 
-    Then come the other tests of their files: a fixture or a cache may hide that they depend on the line. All together
-    take at most ``longest`` seconds, but for one test.
+    Then come the other tests of these files: a fixture or a cache may hide that they depend on the line, and what is
+    done at import is seen by tests that run no line. All together take at most ``longest`` seconds, but for one test.
     """
     first = [(reach, name) for reach in reaches for name in reach.reaching(mutant)]
     first.sort(key=lambda one: (one[0].sizes[one[1]], one[0].tests[one[1]], one[1]))
@@ -164,14 +165,24 @@ def trial(project: Project, mutant: Mutant, source: str, reaches: Iterable[Reach
     others = [(reach, name) for reach in files.values() for name in sorted(reach.tests, key=reach.tests.__getitem__)]
     chosen, spent = dict[str, float](), 0.0
     steps: list[dict[str, list[str]]] = []
+
+    def take(reach: Reach, name: str) -> None:
+        nonlocal spent
+        cost = reach.tests[name] + (0.0 if reach.file in steps[-1] else reach.loading)
+        if name not in chosen and (spent + cost <= longest or not chosen):
+            steps[-1].setdefault(reach.file, []).append(name)
+            chosen[name] = reach.tests[name]
+            spent += cost
+
     for some in (first, others):
         steps.append({})
         for reach, name in some:
-            cost = reach.tests[name] + (0.0 if reach.file in steps[-1] else reach.loading)
-            if name not in chosen and (spent + cost <= longest or not chosen):
-                steps[-1].setdefault(reach.file, []).append(name)
-                chosen[name] = reach.tests[name]
-                spent += cost
+            new = reach.file not in steps[-1]
+            take(reach, name)
+            if new and reach.file in steps[-1]:
+                for other, took in reach.tests.items():
+                    if took < _QUICK:
+                        take(reach, other)
     given = tuple((file, tuple(names)) for step in steps for file, names in step.items())
     return Trial(project, mutant, source, given, chosen)
 

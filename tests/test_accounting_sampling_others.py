@@ -37,7 +37,7 @@ from hockeystick.accounting import (
     mixture_renyi,
     to_dp_event,
 )
-from hockeystick.accounting.amplified_rdp import addition, removal, without_replacement
+from hockeystick.accounting.amplified_rdp import _gain_series, addition, removal, without_replacement
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.loss_pmf import discretise
 from hockeystick.accounting.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
@@ -542,6 +542,15 @@ def test_a_sampled_curve_is_above_the_divergence_of_sampled_gaussian_noise(bound
         excess = float(density @ (np.expm1(order * loss) - order * np.expm1(loss))) * (z[1] - z[0])
         exact = math.log1p(excess) / (order - 1)
         assert exact <= value * (1 + 1e-9) <= 3 * exact
+
+
+@pytest.mark.parametrize("q", [1e-9, 1e-5, 1e-4])
+def test_a_small_gain_is_the_sum_of_its_series(q):
+    orders = np.array([1.001, 1.5, 2.0, 7.0])
+    with mp.workdps(40):
+        for order, value in zip(orders.tolist(), _gain_series(orders, q).tolist(), strict=True):
+            exact = (1 - mp.mpf(q)) ** (1 - mp.mpf(order)) - 1 - (mp.mpf(order) - 1) * mp.mpf(q)
+            assert exact <= value <= exact * (1 + 1e-11)
 
 
 @pytest.mark.parametrize("moves", [(0.0, 1.5), (1.5, 0.0), (-1.0, 0.5), (0.5, -1.0)])

@@ -185,6 +185,9 @@ def test_which_lines_tests_run_is_kept_as_it_is() -> None:
     files, names = zip(*given.steps, strict=True)
     assert files == ("tests/test_a.py", "tests/test_0.py", "tests/test_a.py")  # test_y runs three lines
     assert names == (("test_0", "test_1", "test_2", "test_4"), ("test_y",), ("test_3",))  # no time left for test_x
+    quick = trials.Reach("tests/test_0.py", 0.1, {"test_x": 0.01, "test_y": 8.0}, others, ())
+    given = trials.trial(None, mutant(2, 2), "", [quick, reach], longest=16.0)
+    assert dict(given.steps)["tests/test_0.py"] == ("test_y", "test_x")  # it may see what is done at import
 
 
 @pytest.mark.slow
