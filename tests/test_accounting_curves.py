@@ -377,6 +377,12 @@ def test_a_polygon_goes_on_to_the_corner_where_nothing_is_given():
         assert delta(given, eps).upper == pytest.approx(exact, rel=1e-5, abs=1e-12)
 
 
+@pytest.mark.parametrize("polygon", [False, True])
+def test_a_trade_off_function_ends_at_a_false_positive_rate_of_one(polygon):
+    given = TradeOff((0.0, 0.2), (0.9, 0.5), polygon=polygon)
+    assert given.pair() == TradeOff((0.0, 0.2, 1.0), (0.9, 0.5, 0.0), polygon=polygon).pair()
+
+
 def test_outcomes_that_tell_nothing_cost_nothing():
     event = DiscretePair((0.25, 0.75), (0.25, 0.75))
     assert (event.rdp(ORDERS) == 0.0).all() and epsilon(event, 0.0).upper == 0.0

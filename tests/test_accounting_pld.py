@@ -658,6 +658,13 @@ def test_cells_of_gaussian_pairs_of_any_distance(mu):
     np.testing.assert_allclose(cells.p, np.diff(stats.norm.cdf(z)), rtol=1e-9, atol=1e-17)
 
 
+def test_a_maximum_that_a_coarse_grid_can_not_hold_is_refused():
+    first = loss_pmf.LossPmf(30.0, 2, np.array([3e-14, 0.0, 1.5e-11]), 1 - 1.503e-11)
+    second = loss_pmf.LossPmf(30.0, 4, np.array([2e-3]), 1 - 2e-3)
+    with pytest.raises(NumericalError, match="2 profiles can't be represented on a grid of 30"):
+        loss_pmf.maximum([first, second], True)
+
+
 def test_laws_without_a_finite_loss():
     """No mass is made up for them, nor is there more than 1 at infinity."""
     none = [loss_pmf.LossPmf(0.1, start, np.zeros(1), 1.0) for start in (0, 3)]
