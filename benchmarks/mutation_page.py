@@ -135,19 +135,21 @@ def summary(sample: Sample, known: Mapping[Change, Explanation]) -> str:
 
 def _score_in_words(sample: Sample) -> str:
     share, low, high = sample.score()
+    told = f"{share:.1%} of {_size_in_words(sample)} are noticed by a fast test"
+    return told if low == high else f"{told}; of all {low:.1%} to {high:.1%} (95 %, exact), were none of these known"
+
+
+def _size_in_words(sample: Sample) -> str:
     size = len(sample.findings)
     if size == sample.population:
-        return f"{share:.1%} of all {size} mutants are noticed by a fast test"
-    return (
-        f"{share:.1%} of {size} mutants are noticed by a fast test, of all {sample.population} {low:.1%} to {high:.1%} "
-        f"(95 %, exact; drawn with seed {sample.seed})"
-    )
+        return f"all {size} mutants"
+    return f"{size} mutants, drawn from {sample.population} with seed {sample.seed},"
 
 
 def page(sample: Sample, known: Mapping[Change, Explanation]) -> str:
     """Returns docs/mutation-testing.md."""
     return _PAGE.format(
-        score=_score_in_words(sample),
+        score=f"{sample.score()[0]:.1%} of {_size_in_words(sample)} are noticed by a fast test",
         kinds="\n".join(f"- *{kind}*: {words}" for kind, words in KINDS.items()),
         reasons=_reasons(sample, known),
         files=_files(sample),
@@ -201,6 +203,9 @@ test fails, and *survives* otherwise.
 
 **{score}.** Survivors: {reasons}.
 
+Survivors are given tests where the mistake matters, and those of these mutants were: of mutants that nobody has looked
+at yet fewer are noticed. A sample with another `--seed` tells how many.
+
 {kinds}
 
 ## How it is done
@@ -214,9 +219,9 @@ python -m benchmarks.mutation --sample 1500 --write   # and write this page
 ```
 
 Once, every fast test is run with its lines recorded (`coverage`). Then each mutant gets a process of its own, forked
-from one that has imported all other packages, and the tests that run its statement: from the file on with most of them
-a second, fastest first, at most 20 seconds of processor time in all; then the other tests of these files in what is
-left. The mutated file is in memory only. A test that takes ten times as long as usual, and five seconds more, has
+from one that has imported all other packages, and the tests that run its statement: first those that run little else,
+with quick ones of their files, at most 20 seconds of processor time in all; then the other tests of these files in what
+is left. The mutated file is in memory only. A test that takes ten times as long as usual, and five seconds more, has
 noticed the mutant too (*timed out*). What is changed in the code that runs while a module is imported is tried by the
 tests that run any line of its file. *Killed slowly* is what only a test that is marked slow noticed: it is not in the
 score.
