@@ -19,6 +19,7 @@ KINDS = {
     "safe": "bounds stay bounds: a margin is larger, or a result is at most by its stated accuracy elsewhere",
     "speed": "the same results, later or with more memory",
     "wording": "text for people",
+    "late": "a fast test notices it that is not among those of the first twenty seconds",
 }
 NOTICED = ("killed", "timed out", "killed slowly")
 STATUSES = (*NOTICED, "survived", "not reached")
