@@ -505,6 +505,12 @@ def test_branches_and_directions():
         contour.delta(ZCDP(1.0), 1.0)
 
 
+def test_a_sum_of_masses_is_no_more_than_one():
+    assert contour._total(0.7, 0.5) == contour._total(1.0, 0.0) == 1.0
+    assert 0.75 < contour._total(0.5, 0.25) < 0.75 * (1 + 1e-13)
+    assert 0.75 * (1 - 1e-13) < contour._bare(0.5, 0.25) < 0.75
+
+
 def test_ends_of_the_scale():
     assert contour.epsilon(NO_EVENT, 0.0) == 0.0 and contour.delta(NO_EVENT, 0.0) == (0.0, 0.0)
     assert contour.epsilon(NonPrivate(), 0.5) == math.inf and contour.delta(NonPrivate(), 3.0) == (1.0, 1.0)

@@ -84,6 +84,14 @@ def test_checking_records_nothing():
     assert ledger.recorded("step") == 0
 
 
+def test_one_release_is_checked_unless_more_are_named():
+    ledger = Ledger(PLAN)
+    ledger.record("step", count=9)
+    ledger.check("step")
+    with pytest.raises(RefinementError, match="count 11"):
+        ledger.check("step", count=2)
+
+
 def test_a_published_input_comes_first():
     ledger = Ledger(PLAN)
     with pytest.raises(RefinementError, match="reads 'step', which was not recorded"):

@@ -637,6 +637,14 @@ def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
     assert 1 - 1e-6 <= math.fsum(below.p) + below.infinity <= 1.0
 
 
+def test_a_law_without_a_direction_is_above():
+    event = Gaussian(1.0)
+    above, below = (loss_pmf.discretise(event, 0.1, upper) for upper in (True, False))
+    found = loss_pmf.discretise(event, 0.1)
+    assert found.infinity == above.infinity and np.array_equal(found.p, above.p)
+    assert len(below.p) != len(above.p) or not np.array_equal(below.p, above.p)
+
+
 def test_what_is_asked_for_without_a_direction_is_an_upper_bound():
     event = compose((RandomizedResponse(0.3), 4))
     assert pld.delta(event, 0.5) == pld.delta(event, 0.5, upper=True) > pld.delta(event, 0.5, upper=False)

@@ -30,7 +30,7 @@ from hockeystick.accounting import (
     epsilon,
 )
 from hockeystick.accounting.pairs import Atoms
-from hockeystick.accounting.repeat_select import RepeatAndSelect, symmetric_pair
+from hockeystick.accounting.repeat_select import RepeatAndSelect, Repetitions, symmetric_pair
 
 ORDERS = np.array([1.01, 1.3, 2.0, 5.0, 30.0, 1e4])
 SHAPES = [1.0, 0.0, -0.5, 3.0, math.inf]
@@ -423,3 +423,12 @@ def test_more_runs_than_the_law_can_have_are_refused():
 def test_the_best_of_several_runs_is_for_the_relation_of_one(adjacency):
     for run in (PureDP(1.0), PoissonSampled(0.1, Gaussian(1.0)), RandomizedResponse(1.0)):
         assert RepeatAndSelect(run, shape=1.0, mean=3.0).accepts(adjacency) == run.accepts(adjacency)
+
+
+def test_repetitions_without_failures_are_fewer_and_never_too_few():
+    """A Poisson number of runs, each without a failure: its mean falls by the share that fails, rounded up."""
+    for rate in (3.0, 0.7, 1e5):
+        poisson = Repetitions(math.inf, rate)
+        assert poisson.without_failures(0.0).rate == rate
+        for failure in (1e-3, 0.1, 0.5):
+            assert rate * (1 - failure) < poisson.without_failures(failure).rate <= rate * (1 - failure) * (1 + 1e-15)
