@@ -24,8 +24,8 @@ from .errors import NumericalError, UnsupportedEventError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .loss_pmf import LossPmf, discretise, from_pair, maximum
 from .pairs import Atoms, Cells, DominatingPair
+from .rounding import U
 
-_U = 2.0**-53
 _MAX_CELLS = 2**23
 _FINE = 2**20  # cells of a chain on its finer grid
 _TOP = 650.0  # e^_TOP times the smallest mass is still a float
@@ -115,7 +115,7 @@ class Chain(PrivacyEvent):
         for before, last in zip(ends[:-1], ends[1:], strict=True):
             weight = (last - before) * (k * a / (k * (a - 1) + before + 1))
             total += weight * self.event.rdp(k * (a - 1) + last)
-        return np.asarray(np.minimum(total * (1 + 8 * _U * len(ends)), self.pure_epsilon()))
+        return np.asarray(np.minimum(total * (1 + 8 * U * len(ends)), self.pure_epsilon()))
 
     def accepts(self, adjacency: Adjacency) -> bool:
         return self.event.accepts(adjacency)
@@ -238,7 +238,7 @@ def _then(first: LossPmf, second: LossPmf, upper: bool) -> LossPmf:
     with np.errstate(over="ignore"):
         outer = np.where(mass > 0.0, mass * np.exp(np.minimum(-losses, 700.0)), 0.0)
     widest = float(np.abs(losses).max(initial=0.0))
-    rounding = 2 * _U * (len(inner) + len(outer) + widest + 8.0)
+    rounding = 2 * U * (len(inner) + len(outer) + widest + 8.0)
     out = np.zeros(len(inner) + len(outer))
     start = int(inner_index[-1]) + int(outer_index[-1]) if len(outer) and len(inner) > 1 else 0
     # Cuts are measured from the nearer end, so that small masses keep their accuracy; at either end they are moved

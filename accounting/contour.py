@@ -38,8 +38,8 @@ from .mixture_moments import NormalMixtureLaw
 from .moments import AtomsLaw, ExponentialLaw, GaussianLaw, Law, MixtureLaw, SumLaw, discretised
 from .normal_mixtures import MixturePair
 from .pairs import Array, Atoms, DominatingPair, ExponentialLossPair, GaussianPair
+from .rounding import U
 
-_U = 2.0**-53
 _MOST = 2**20  # nodes on the line
 _FEWEST = 2**13
 _AIM = 1e-9  # relative width of the bracket to refine for
@@ -172,7 +172,7 @@ class _Inverse:
         turned = self.phi * np.exp(-1j * (epsilon * t))
         turned[0] /= 2
         weight = 1 / (z * (z + 1))
-        off = self.error + np.abs(self.phi) * (_U * (16 + 4 * epsilon * t))
+        off = self.error + np.abs(self.phi) * (U * (16 + 4 * epsilon * t))
         unit = self.step / math.pi
         value = unit * float((turned * weight).real.sum())
         error = unit * float((off * np.abs(weight)).sum()) + self.tail
@@ -187,7 +187,7 @@ class _Inverse:
             alias += _geometric(self.above[1] - self.above[0] * (epsilon + period), self.above[0] * period)
         alias += _geometric(self.below[1] + self.below[0] * (epsilon - period), self.below[0] * period)
         scale = self.k - c * epsilon
-        margin = self.k_error + 4 * _U * (1 + abs(self.k) + c * epsilon)
+        margin = self.k_error + 4 * U * (1 + abs(self.k) + c * epsilon)
         low, high = value - error - alias - bump, value + error
         return (
             scale + math.log(low) - margin if low > 0.0 else -math.inf,
@@ -389,7 +389,7 @@ def _bare(infinity: float, finite: float) -> float:
 
 def _top(law: Law) -> float:
     """The largest finite loss, rounded up."""
-    return law.top() + 4 * _U * abs(law.top())
+    return law.top() + 4 * U * abs(law.top())
 
 
 def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> float:

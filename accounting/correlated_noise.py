@@ -25,11 +25,11 @@ from .additive_noise import Gaussian, Laplace
 from .composite import compose
 from .errors import InvalidArgumentError
 from .event import NO_EVENT, Array, PrivacyEvent
+from .rounding import U
 
 Noise = Literal["gaussian", "laplace"]
 
 _NOISES: dict[str, type[Gaussian] | type[Laplace]] = {"gaussian": Gaussian, "laplace": Laplace}
-_U = 2.0**-53
 
 
 def matrix_mechanism(
@@ -103,7 +103,7 @@ def matrix_sensitivity(
     if not c.size:
         return 0.0
     steps: int = c.shape[1]
-    slack = 1.0 + 4 * _U * float(len(c) + steps + 4)
+    slack = 1.0 + 4 * U * float(len(c) + steps + 4)
     cost = _l1_costs(c) if norm == "l1" else _overlaps(c)
     if patterns is not None:
         if count != 1 or gap != 1:
@@ -209,7 +209,7 @@ def _overlaps(c: Array) -> Array:
     """|CᵀC|, with a bound on the rounding of its entries added where they are not zero for sure."""
     magnitude = np.abs(c)
     touching = magnitude.T @ magnitude
-    return np.asarray(np.abs(c.T @ c) + 2 * _U * len(c) * touching)
+    return np.asarray(np.abs(c.T @ c) + 2 * U * len(c) * touching)
 
 
 def _l1_costs(c: Array) -> Array:

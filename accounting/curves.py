@@ -21,8 +21,8 @@ from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
 from .hull import Point, atoms, largest_symmetric, lower_hull
 from .pairs import Atoms, DominatingPair, GaussianPair
+from .rounding import U
 
-_U = 2.0**-53
 _TOLERANCE = 1e-9  # how far, relatively, a point may lie above its neighbours' chord by rounding
 
 
@@ -93,7 +93,7 @@ class RenyiCurve(PrivacyEvent):
         a = np.asarray(orders, dtype=float)
         knots, height = _renyi_hull(self.orders, self.epsilons)
         # The curve increases: moved to the right and up by its rounding, it stays above.
-        value = np.interp((a - 1.0) * (1 + 8 * _U), knots, height) * (1 + 8 * _U)
+        value = np.interp((a - 1.0) * (1 + 8 * U), knots, height) * (1 + 8 * U)
         return np.where(a <= self.orders[-1], value / (a - 1.0), math.inf)
 
 
@@ -192,7 +192,7 @@ class PrivacyProfile(_WorstPair):
         if len(self.epsilons) != len(self.deltas):
             raise InvalidArgumentError("deltas", self.deltas, f"has not {len(self.epsilons)} entries, one per epsilon")
         for i, (epsilon, delta) in enumerate(zip(self.epsilons, self.deltas, strict=True)):
-            if delta < -math.expm1(epsilon) - 4 * _U:
+            if delta < -math.expm1(epsilon) - 4 * U:
                 raise InvalidArgumentError(f"deltas[{i}]", delta, f"is below 1 - exp({epsilon})", "no profile is")
             if i and delta > self.deltas[i - 1]:
                 raise InvalidArgumentError(
@@ -253,7 +253,7 @@ class TradeOff(_WorstPair):
         if len(self.false_positive_rates) != len(betas):
             raise InvalidArgumentError(name, betas, f"has not {len(self.false_positive_rates)} entries, one per rate")
         for i, (alpha, beta) in enumerate(zip(self.false_positive_rates, betas, strict=True)):
-            if beta > 1.0 - alpha + 4 * _U:
+            if beta > 1.0 - alpha + 4 * U:
                 raise InvalidArgumentError(f"{name}[{i}]", beta, f"is above 1 - {alpha}", "guessing does that well")
             if i and beta > betas[i - 1]:
                 raise InvalidArgumentError(f"{name}[{i}]", beta, "exceeds the one before", "it must not increase")

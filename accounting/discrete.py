@@ -27,8 +27,8 @@ from .event import Array, PrivacyEvent
 from .hull import atoms, larger_of_both_orders
 from .loss_pmf import LossPmf, from_pair, maximum
 from .pairs import Atoms
+from .rounding import U
 
-_U = 2.0**-53
 _EXACT = 512  # outcomes up to which the maximum of both orders is exact, and not on a grid
 _ORIENTATIONS = ("free", "tied", "forward")
 
@@ -97,12 +97,12 @@ def atoms_rdp(pair: Atoms, orders: Array) -> Array:
         y = t * losses
         if np.abs(y).max() < 1.0:  # P's masses add up to 1: no cancellation of what is left
             gain = p * np.expm1(y)
-            moment, slack = math.log1p(max(0.0, math.fsum(gain))), 8 * _U * float(np.abs(gain).sum())
+            moment, slack = math.log1p(max(0.0, math.fsum(gain))), 8 * U * float(np.abs(gain).sum())
         else:
             y = y + np.log(p)
             peak = float(y.max())
             moment = peak + math.log(float(np.exp(y - peak).sum()))
-            slack = 4 * _U * (float(np.abs(t * losses).max()) + float(np.abs(np.log(p)).max()) + len(p) + 4.0)
+            slack = 4 * U * (float(np.abs(t * losses).max()) + float(np.abs(np.log(p)).max()) + len(p) + 4.0)
         out[i] = (max(0.0, moment) + slack) / t
     return np.minimum(out, float(losses.max()))
 
@@ -209,7 +209,7 @@ def _log_ratio(x: float, y: float) -> float:
     if x == y:
         return 0.0
     value = math.log1p((x - y) / y) if 0.5 < x / y < 2.0 else math.log(x) - math.log(y)
-    return value + 4 * _U * (abs(value) + (0.0 if 0.5 < x / y < 2.0 else abs(math.log(x))) + 1.0)
+    return value + 4 * U * (abs(value) + (0.0 if 0.5 < x / y < 2.0 else abs(math.log(x))) + 1.0)
 
 
 @frozen
@@ -271,7 +271,7 @@ class LossDistribution(_TwoLaws):
         """Q's mass outside the losses, and a bound on its rounding."""
         q = self._q_masses()
         total, widest = math.fsum(q), max(map(abs, self.losses))
-        return 1.0 - total, 2 * _U * (len(q) + 4.0 + widest) * max(1.0, total)
+        return 1.0 - total, 2 * U * (len(q) + 4.0 + widest) * max(1.0, total)
 
     def _atoms(self, forward: bool) -> Atoms:
         losses = tuple(loss for loss, mass in zip(self.losses, self.masses, strict=True) if mass > 0.0)

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 
-U = 2.0**-53
+from .rounding import U
+
 TWIDDLE = 4 * U
 
 _GAMMA_4 = 4 * U / (1 - 4 * U)

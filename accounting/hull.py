@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from .pairs import Atoms
+from .rounding import U
 
-_U = 2.0**-53
 Point = tuple[Fraction, Fraction]
 
 
@@ -92,7 +92,7 @@ def atoms(corners: list[Point], known: dict[Fraction, float] | None = None) -> A
         if x > 0 and after > before:
             losses.append(given[x] if x in given else _log_up(x))
             # P's and Q's mass are both rounded up, which makes good for a loss rounded to nearest, too.
-            masses.append(float(x * (after - before)) * (1 + 8 * _U))
+            masses.append(float(x * (after - before)) * (1 + 8 * U))
     return Atoms(tuple(losses), tuple(masses), float_up(corners[-1][1]))
 
 
@@ -102,12 +102,12 @@ def _log_up(x: Fraction) -> float:
         return 0.0
     if Fraction(1, 2) < x < 2:
         value = math.log1p(float(x - 1))
-        return value + 4 * _U * abs(value)
+        return value + 4 * U * abs(value)
     if 1e-300 < x < 1e300:
         value = math.log(float(x))
-        return value + 4 * _U * (abs(value) + 1)
+        return value + 4 * U * (abs(value) + 1)
     value = math.log(x.numerator) - math.log(x.denominator)
-    return value + 4 * _U * (math.log(x.numerator) + math.log(x.denominator) + 1)
+    return value + 4 * U * (math.log(x.numerator) + math.log(x.denominator) + 1)
 
 
 def float_up(x: Fraction) -> float:

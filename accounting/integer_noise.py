@@ -29,9 +29,9 @@ from .declared import two_point_pair
 from .errors import UnsupportedEventError
 from .event import Array, PrivacyEvent
 from .loss_pmf import LossPmf
-from .noise_tables import NoiseTable, U
+from .noise_tables import NoiseTable
 from .pairs import Atoms, DominatingPair
-from .rounding import quotient_up
+from .rounding import U, quotient_up
 from .tabulated_noise import IntegerNoise
 
 

@@ -29,6 +29,7 @@ from .errors import InvalidArgumentError
 from .event import Array, PrivacyEvent
 from .pairs import Atoms, Cells, DominatingPair
 from .renyi_forms import ROUNDED_UP, least_rho
+from .rounding import U
 
 _SMALLEST = 1e-100
 
@@ -198,7 +199,7 @@ def _rho(larger: float, smaller: float) -> float:
         # f'(0) = f(0)/2, f(ε) = 0), so its logarithm is concave in u² and ρ is the mean loss ε + e^{−ε} − 1, as in
         # Harrison & Manurangsi 2025.
         mean = larger + math.expm1(-larger)
-        return min(hoeffding, mean * ROUNDED_UP + 4 * 2.0**-53 * min(larger, 1.0))
+        return min(hoeffding, mean * ROUNDED_UP + 4 * U * min(larger, 1.0))
 
     def worse(orders: Array) -> Array:
         return np.maximum(one_way_rdp(larger, smaller, orders), one_way_rdp(smaller, larger, orders))

@@ -1,6 +1,6 @@
 """Privacy-loss distributions on a grid: a discrete pair above, or below, each event.
 
-``discretise(event, step, upper=True)`` returns a law of losses k·step whose profile lies above the event's, also after
+``discretise(event, step, True)`` returns a law of losses k·step whose profile lies above the event's, also after
 composition with anything; with ``upper=False`` one that lies below. An event makes its law from its pair by
 ``from_pair``, or from the laws of the events inside it by ``convolution``, ``mixture`` and ``maximum``. Rounding is
 included: what the contract of ``DominatingPair.cells`` allows is made up for, mass by mass.
@@ -31,13 +31,13 @@ from scipy import fft, signal
 from . import fft_error
 from .errors import NumericalError
 from .pairs import EDGE_ERROR, MASS_ERROR, RATIO_ERROR, Array, Atoms, Cells, DominatingPair
+from .rounding import U
 
 if TYPE_CHECKING:
     from .event import PrivacyEvent
 
 SNAP = 2.0**-44
 
-_U = 2.0**-53
 _MAX_CELLS = 2**23
 _CACHED_CELLS = 2**14
 _TINY = 1e-290  # masses below it have lost their relative accuracy
@@ -61,7 +61,7 @@ class LossPmf:
         return np.asarray((self.start + np.arange(len(self.p))) * self.step)
 
 
-def discretise(event: PrivacyEvent, step: float, upper: bool = True) -> LossPmf:
+def discretise(event: PrivacyEvent, step: float, upper: bool) -> LossPmf:
     """Returns a law of losses on the grid of ``step`` above (or below) the event's, its failure left out.
 
     Small ones are cached.
@@ -100,7 +100,7 @@ def _upper(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
     # An outcome may lie beyond its cell by this much of the cell's width: as much of each cell goes up two points.
     beyond = 2 * EDGE_ERROR * reach / share
     # The part at the upper end is a difference of numbers that nearly agree: their rounding is added to it.
-    slack = beyond + (RATIO_ERROR * (1 + reach) + 8 * _U) / share
+    slack = beyond + (RATIO_ERROR * (1 + reach) + 8 * U) / share
     p = np.zeros(last - first + 2)
     infinity = pair.infinity()
     for i, j, edges, cells in _pieces(pair, step, first, last, 0.0):
@@ -142,8 +142,8 @@ def _upper_atoms(pair: Atoms, step: float, first: int, last: int) -> LossPmf:
     coarse = scaled - (scaled - step)
     gap = (losses - at * coarse) - at * (step - coarse)
     at, gap = np.where(gap < 0, at - 1, at), np.where(gap < 0, gap + step, gap)
-    gap = np.minimum(gap + 2 * _U * np.where(gap > 0, step, 0.0), step)
-    up = masses * np.minimum(np.expm1(-gap) / math.expm1(-step) * (1 + 8 * _U), 1.0)
+    gap = np.minimum(gap + 2 * U * np.where(gap > 0, step, 0.0), step)
+    up = masses * np.minimum(np.expm1(-gap) / math.expm1(-step) * (1 + 8 * U), 1.0)
     where = at.astype(int) - first
     p = np.bincount(where, masses - up, last - first + 2) + np.bincount(where + 1, up, last - first + 2)
     return _trim(LossPmf(step, first, p * (1 + _mass_error(0.0)), pair.infinity()))
@@ -151,7 +151,7 @@ def _upper_atoms(pair: Atoms, step: float, first: int, last: int) -> LossPmf:
 
 def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
     reach = max(abs(first), abs(last)) * step
-    error = 2 * (RATIO_ERROR * (1 + reach) + 8 * _U)
+    error = 2 * (RATIO_ERROR * (1 + reach) + 8 * U)
     p, q, over, under = (np.empty(last - first) for _ in range(4))
     above = 0.0
     # Cells begin a little below the grid points, so that an atom on one is alone at its cell's lower end: see SNAP.
@@ -178,7 +178,7 @@ def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
         for _ in range(4):
             from_above, from_below = _parts(part, rate)
             part = np.clip(part / 2 + (from_above + from_below) / 4, 0.0, 1.0)
-        part = (np.minimum(part, _parts(part, rate)[0]) * (1 - 8 * _U))[i - before : j - before]
+        part = (np.minimum(part, _parts(part, rate)[0]) * (1 - 8 * U))[i - before : j - before]
         mass[i + 1 : j + 1] += part * p[i:j]
         mass[i:j] += (1.0 - part) * p[i:j]
     mass *= 1 - _mass_error(reach)
@@ -268,7 +268,7 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
         infinity = -math.expm1(math.log1p(-a.infinity) + math.log1p(-b.infinity))
     sign = 1 if upper else -1
     if len(a.p) * len(b.p) <= 2**26:
-        rounding = 1 + sign * (min(len(a.p), len(b.p)) + 2) * _U
+        rounding = 1 + sign * (min(len(a.p), len(b.p)) + 2) * U
         return LossPmf(a.step, a.start + b.start, np.convolve(a.p, b.p) * rounding, infinity)
     size = 1 << (length - 1).bit_length()
     p = fft.irfft(fft.rfft(a.p, size) * fft.rfft(b.p, size), size)[:length]
@@ -320,7 +320,7 @@ def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
         ratio = float(np.max(target[seen] / finite[seen], initial=1.0))
     if not ratio < 1.001:
         raise NumericalError(f"the maximum of {len(branches)} profiles can't be represented on a grid of {step:g}")
-    return _trim(LossPmf(step, start, p * ratio * (1 + 8 * _U * size), min(1.0, infinity + 1e-280)))
+    return _trim(LossPmf(step, start, p * ratio * (1 + 8 * U * size), min(1.0, infinity + 1e-280)))
 
 
 def _runs(good: NDArray[np.bool_]) -> list[tuple[int, int, int]]:

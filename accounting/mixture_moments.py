@@ -13,8 +13,8 @@ from .errors import NumericalError
 from .moments import Law, Line, oscillating_sum
 from .normal_mixtures import ORIGIN, NormalMixture
 from .pairs import Array
+from .rounding import U
 
-_U = 2.0**-53
 _NEGLIGIBLE = 42.0  # e^-42 < 6e-19
 _MOST = 2**18  # nodes, times the terms of the mixtures
 
@@ -92,7 +92,7 @@ class NormalMixtureLaw(Law):
         w = np.exp(y - peak)
         total = float(w.real.sum())
         w /= total
-        rounding = 4 * _U * (float(np.abs(w) @ (16 + scale)) + abs(peak))
+        rounding = 4 * U * (float(np.abs(w) @ (16 + scale)) + abs(peak))
         return peak + math.log(total * float(spacing)), w, losses, rounding + 20 * math.exp(-_NEGLIGIBLE)
 
     def log_moment(self, c: float) -> tuple[float, float]:

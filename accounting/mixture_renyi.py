@@ -22,8 +22,8 @@ import numpy as np
 
 from .normal_mixtures import ORIGIN, NormalMixture
 from .pairs import Array
+from .rounding import U
 
-_U = 2.0**-53
 _DIGITS = 70.0  # the quadrature error is e^{−70}
 _REACH = 12.0  # standard deviations beyond the last mode: e^{−72}
 _LONGEST = 400.0  # of the range of integration; above it a ceiling has to do
@@ -85,9 +85,7 @@ def _quadrature(p: NormalMixture, q: NormalMixture, a: Array, low: Array, high: 
     ends = np.stack([first, first + sizes - 1])
     at_ends = a * log_r[ends] + weight[ends]  # beyond them the integrand falls by e^{−12h} at each node
     # u^α of a ratio good to 8 ulp, and the exponentials of terms and their shift.
-    rounding = (
-        4 * _U * (64 + 8 * np.abs(a * log_r[ends]).max(axis=0) + np.abs(weight[ends]).max(axis=0) + np.log(sizes))
-    )
+    rounding = 4 * U * (64 + 8 * np.abs(a * log_r[ends]).max(axis=0) + np.abs(weight[ends]).max(axis=0) + np.log(sizes))
     one_plus = np.logaddexp(0.0, log_sum)
     lost = np.logaddexp.reduce(
         [
@@ -98,7 +96,7 @@ def _quadrature(p: NormalMixture, q: NormalMixture, a: Array, low: Array, high: 
         ]
     )
     log_f = np.logaddexp(log_sum + rounding, lost)
-    return np.asarray(np.logaddexp(0.0, log_f) / (a - 1) * (1 + 8 * _U))
+    return np.asarray(np.logaddexp(0.0, log_f) / (a - 1) * (1 + 8 * U))
 
 
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)

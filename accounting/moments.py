@@ -21,8 +21,8 @@ import numpy as np
 from attrs import frozen
 
 from .pairs import Array, DominatingPair
+from .rounding import U
 
-_U = 2.0**-53
 _BLOCK = 512
 _CELLS = 4096
 
@@ -70,13 +70,13 @@ class GaussianLaw(Law):
 
     def log_moment(self, c: float) -> tuple[float, float]:
         k = c * (c + 1) * self.variance / 2
-        return k, 8 * _U * k
+        return k, 8 * U * k
 
     def line(self, c: float, step: float, count: int) -> Line:
         t = np.arange(count) * step
         angle, decay = t * (self.variance * (2 * c + 1) / 2), t * t * (self.variance / 2)
         phi = np.exp(-decay + 1j * angle)
-        return Line(phi, np.exp(-decay) * (_U * (8 + 6 * angle + 6 * decay)))
+        return Line(phi, np.exp(-decay) * (U * (8 + 6 * angle + 6 * decay)))
 
     def log_envelope(self, c: float, t: float) -> float:
         return -self.variance * t * t / 2
@@ -100,7 +100,7 @@ class ExponentialLaw(Law):
 
     def log_moment(self, c: float) -> tuple[float, float]:
         k = math.log(self._over_peak(c))
-        return c * self.reach + k, _U * (16 + 4 * c * self.reach + 4 * abs(k))
+        return c * self.reach + k, U * (16 + 4 * c * self.reach + 4 * abs(k))
 
     def line(self, c: float, step: float, count: int) -> Line:
         t, r = np.arange(count) * step, self.reach
@@ -109,7 +109,7 @@ class ExponentialLaw(Law):
         less = math.expm1(x) * np.cos(2 * half) - 2 * np.sin(half) ** 2 - 1j * (math.exp(x) * np.sin(2 * half))
         over_peak = self.atom * (2 + less) - self.density * less / (c + 0.5 + 1j * t)
         phi = np.exp(1j * half) * over_peak / self._over_peak(c)
-        return Line(phi, _U * (32 + 8 * abs(x) + 8 * half))
+        return Line(phi, U * (32 + 8 * abs(x) + 8 * half))
 
     def log_envelope(self, c: float, t: float) -> float:
         bound = (1 + math.exp(-(1 + 2 * c) * self.reach)) * (self.atom + self.density / math.hypot(c + 0.5, t))
@@ -145,7 +145,7 @@ class AtomsLaw(Law):
         w = np.exp(y - peak)
         total = float(w.sum())
         # Each exponent is off by an ulp or two of its parts; more exactly where the weight is.
-        rounding = 4 * _U * (8 + float(w @ (np.abs(self.log_p) + c * np.abs(self.losses))) / total + abs(peak))
+        rounding = 4 * U * (8 + float(w @ (np.abs(self.log_p) + c * np.abs(self.losses))) / total + abs(peak))
         return peak + math.log(total), w / total, rounding
 
     def log_moment(self, c: float) -> tuple[float, float]:
@@ -177,7 +177,7 @@ class MixtureLaw(Law):
         nothing, something = math.log1p(-self.probability), math.log(self.probability) + k
         total = float(np.logaddexp(nothing, something))
         weight = math.exp(something - total)
-        return total, math.exp(nothing - total), weight, weight * rounding + 16 * _U * (1 + abs(nothing) + abs(k))
+        return total, math.exp(nothing - total), weight, weight * rounding + 16 * U * (1 + abs(nothing) + abs(k))
 
     def log_moment(self, c: float) -> tuple[float, float]:
         total, _, _, rounding = self._weights(c)
@@ -210,7 +210,7 @@ class SumLaw(Law):
     def log_moment(self, c: float) -> tuple[float, float]:
         each = [(count, *law.log_moment(c)) for law, count in self.parts]
         k = math.fsum(count * k for count, k, _ in each)
-        return k, math.fsum(count * (rounding + 2 * _U * abs(k)) for count, k, rounding in each)
+        return k, math.fsum(count * (rounding + 2 * U * abs(k)) for count, k, rounding in each)
 
     def line(self, c: float, step: float, count: int) -> Line:
         phi, highest, relative = np.ones(count, dtype=complex), np.ones(count), np.zeros(count)
@@ -218,10 +218,10 @@ class SumLaw(Law):
             part = law.line(c, step, count)
             n, size = float(times), np.abs(part.phi)
             phi *= part.phi if times == 1 else _power(part.phi, size, n)
-            bound = size + part.error + 4 * _U
+            bound = size + part.error + 4 * U
             # |(x + e)^n − x^n| ≤ n·e·(|x| + e)^{n−1}; the power itself is off by 8nu of its modulus.
             highest *= bound**n
-            relative += n * (part.error / bound + 12 * _U)
+            relative += n * (part.error / bound + 12 * U)
         return Line(phi, highest * relative)
 
     def log_envelope(self, c: float, t: float) -> float:
@@ -259,7 +259,7 @@ def oscillating_sum(weights: Array, losses: Array, step: float, count: int) -> t
         phi = table.ravel()[:count]
     far = float(sizes @ np.abs(off)) + size * abs(centre)
     terms = min(len(losses), _BLOCK) + len(losses) / _BLOCK
-    return phi * np.exp(1j * (centre * t)), _U * (size * (2 * terms + 32) + 8 * far * t)
+    return phi * np.exp(1j * (centre * t)), U * (size * (2 * terms + 32) + 8 * far * t)
 
 
 def discretised(pair: DominatingPair, *, upper: bool, tilt: float, cells: int = _CELLS) -> AtomsLaw:
@@ -274,18 +274,18 @@ def discretised(pair: DominatingPair, *, upper: bool, tilt: float, cells: int = 
     share = -np.expm1(-np.diff(edges))
     if upper:
         up = (p - q * np.exp(np.minimum(edges[:-1], 700.0))) / share
-        up += 16 * _U * (1 + np.abs(edges[:-1])) * p / share  # what the difference of close numbers may have lost
+        up += 16 * U * (1 + np.abs(edges[:-1])) * p / share  # what the difference of close numbers may have lost
         up = np.clip(up, 0.0, p)
         mass = np.append(p - up, 0.0)
         mass[1:] += up
         mass[0] += masses.p_below
-        return AtomsLaw.of(edges, mass * (1 + 4 * _U), pair.infinity() + masses.p_above)
+        return AtomsLaw.of(edges, mass * (1 + 4 * U), pair.infinity() + masses.p_above)
     kept = (p > 0.0) & (q > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         merged = np.log(p) - np.log(q)
     merged = np.clip(merged - 1e-13 * (1 + np.abs(merged)), edges[:-1], edges[1:])
     losses = np.append(np.where(kept, merged, edges[:-1]), edges[-1])
-    return AtomsLaw.of(losses, np.append(p, masses.p_above) * (1 - 4 * _U), pair.infinity())
+    return AtomsLaw.of(losses, np.append(p, masses.p_above) * (1 - 4 * U), pair.infinity())
 
 
 def _refined(pair: DominatingPair, tilt: float, most: int) -> Array:

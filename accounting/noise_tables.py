@@ -16,8 +16,8 @@ from scipy import special
 
 from . import parameters, validate
 from .pairs import Array, Atoms
+from .rounding import U
 
-U = 2.0**-53
 MAX_TABLE = 2**19
 NEGLIGIBLE = 104.0  # e^-104 < 1e-45
 

@@ -17,9 +17,9 @@ from . import rounding
 from .errors import NumericalError
 from .event import Array, PrivacyEvent
 from .pld_plan import LARGE, grid, sketch
+from .rounding import U
 from .tilted_law import Law, Tilted, TooLarge
 
-_U = 2.0**-53
 _SMALLEST = 1e-290
 _SHARP = 1e5  # ratio of a sum to what it may have lost
 _MUCH = 1e-3  # a sum that no other tilt would make much larger
@@ -150,10 +150,10 @@ def _along(tilted: Tilted, below: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _between(law: Law, epsilons: Array) -> tuple[Array, Array]:
     """The grid point below each ε, and the share of the one above in δ there: δ is linear in e^ε between."""
     # Just below a grid point the quotient may round up to it: from above, the point before counts.
-    place = np.floor(epsilons / law.step * (1 - 4 * _U if law.upper else 1.0))
+    place = np.floor(epsilons / law.step * (1 - 4 * U if law.upper else 1.0))
     share = np.expm1(epsilons - place * law.step) / math.expm1(law.step)
     # Round-off of ε − k·step, to the safe side.
-    off = 8 * _U * (1 + np.abs(place))
+    off = 8 * U * (1 + np.abs(place))
     return place.astype(np.int64), np.clip(share - off if law.upper else share + off, 0.0, 1.0)
 
 
@@ -163,7 +163,7 @@ def _values(law: Law, logs: Array, share: Array) -> Array:
         [[rounding.exp(min(0.0, float(x)), upper=law.upper) if x > -math.inf else 0.0 for x in row] for row in logs]
     )
     value = law.infinity + (1.0 - share) * ends[0] + share * ends[1]
-    value = value * (1 + 4 * _U) + _SMALLEST if law.upper else value * (1 - 4 * _U)
+    value = value * (1 + 4 * U) + _SMALLEST if law.upper else value * (1 - 4 * U)
     return np.asarray(np.clip(value, 0.0, 1.0))
 
 
@@ -182,12 +182,12 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     log_delta = math.log(delta - law.infinity)
     tilted = _computed(event, *rough.for_delta(log_delta), upper, delta > LARGE)
     law = tilted.law
-    spare = (delta - law.infinity) * (1 - 4 * _U if upper else 1 + 4 * _U)
+    spare = (delta - law.infinity) * (1 - 4 * U if upper else 1 + 4 * U)
     if spare <= 0.0:
         return math.inf
     if law.top <= 0:
         return 0.0
-    target = math.log(spare) + (-2 * _U if upper else 2 * _U) * (1 + abs(math.log(spare)))
+    target = math.log(spare) + (-2 * U if upper else 2 * U) * (1 + abs(math.log(spare)))
     root, sharp = _root(_Points(tilted), target)
     for steeper in _STEEPER:
         if sharp:
@@ -207,7 +207,7 @@ def _root(points: _Points, target: float) -> tuple[float, bool]:
     above, below = (math.exp(min(700.0, points.log_delta(place + i) - target)) for i in (0, 1))
     part = (above - 1) / (above - below) if above > below else 1.0
     root = place * law.step + math.log1p(min(1.0, part) * math.expm1(law.step))
-    root += 8 * _U * (root + law.step) if law.upper else -8 * _U * (root + law.step) - law.snap
+    root += 8 * U * (root + law.step) if law.upper else -8 * U * (root + law.step) - law.snap
     return max(0.0, root), points.sharp[place]
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from .composite import Composed
 from .event import Array, PrivacyEvent
+from .rounding import U
 
-_U = 2.0**-53
 _GRID = 1.0 + np.geomspace(1e-4, 1e12, 65)  # 4 orders a decade, refined around the best
 _REFINED = (65, 65)
 _FINE = 1.0 + np.geomspace(1e-4, 1e8, 1201)
@@ -34,7 +34,7 @@ def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
         divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
         value = divergence - shrink - (log_delta + np.log(orders)) / (orders - 1)
         slack = 8 * (shrink + (abs(log_delta) + np.log(orders)) / (orders - 1) + np.abs(value))
-        return np.asarray(value + _U * (slack + _sums(event) * divergence))
+        return np.asarray(value + U * (slack + _sums(event) * divergence))
 
 
 def log_delta(event: PrivacyEvent, epsilon: float) -> float:
@@ -55,7 +55,7 @@ def _log_deltas(event: PrivacyEvent, epsilons: Array, orders: Array) -> Array:
         divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
         value = (orders - 1) * (divergence - epsilons - shrink) - np.log(orders)
         slack = 8 * ((orders - 1) * shrink + np.log(orders) + np.abs(value))
-        return np.asarray(value + _U * (slack + _sums(event) * (orders - 1) * divergence))
+        return np.asarray(value + U * (slack + _sums(event) * (orders - 1) * divergence))
 
 
 def _sums(event: PrivacyEvent) -> int:

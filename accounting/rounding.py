@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from fractions import Fraction
 
+U = 2.0**-53  # the unit roundoff of floats: no sum, product or quotient is off by more in proportion
+
 
 def quotient_down(numerator: float, denominator: float) -> float:
     """Returns the largest float that is at most numerator / denominator, both positive and finite.

@@ -13,8 +13,8 @@ from attrs import Factory, evolve, field, frozen
 from . import noise_tables, parameters, validate
 from .declared import two_point_pair, two_point_rdp
 from .event import Array, PrivacyEvent
-from .noise_tables import U
 from .pairs import Atoms, DominatingPair
+from .rounding import U
 
 _MOST_STEPS = 256
 

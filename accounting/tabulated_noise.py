@@ -15,8 +15,8 @@ from .composite import parallel
 from .errors import InvalidArgumentError, UnsupportedEventError
 from .event import Array, PrivacyEvent
 from .loss_pmf import LossPmf
-from .noise_tables import U
 from .pairs import Atoms, DominatingPair
+from .rounding import U
 
 _ROUNDING = 1e-11  # a law is symmetric if it is within that of its mirror image
 

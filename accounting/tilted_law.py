@@ -29,8 +29,8 @@ from .errors import NumericalError
 from .event import Array, PrivacyEvent
 from .loss_pmf import SNAP, LossPmf, discretise
 from .pld_plan import parts_of
+from .rounding import U
 
-_U = 2.0**-53
 _WRAP = 1e-9  # of the tilted law may wrap round into the sum
 _BEYOND = 40.0  # e^{−40} of the gain is left out, and added
 _DARK = 90.0  # frequencies at which the composed spectrum is below e^{−90} are left out, and added
@@ -60,7 +60,7 @@ class Law:
             log_finite += count * math.log1p(-pmf.infinity)
             self.parts.append((pmf, count))
         events = sum(count for _, count in self.parts)
-        self.infinity = -math.expm1(log_finite) * (1 + _U * (len(self.parts) + 16) * (1 if upper else -1))
+        self.infinity = -math.expm1(log_finite) * (1 + U * (len(self.parts) + 16) * (1 if upper else -1))
         self.top = sum(count * (pmf.start + len(pmf.p) - 1) for pmf, count in self.parts)  # the largest loss, in steps
         self.bottom = sum(count * pmf.start for pmf, count in self.parts)
         self.events = events
@@ -95,7 +95,7 @@ class Law:
             offset += count * (start + peak)
             del weights
         t, error = spectrum.inverse(self.events, (offset - (last - size + 1)) % size)
-        return Tilted(self, slope, k, margin + 4 * _U * (abs(k) + len(self.parts)), tails, last, t, error)
+        return Tilted(self, slope, k, margin + 4 * U * (abs(k) + len(self.parts)), tails, last, t, error)
 
     def _window(self, tails: _Tails, slope: float, place: int) -> tuple[int, int]:
         """The last place and the size of a window from which little is lost for sums over places above ``place``."""
@@ -131,11 +131,11 @@ def _tilted_masses(pmf: LossPmf, slope: float, upper: bool) -> tuple[Array, floa
         off[y == -math.inf] = 0.0
         y -= peak
         np.exp(y, out=y)
-        y *= 1 + _U * off if upper else 1 - _U * off
+        y *= 1 + U * off if upper else 1 - U * off
     total = float(w.sum())
     w /= total
     log_total = math.log(total)
-    return w, peak + log_total, _U * (4 + 2 * abs(peak) + 2 * abs(log_total))
+    return w, peak + log_total, U * (4 + 2 * abs(peak) + 2 * abs(log_total))
 
 
 @frozen(eq=False)
@@ -257,7 +257,7 @@ class _Spectrum:
         dimmest = float(np.abs(z).min(initial=1.0)) - each if count > 8 else 0.0
         share = 1.01 * count * each / dimmest if count * each < _LITTLE * dimmest else math.inf
         self.errors.append((count * self.once * norm, share))
-        self.growth += count * (each + 4 * _U)
+        self.growth += count * (each + 4 * U)
 
     def inverse(self, events: int, places: int) -> tuple[Array, float]:
         """Returns the law with this spectrum, moved up by ``places``, and a bound on its error in 2-norm.
@@ -278,7 +278,7 @@ class _Spectrum:
         t = fft.irfft(full, self.size, overwrite_x=True)
         norm = float(np.linalg.norm(t))
         np.maximum(t, 0.0, out=t)
-        relative = (events + 1) * (fft_error.COMPLEX_PRODUCT + 2 * _U) + 16 * _U + self.once
+        relative = (events + 1) * (fft_error.COMPLEX_PRODUCT + 2 * U) + 16 * U + self.once
         error = sum(min(absolute, share * norm) for absolute, share in self.errors) + relative * norm
         return t, 1.2 * error + math.exp(1.0 - _DARK)
 
@@ -360,9 +360,9 @@ class Tilted:
         """Returns ln δ, the mass at infinity apart, rounded in the law's direction, from the sums at grid points."""
         upper = self.law.upper
         # Sums of positive terms, products and recursions: an ulp or two for each term.
-        value = values * (1 + (3 * len(self.t) + 64) * (_U if upper else -_U)) + (lost if upper else -lost)
+        value = values * (1 + (3 * len(self.t) + 64) * (U if upper else -U)) + (lost if upper else -lost)
         lean = self.slope * np.asarray(places, dtype=float)
-        margin = self.margin + 4 * _U * np.abs(lean)
+        margin = self.margin + 4 * U * np.abs(lean)
         with np.errstate(divide="ignore"):
             log_value = np.log(np.maximum(value, 0.0))
         out = self.k - lean + log_value + (margin if upper else -margin)

@@ -24,8 +24,8 @@ from .composite import Parallel
 from .declared import ZCDP
 from .errors import NumericalError
 from .event import Array, PrivacyEvent, check_event
+from .rounding import U
 
-_U = 2.0**-53
 _ORDERS = 1.0 + np.geomspace(1e-4, 1e8, 385)
 _AT_ONCE = 2048
 _FIRST, _MORE = 256, 2048  # how many ε are tried at first, and about how many more, at most, in each of two rounds
@@ -136,9 +136,9 @@ def _worst_rates(event: PrivacyEvent, alpha: Array) -> tuple[Array, Array]:
 def _gaussian_rates(mu: float, alpha: Array) -> tuple[Array, Array]:
     """Φ(Φ⁻¹(1 − α) − μ) and Φ(Φ⁻¹(α) + μ)."""
     z = special.ndtri(alpha)  # −inf and inf at the ends stay what they are
-    wobble = 8 * _U * (1 + np.abs(np.where(np.isfinite(z), z, 0.0)) + mu)
+    wobble = 8 * U * (1 + np.abs(np.where(np.isfinite(z), z, 0.0)) + mu)
     fnr, tpr = special.ndtr(-z - mu - wobble), special.ndtr(z + mu + wobble)
-    return fnr * (1 - 64 * _U), tpr * (1 + 64 * _U)
+    return fnr * (1 - 64 * U), tpr * (1 + 64 * U)
 
 
 def _rates_by_profile(ways: tuple[PrivacyEvent, ...], alpha: Array) -> list[tuple[Array, Array]]:
@@ -167,11 +167,11 @@ def _rates_by_profile(ways: tuple[PrivacyEvent, ...], alpha: Array) -> list[tupl
     found = []
     for first, second in {(0, -1), (-1, 0)} if len(ways) > 1 else {(0, 0)}:
         direct, inverse = (np.max(term, axis=0) for term in _terms(epsilons, curves[first], curves[second], alpha))
-        fnr = np.maximum(direct, inverse) - 8 * _U
+        fnr = np.maximum(direct, inverse) - 8 * U
         x = np.exp(epsilons)[:, None]
         tpr = np.min(curves[first][:, None] + x * alpha, axis=0) * (1 + 1e-13)
         # At ε → ∞ the first term is left with α = 0 alone.
-        fnr = np.where(alpha == 0.0, np.maximum(fnr, 1.0 - ends[first] - 2 * _U), fnr)
+        fnr = np.where(alpha == 0.0, np.maximum(fnr, 1.0 - ends[first] - 2 * U), fnr)
         tpr = np.where(alpha == 0.0, np.minimum(tpr, ends[first]), tpr)
         found.append((np.where(alpha == 1.0, 0.0, fnr), np.minimum(tpr, 1.0 - inverse + 1e-15)))
     return found
@@ -179,7 +179,7 @@ def _rates_by_profile(ways: tuple[PrivacyEvent, ...], alpha: Array) -> list[tupl
 
 def _terms(epsilons: Array, first: Array, second: Array, alpha: Array) -> tuple[Array, Array]:
     x = np.exp(epsilons)[:, None]
-    slack = 8 * _U * (1 + epsilons[:, None])
+    slack = 8 * U * (1 + epsilons[:, None])
     return 1.0 - first[:, None] - x * alpha * (1 + slack), (1.0 - second[:, None] - alpha) / x * (1 - slack)
 
 
@@ -241,8 +241,8 @@ def _rates_by_renyi(forward: PrivacyEvent, backward: PrivacyEvent, alpha: Array)
         right = np.take_along_axis(logs, np.minimum(best + 1, logs.shape[1] - 1), axis=1)
         orders = 1.0 + np.exp(left + (right - left) * np.linspace(0.0, 1.0, 13))
     none = math.isfinite(_renyi(forward, _ORDERS).min())  # a finite divergence leaves P nothing where Q has nothing
-    fnr = np.where(alpha == 0.0, 1.0 if none else 0.0, low - 4 * _U)
-    return np.maximum(0.0, fnr - failure), np.minimum(1.0, np.where(fnr == 1.0, 0.0, 1.0 - fnr + 2 * _U) + failure)
+    fnr = np.where(alpha == 0.0, 1.0 if none else 0.0, low - 4 * U)
+    return np.maximum(0.0, fnr - failure), np.minimum(1.0, np.where(fnr == 1.0, 0.0, 1.0 - fnr + 2 * U) + failure)
 
 
 def _excess(fpr: Array, fnr: Array, orders: Array, forward: Array, backward: Array) -> Array:
@@ -259,6 +259,6 @@ def _excess(fpr: Array, fnr: Array, orders: Array, forward: Array, backward: Arr
         with np.errstate(invalid="ignore", over="ignore"):
             one, two = orders * a - t * c, orders * b - t * d
             moment = np.logaddexp(np.where(np.isnan(one), -math.inf, one), np.where(np.isnan(two), -math.inf, two))
-            over = (moment - 16 * _U * (orders * size + 2)) / t - curve
+            over = (moment - 16 * U * (orders * size + 2)) / t - curve
         worst = np.maximum(worst, np.where(np.isfinite(curve) & ~np.isnan(over), over, -math.inf))
     return worst

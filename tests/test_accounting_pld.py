@@ -640,7 +640,7 @@ def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
 def test_a_law_without_a_direction_is_above():
     event = Gaussian(1.0)
     above, below = (loss_pmf.discretise(event, 0.1, upper) for upper in (True, False))
-    found = loss_pmf.discretise(event, 0.1)
+    found = loss_pmf.discretise(event, 0.1, True)
     assert found.infinity == above.infinity and np.array_equal(found.p, above.p)
     assert len(below.p) != len(above.p) or not np.array_equal(below.p, above.p)
 
