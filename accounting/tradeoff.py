@@ -224,7 +224,10 @@ def _renyi(way: PrivacyEvent, orders: Array) -> Array:
 
 
 def _rates_by_renyi(forward: PrivacyEvent, backward: PrivacyEvent, alpha: Array) -> tuple[Array, Array]:
-    """The greatest FNR that is excluded, by bisection: the smaller it is, the larger are the divergences."""
+    """The greatest FNR that is excluded, by bisection: the smaller it is, the larger are the divergences.
+
+    What a failure adds may put both outside of [0, 1].
+    """
     failure, low = forward.failure_delta(), np.zeros(alpha.shape)
     orders = _ORDERS[None, ::4]
     for _ in range(4):
@@ -242,7 +245,7 @@ def _rates_by_renyi(forward: PrivacyEvent, backward: PrivacyEvent, alpha: Array)
         orders = 1.0 + np.exp(left + (right - left) * np.linspace(0.0, 1.0, 13))
     none = math.isfinite(_renyi(forward, _ORDERS).min())  # a finite divergence leaves P nothing where Q has nothing
     fnr = np.where(alpha == 0.0, 1.0 if none else 0.0, low - 4 * U)
-    return np.maximum(0.0, fnr - failure), np.minimum(1.0, np.where(fnr == 1.0, 0.0, 1.0 - fnr + 2 * U) + failure)
+    return fnr - failure, np.where(fnr == 1.0, 0.0, 1.0 - fnr + 2 * U) + failure
 
 
 def _excess(fpr: Array, fnr: Array, orders: Array, forward: Array, backward: Array) -> Array:

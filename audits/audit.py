@@ -52,11 +52,11 @@ def audit(
 ) -> Verdict:
     """Tries to refute a claim of differential privacy from samples alone.
 
-    Some of the samples (half; of outputs that are one number, a sixth; at most 2^20) choose two events, one for each
-    order of the data sets, and, of a curve, one point of the claim; the rest bound the events' mean probabilities
-    jointly and exactly (:func:`.both_orders.both_frontier`). Where one event promises more, that is bounded alone
-    (:func:`.bounds.frontier`). Since all choices are made before the bounding samples are seen, one test is made and
-    the stated confidence covers everything looked at.
+    Some of the samples (half; of numbers a sixth, or a quarter if they have at most 16 values; at most 2^20) choose two
+    events, one for each order of the data sets, and, of a curve, one point of the claim; the rest bound the events'
+    mean probabilities jointly and exactly (:func:`.both_orders.both_frontier`). Where one event promises more, that is
+    bounded alone (:func:`.bounds.frontier`). Since all choices are made before the bounding samples are seen, one test
+    is made and the stated confidence covers everything looked at.
 
     Outputs may be numbers, strings, None, arrays, and tuples, lists, dictionaries and (data) classes of them; see
     :mod:`.outputs`. Floats are read as real numbers: they are rounded to a public grid, see :mod:`.cells`.
@@ -154,8 +154,8 @@ def audit(
     refuted = [point for point in (event.point, *claim.points) if region.refutes(*point)]
     tested = refuted[0] if refuted else event.point
     leaked = leak is not None and _leaks(leak, counts[id(leak)], plain, counts[id(plain)], claim, trials, alpha)
-    detectable = _detectable(event, tossed, trials, alpha, tested, claim.delta)
-    blind = detectable > max(2 * claim.epsilon, claim.epsilon + 0.1)
+    least, other = _refutable(event, tossed, trials, alpha, tested)
+    blind = _epsilon(least, other, claim.delta) > max(2 * claim.epsilon, claim.epsilon + 0.1)
     return Verdict(
         outcome="refuted" if refuted else "inconclusive" if blind else "consistent",
         epsilon_claimed=claim.epsilon,
@@ -171,7 +171,7 @@ def audit(
         trials=trials,
         epsilon_tested=tested[0],
         delta_tested=tested[1],
-        detectable_epsilon=detectable,
+        detectable_epsilon=_epsilon(least, other, tested[1]),
         float_leak=leaked,
         bits=bool(bits),
         seed=seed,
@@ -206,21 +206,26 @@ def _region(event: Event, inside: IntArray, tossed: Tossed | None, trials: int, 
     return frontier(int(inside[0, 0]), trials, int(inside[1, 0]), trials, slope=event.slope, alpha=alpha)
 
 
-def _detectable(
-    event: Event, tossed: Tossed | None, trials: int, alpha: float, point: tuple[float, float], delta: float
-) -> float:
-    """Returns the least epsilon at ``delta`` that is refuted at ``point`` with probability 0.9."""
-    epsilon, allowed = point
-    if tossed is not None:
-        found = detectable_epsilon(tossed.trials, event.share, alpha=alpha, epsilon=epsilon, delta=allowed)
-        q = (event.share - allowed) / (1 + math.exp(found)) if found < 700 else 0.0
-        reach = event.share - q
-    else:
-        reach = detectable_probability(trials, trials, event.q, alpha=alpha, epsilon=epsilon, delta=allowed)
-        q = event.q
-    if reach == math.inf or q == 0.0:
+def _refutable(
+    event: Event, tossed: Tossed | None, trials: int, alpha: float, point: tuple[float, float]
+) -> tuple[float, float]:
+    """Returns the least probability of the event that is refuted at ``point`` in nine of ten audits, and the other's.
+
+    The second is that on the less likely data set. The first is infinite if none is refuted so often.
+    """
+    epsilon, delta = point
+    if tossed is None:
+        return detectable_probability(trials, trials, event.q, alpha=alpha, epsilon=epsilon, delta=delta), event.q
+    found = detectable_epsilon(tossed.trials, event.share, alpha=alpha, epsilon=epsilon, delta=delta)
+    q = (event.share - delta) / (1 + math.exp(found)) if found < 700 else 0.0
+    return event.share - q, q
+
+
+def _epsilon(p: float, q: float, delta: float) -> float:
+    """Returns the least epsilon >= 0 with p <= e^epsilon q + delta."""
+    if p == math.inf or q == 0.0:
         return math.inf
-    return max(0.0, math.log((reach - delta) / q)) if reach > delta else 0.0
+    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
 
 
 def _leaks(

@@ -123,8 +123,12 @@ class SequentialVerdict:
         claim = f"({self.epsilon_claimed:g}, {self.delta:g})"
         first, second = self.direction.split("->")
         found = "infinite" if math.isinf(self.detectable_epsilon) else f"{self.detectable_epsilon:.3g}"
+        as_curve = there = ""
+        if (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta):
+            as_curve = "" if self.epsilon_lower > self.epsilon_claimed else " as a curve"
+            there = f" at delta={self.delta_tested:g}"
         what = {
-            "refuted": f"claim {claim} is refuted after {self.stopped_at} samples from each data set",
+            "refuted": f"claim {claim} is refuted{as_curve} after {self.stopped_at} samples from each data set",
             "consistent": f"claim {claim} is consistent with the samples",
             "inconclusive": f"inconclusive: too few samples to test the claim {claim}",
         }[self.outcome]
@@ -135,7 +139,7 @@ class SequentialVerdict:
             f"happened in {self.frequency_p:.4g} of the outputs on {first}, {self.frequency_q:.4g} on {second}; "
             f"tested at ({self.epsilon_tested:g}, {self.delta_tested:g})",
             f"epsilon is at least {self.epsilon_lower:g} at delta={self.delta:g}; "
-            f"an epsilon of {found} would have been found with probability 0.9",
+            f"through such an event an epsilon of {found}{there} would have been found with probability 0.9",
             f"{self.samples} samples from each data set, seed {self.seed}, {self.seconds:.2f} s",
         ]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])

@@ -62,9 +62,10 @@ class Verdict:
     """What an audit says about a claim. It can refute a claim; it can't show that one holds.
 
     Attributes:
-      outcome: "refuted"; else "inconclusive" if only a violation far beyond the claim could have been seen
-        (``detectable_epsilon`` > max(2 epsilon, epsilon + 0.1)); else "consistent".
-      epsilon_claimed, delta: the claim, as stated.
+      outcome: "refuted"; else "inconclusive" if only a violation far beyond the claim could have been seen: an event so
+        likely that (max(2 epsilon, epsilon + 0.1), delta) excludes it; else "consistent".
+      epsilon_claimed, delta: the claim, as stated. A curve that is refuted need not be false at this point of it: it is
+        if ``epsilon_lower`` is above ``epsilon_claimed``.
       epsilon_lower: the claim at ``delta`` would be wrong for every epsilon below this.
       confidence: probability, at least, with which the audit of a true claim refutes nothing and ``epsilon_lower`` is
         not above the truth. It covers both directions and every event that was looked at.
@@ -79,9 +80,10 @@ class Verdict:
       count_back_p, count_back_q: how often that one happened: on the data set where it is the likelier, which is not
         that of ``count_p``, and on the other.
       epsilon_tested, delta_tested: the claimed point that was tested; of a curve, where a violation showed best.
-      detectable_epsilon: the least epsilon' such that P = e^epsilon' q + delta would have been refuted with probability
-        0.9 through this event, with q its probability on the less likely data set as estimated while choosing; where
-        two events were tested, P and q are the means of theirs, and P + q is what it was estimated to be.
+      detectable_epsilon: the least epsilon' such that P = e^epsilon' q + ``delta_tested`` would have been refuted with
+        probability 0.9, with q this event's probability on the less likely data set as estimated while choosing; where
+        two events were tested, P and q are the means of theirs, and P + q is what it was estimated to be. It is not
+        below ``epsilon_tested``; of violations that show in other events it says nothing.
       event_probability: of ``event`` on the less likely data set, as estimated while choosing.
       float_leak: whether the bit patterns of the outputs refute the claim, beyond what they do as real numbers: a test
         of its own, at the same confidence. Bit patterns count for ``outcome`` only if the audit was made with
@@ -125,6 +127,11 @@ class Verdict:
     def refuted(self) -> bool:
         """Whether the claim is wrong, at the stated confidence."""
         return self.outcome == "refuted"
+
+    @property
+    def tested_elsewhere(self) -> bool:
+        """Whether a claim of a whole curve was tested at another point than the one stated."""
+        return (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta)
 
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
         """Returns pairs (factor, outputs from each data set): what refutes an under-claim through this event.
@@ -203,9 +210,11 @@ class Verdict:
         """Returns a few lines for a terminal or a failure message."""
         claim = f"({self.epsilon_claimed:g}, {self.delta:g})"
         first, second = self.direction.split("->")
-        at = ""
-        if (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta):
-            at = f" at the curve's point ({self.epsilon_tested:g}, {self.delta_tested:g})"
+        at = there = ""
+        if self.tested_elsewhere:
+            at = f" as a curve, at its point ({self.epsilon_tested:g}, {self.delta_tested:g})"
+            at += "" if self.epsilon_lower > self.epsilon_claimed else f", not at {claim} itself"
+            there = f" at delta={self.delta_tested:g}"
         found = "infinite" if math.isinf(self.detectable_epsilon) else f"{self.detectable_epsilon:.3g}"
         what = {
             "refuted": f"claim {claim} is refuted{at}",
@@ -227,7 +236,7 @@ class Verdict:
                 else []
             ),
             f"epsilon is at least {digits.lower(self.epsilon_lower, 4)} at delta={self.delta:g}; "
-            f"an epsilon of {found} would have been refuted with probability 0.9",
+            f"through such an event an epsilon of {found}{there} would have been refuted with probability 0.9",
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
             f"seed {self.seed}, {self.seconds:.2f} s",
         ]

@@ -28,21 +28,18 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
     first, _, second = verdict.direction.partition("->")
     found = verdict.detectable_epsilon
     caught = f"ε ≥ {digits.upper(found)}" if math.isfinite(found) else "no violation, however large,"
+    caught += f" at δ = {verdict.delta_tested:g}" if verdict.tested_elsewhere else ""
     back = f"{verdict.event_back}: {verdict.count_back_p:,} on {second}, {verdict.count_back_q:,} on {first}"
-    tested = (verdict.epsilon_tested, verdict.delta_tested)
+    tested = f"ε = {verdict.epsilon_tested:g}, δ = {verdict.delta_tested:g}"
     return [
         ("claimed", f"ε = {verdict.epsilon_claimed:g} at δ = {verdict.delta:g}"),
-        *([("tested at", f"ε = {tested[0]:g}, δ = {tested[1]:g}")] if tested != _claimed(verdict) else []),
+        *([("tested at", tested)] if verdict.tested_elsewhere else []),
         ("measured", f"ε ≥ {digits.lower(verdict.epsilon_lower)} at δ = {verdict.delta:g}"),
         ("confidence", f"{verdict.confidence:.10g}"),
         ("event", verdict.event),
         ("happened", f"{verdict.count_p:,} times on {first}, {verdict.count_q:,} on {second}, of {verdict.trials:,}"),
         *([("second event", back)] if verdict.event_back else []),
-        ("could have caught", f"{caught} with probability 0.9"),
+        ("could have caught", f"{caught} through such an event, with probability 0.9"),
         ("samples", f"{verdict.samples:,} from each data set; seed {verdict.seed}"),
         *(("warning", warning) for warning in verdict.warnings),
     ]
-
-
-def _claimed(verdict: Verdict) -> tuple[float, float]:
-    return verdict.epsilon_claimed, verdict.delta

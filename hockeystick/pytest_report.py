@@ -21,7 +21,7 @@ from hockeystick import __version__
 from hockeystick.accounting import digits
 from hockeystick.files import write_atomically
 from hockeystick.pytest_lock import UPDATE
-from hockeystick.pytest_session import RULES, Finding, Recorded, Summary
+from hockeystick.pytest_session import RULES, Finding, Recorded, Summary, tested_at
 from hockeystick.pytest_support import EVIDENCE, shown_level
 
 SCHEMA_VERSION = 1
@@ -86,7 +86,7 @@ def claim_lines(summary: Summary) -> Iterable[tuple[str, bool]]:
 def audit_line(name: str, verdict: dict[str, Any]) -> str:
     """What one audit says: the claim, the lower bound, and what could have been detected."""
     found = verdict["detectable_epsilon"]
-    seen = "nothing" if found is None else f"ε ≥ {found:.3g}"
+    seen = "nothing" if found is None else f"ε ≥ {found:.3g}{tested_at(verdict)}"
     level = verdict["alpha"] if name == EVIDENCE else 1 - verdict["confidence"]
     return (
         f"claim ({verdict['epsilon_claimed']:g}, {verdict['delta']:g}) {verdict['outcome']}; "

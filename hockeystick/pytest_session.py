@@ -216,17 +216,26 @@ def _below(summary: Summary, path: Path) -> str:
     return path.relative_to(summary.root).as_posix() if path.is_relative_to(summary.root) else path.as_posix()
 
 
+def tested_at(verdict: dict[str, Any]) -> str:
+    """At which δ a violation could have been detected, where that is not the stated one: of a curve."""
+    elsewhere = (verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"])
+    return f" at δ = {verdict['delta_tested']:g}" if elsewhere else ""
+
+
 def _judge_audits(summary: Summary) -> None:
     for test in summary.tests:
         for _, verdict in test.audits:
             claim = f"the claim ({verdict['epsilon_claimed']:g}, {verdict['delta']:g})"
             if verdict["outcome"] == "refuted" and test.outcome == "failed":
                 least = digits.lower(verdict["epsilon_lower"], 3)
-                text = f"samples refute {claim}: ε is at least {least}, through {verdict['event']}"
+                at = tested_at(verdict)
+                alone = at and verdict["epsilon_lower"] <= verdict["epsilon_claimed"]
+                what = f"the curve of {claim}{at}, if not that point" if alone else claim
+                text = f"samples refute {what}: ε is at least {least}, through {verdict['event']}"
                 _add(summary, "claim-refuted", "error", test.key, text, test.file, test.line)
             elif verdict["outcome"] == "inconclusive" and test.outcome == "passed":
                 found = verdict["detectable_epsilon"]
-                could = "no violation" if found is None else f"only an ε of {found:.3g}"
+                could = "no violation" if found is None else f"only an ε of {found:.3g}{tested_at(verdict)}"
                 text = f"{claim} was audited with {verdict['samples']} samples, which would have refuted {could}"
                 _add(summary, "audit-inconclusive", "note", test.key, text, test.file, test.line)
 

@@ -36,13 +36,22 @@ def could_catch(verdict: Result) -> str:
     """Returns the least ε that the audit would have refuted, in words."""
     detectable = float(verdict["detectable_epsilon"])
     what = f"ε ≥ {upper(detectable)}" if math.isfinite(detectable) else "no violation, however large,"
-    return f"{what} with probability 0.9 at this number of samples"
+    what += f" at δ = {exact(verdict['delta_tested'])}" if _elsewhere(verdict) else ""
+    return f"{what} through such an event, with probability 0.9 at this number of samples"
+
+
+def _elsewhere(verdict: Result) -> bool:
+    """Whether a claimed curve was tested at another point than the one stated."""
+    return bool((verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"]))
 
 
 def _headline(result: Result) -> Mark:
     claim = f"({exact(result['epsilon_claimed'])}, {exact(result['delta'])})-differential privacy"
+    false = f"the claim of {claim} is false"
+    if _elsewhere(result) and result["epsilon_lower"] <= result["epsilon_claimed"]:
+        false = f"the claimed curve through {claim} is false, at another point"
     words = {
-        "refuted": f"refuted: the claim of {claim} is false (confidence {exact(result['confidence'])})",
+        "refuted": f"refuted: {false} (confidence {exact(result['confidence'])})",
         "consistent": f"consistent: no violation of {claim} was found",
         "inconclusive": f"inconclusive: too few samples to say anything useful about {claim}",
     }
@@ -58,11 +67,10 @@ def _warnings(result: Result) -> tuple[Section, ...]:
 def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
     point = (result["epsilon_tested"], result["delta_tested"])
     tested = f"ε = {exact(point[0])}, δ = {exact(point[1])}"
-    elsewhere = point != (result["epsilon_claimed"], result["delta"])
     likelier, other = _sides(result)
     return (
         ("claimed", f"ε = {exact(result['epsilon_claimed'])} at δ = {exact(result['delta'])}"),
-        *((("tested at", f"{tested} (a point of the claimed curve)"),) if elsewhere else ()),
+        *((("tested at", f"{tested} (a point of the claimed curve)"),) if _elsewhere(result) else ()),
         *_certified(result),
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
         ("confidence", f"{exact(result['confidence'])}, for every event looked at and both directions together"),

@@ -60,6 +60,8 @@ class FedStoch:
     keep their places). Losses are independent of the run (stochastic or oblivious); utility, not privacy, rests on
     their being independent and alike.
 
+    Source: Gao, Huang & Yang 2024, Algorithms 1 and 2 (noise by the clients), 4 and 5 (by the server).
+
     Args:
         setting: Clients, phases, clipping and noise. One phase for every doubling: p = 2, ..., P with 2^(P-1) <= T.
         rounds: T >= 1; the last phase may be cut short.

@@ -83,6 +83,8 @@ class FedSVT:
     Losses are arrays of shape (clients, rounds, experts) with entries in [0, 1]; or of shape (rounds, experts), summed
     over the clients, with entries in [0, clients]; or an iterable of blocks of rounds of either shape.
 
+    Source: Gao, Huang & Yang 2024, Algorithms 7 and 8, corrected.
+
     Args:
         clients: m >= 1.
         rounds: T >= 1.

@@ -98,6 +98,11 @@ class NoisyCounts:
 class DistributedKL:
     """Publishes noisy counts of the symbols that were drawn, as sums over a cohort.
 
+    Neighbours differ in ``group`` records of one client, each replaced by any other symbol (replace-one; the numbers of
+    clients and of their records are public).
+
+    Source: Scott, Biswas, Cormode & Maple 2024, Algorithm 3, corrected.
+
     Args:
         average: What is asked, of whom.
         shares: The noise that each client adds to each count, with ``rise=1`` and ``fall=0``. Its ``survivors`` are

@@ -103,6 +103,11 @@ class KLEstimate:
 class TrustedKL:
     """Publishes the average of the queries with Laplace or Gaussian noise.
 
+    Neighbours differ in ``group`` records of one client, each replaced by any other symbol (replace-one; the numbers of
+    clients and of their records are public).
+
+    Source: Scott, Biswas, Cormode & Maple 2024, Algorithms 1 and 2, with corrected sensitivities.
+
     Args:
         average: What is averaged, with its public coins.
         multiplier: lambda >= 0. It must not depend on the data.

@@ -140,6 +140,8 @@ class LazyConvex:
     Neighbouring streams differ in one round's loss, replaced by any other convex L-Lipschitz one (replace-one; rounds
     keep their places).
 
+    Source: Asi, Koren, Liu & Talwar 2024, Algorithm 1 and Section 3.2; of its proof nothing is used.
+
     Args:
         rounds: T >= 1, one person each.
         domain: A ball or a box; points are regularised towards the origin.

@@ -65,6 +65,8 @@ class LazyExperts:
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep
     their places). The guarantee holds for adversaries that choose losses adaptively.
 
+    Source: Asi, Koren, Liu & Talwar 2024, Algorithm 1 and Theorem 3.2; "dartboard": Geulen, Voecking & Winkler 2010.
+
     Args:
         rounds: T >= 1, one person each.
         experts: d >= 2.

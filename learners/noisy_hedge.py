@@ -61,6 +61,8 @@ class NoisyHedge:
     Neighbouring data differ in one loss vector of one client in one round, replaced by any other in [0, 1]^d
     (replace-one; clients and rounds keep their places). Losses do not depend on what is played (oblivious).
 
+    Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tree); Freund & Schapire 1997 (Hedge).
+
     Args:
         clients: m >= 1.
         rounds: T >= 2.

@@ -59,6 +59,8 @@ class NormalisedLazyExperts:
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
     places). The guarantee holds for adversaries that choose losses adaptively, for one person: groups are refused.
 
+    Source: the comparison is in the style of Agarwal, Kale, Singh & Thakurta 2023; the guarantee is ours.
+
     Args:
         rounds: T >= 1, one person each.
         experts: d >= 2.

@@ -78,6 +78,8 @@ class OnlineDistribution:
     channel's; weights, predictions and all else are post-processing. Contexts may depend on earlier messages, never on
     earlier labels in another way.
 
+    Source: Sima, Wu, Milenkovic & Szpankowski 2024, Algorithms 1 and 2 and Theorems 4 and 5, corrected.
+
     Args:
         channels: A channel, or one for each context 0, 1, ..: of one kind, with one span and one cost. See ``build``.
         rule: What is made of messages; "printed" needs Laplace noise on floats, "misprinted" on vectors.

@@ -94,6 +94,8 @@ class SmoothMWEM:
 
     Neighbours differ in the value of one of n records (replace-one; n is public).
 
+    Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithms 2 and 3, corrected; Hardt, Ligett & McSherry 2012 (MWEM).
+
     Args:
         cells: The public cover, as cells of its queries.
         records: n >= 1.

@@ -72,6 +72,10 @@ def _cover(value: object) -> Cover | None:
 class SmoothedOnline:
     """Hedge on representatives of an infinite class, for sigma-smooth adversaries and T rounds.
 
+    It is not private: the draws of its experts leak, and :meth:`graph` says how much.
+
+    Source: Haghtalab, Roughgarden & Shetty 2020, Algorithm 1 and Theorems 3.1 and 3.3.
+
     Args:
         concepts: The class.
         measure: The base measure, public.

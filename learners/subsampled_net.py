@@ -109,6 +109,8 @@ class SubsampledNet:
 
     Neighbouring data sets differ in one record's value (replace-one); n is public.
 
+    Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithm 4 and Theorem G.1, corrected; Blum, Ligett & Roth 2008.
+
     Args:
         concepts: The class of predicates, all of it.
         domain: V, public points of shape (M, d), or (M,) on the line. Repeated ones count once. They must not depend on

@@ -9,12 +9,13 @@ import pytest
 from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, special
+from scipy import integrate, optimize, special
 
 from hockeystick.accounting import contour, gaussian_dp, pld
 from hockeystick.accounting.additive_noise import Gaussian, Laplace
 from hockeystick.accounting.composite import VisibleMixture, compose, parallel
 from hockeystick.accounting.declared import ZCDP, ApproximateDP, NonPrivate, PureDP
+from hockeystick.accounting.discrete import DiscretePair
 from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, UnsupportedEventError
 from hockeystick.accounting.event import NO_EVENT, PrivacyEvent
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
@@ -264,6 +265,32 @@ def test_rounding_of_a_mixtures_moment_is_within_its_error(c):
             * mpmath.exp((j * j - j) * mpmath.mpf(mu) ** 2 / 2) for j in range(c + 2)
         )  # fmt: skip
         assert abs(k - mpmath.log(mpmath.fsum(terms))) <= error < 1e-11
+
+
+@pytest.mark.parametrize("c", [0.3, 4.0])
+def test_rounding_of_an_integrand_is_in_proportion_to_no_less_than_itself(c):
+    p, q = NormalMixture((0.0, 0.7), (0.82, 0.18)), ORIGIN
+    z = np.linspace(-13.0, 13.0, 27)
+    y, losses, scale = NormalMixtureLaw(p, q).log_integrand(c, z)
+    parts = z**2 / 2, (1 + c) * np.abs(p.log_ratio(z)), math.log(2 * math.pi) / 2
+    assert (np.maximum(parts[0], parts[1]) <= scale + parts[2]).all()
+    assert y == pytest.approx(-parts[0] - parts[2] + (1 + c) * losses, rel=1e-12)
+
+
+def test_moduli_are_those_of_the_integrand():
+    """What bounds the moment's decay: the integral of the modulus at each height, by quadrature."""
+    law, c = NormalMixtureLaw(NormalMixture((0.0, 3.0), (0.82, 0.18)), ORIGIN), 6.0
+    heights, _ = law.at_heights(c)
+    k, _ = law.log_moment(c)
+    imaginary = np.geomspace(0.003, 2.9, 12) / 3.0  # the widest centre
+    for row, height in zip(heights[:9], imaginary, strict=False):
+        exact, _ = integrate.quad(
+            lambda x, h=height: float(np.exp(law.log_integrand(c, np.array([x + 1j * h]))[0].real[0] - k)),
+            -15,
+            45,
+            limit=400,
+        )
+        assert row.sum() == pytest.approx(exact, rel=1e-8)
 
 
 def test_log_ratios_are_solved_up_to_the_end_of_the_table():
@@ -573,3 +600,11 @@ def test_one_sampled_release_without_a_formula():
     low, high = ends(event, 1e-4)
     exact = max(pld.epsilon(way, 1e-4) for way in event.directions())
     assert low * (1 - 1e-9) <= exact <= low * (1 + 1e-4) and high <= low * (1 + 1e-4)
+
+
+def test_no_delta_is_above_1():
+    """Rounded up, with nothing of it finite or nearly all."""
+    event = compose(DiscretePair((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)), (RandomizedResponse(0.3), 3))
+    for one in (event, compose((event, 50)), compose((event, 100))):  # 1 − 2^(−50) is below 1, rounded up it is not
+        for eps in (0.0, 0.5, 100.0):
+            assert contour.delta(one, eps)[1] <= 1.0

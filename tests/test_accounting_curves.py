@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from hockeystick.accounting import (
     UnsupportedEventError,
     compose,
     delta,
+    discrete,
     epsilon,
 )
 from hockeystick.accounting.chain import Chain
@@ -381,6 +383,17 @@ def test_a_polygon_goes_on_to_the_corner_where_nothing_is_given():
 def test_a_trade_off_function_ends_at_a_false_positive_rate_of_one(polygon):
     given = TradeOff((0.0, 0.2), (0.9, 0.5), polygon=polygon)
     assert given.pair() == TradeOff((0.0, 0.2, 1.0), (0.9, 0.5, 0.0), polygon=polygon).pair()
+
+
+@pytest.mark.parametrize("small", [1.0, 1e-12, 1e-290])
+def test_losses_of_outcomes_are_rounded_up_however_unlikely_they_are(small):
+    rng = np.random.default_rng(4)
+    for ratio in np.concatenate([rng.uniform(0.1, 0.49, 100), rng.uniform(0.5, 2.0, 100), rng.uniform(2.01, 9.0, 100)]):
+        x, y = small * 0.7, small * 0.7 / float(ratio)
+        found = discrete._log_ratio(x, y)
+        with mpmath.workdps(40):
+            exact = mpmath.log(mpmath.mpf(x) / mpmath.mpf(y))
+            assert exact <= found <= exact + 1e-12
 
 
 def test_outcomes_that_tell_nothing_cost_nothing():

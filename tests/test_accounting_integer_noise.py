@@ -295,6 +295,13 @@ def test_skellam_rdp(variance, shift):
         assert value <= exact * (1 + 1e-6)
 
 
+def test_skellam_rdp_of_two_coordinates_is_their_sum_where_that_is_below_zcdp():
+    one, two = (Skellam(3.0, distance=math.sqrt(n), coordinates=n) for n in (1, 2))
+    orders = np.array([1.5, 8.0, 64.0])
+    assert two.rdp(orders) == pytest.approx(2 * one.rdp(orders), rel=1e-12)
+    assert (two.rdp(orders)[1:] < 0.7 * two.zcdp_rho() * orders[1:]).all()
+
+
 @pytest.mark.parametrize("variance, tilt", [(1e6, 1e-3), (1e6, 300.0), (9.0, 2.0), (0.3, 200.0)])
 def test_skellam_moments_are_the_least_of_their_bounds_rounded_up(variance, tilt):
     got = float(_skellam_moment(variance, tilt))

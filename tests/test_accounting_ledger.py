@@ -165,6 +165,17 @@ def test_a_leading_family_leads_in_every_round():
     assert ledger.graph() == lazy_plan(3)
 
 
+def test_a_leading_family_is_ahead_of_all_of_what_is_no_family():
+    plan = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("batches", size=3)
+    plan = plan.release("switch", LazySwitchDecision(0.9, 0.1), reads=["batches"], count=2, reach=SAME, leading=True)
+    plan = plan.release("draw", PureDP(0.1), reads=["batches"], count=2)
+    ledger = Ledger(plan)
+    ledger.record("switch", count=2)
+    ledger.record("draw")
+    with pytest.raises(RefinementError, match="leading"):
+        ledger.record("switch")
+
+
 def test_failures_of_a_reading_are_the_plans():
     plan = (
         AccountantGraph().source("people").release("a", compose(PureDP(1.0), Failure(1e-8)), reads=["people"], count=3)

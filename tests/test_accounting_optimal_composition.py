@@ -116,7 +116,11 @@ def test_edges():
 def test_basic_composition_is_never_better(parts):
     e, d = oc.basic(parts)
     assert e >= math.fsum(count * eps for eps, _, count in parts) * (1 - 1e-15)
-    assert exact_delta(parts, e) <= d
+    assert exact_delta(parts, e) <= d <= 1.0
+
+
+def test_basic_composition_of_likely_failures_is_a_certain_one():
+    assert oc.basic([(0.5, 0.4, 3)]) == (1.5, 1.0)
 
 
 def test_too_many_distinct_values_are_refused():

@@ -375,8 +375,9 @@ def test_long_convolutions_by_transform_are_rounded_outwards(upper):
     """Exact integers of 20 bits: their convolution is exact in integers."""
     rng = np.random.default_rng(5)
     a, b = (rng.integers(0, 2**20, n) for n in (12000, 9000))
-    laws = [loss_pmf.LossPmf(0.1, 0, x / 2.0**40, 0.0) for x in (a, b)]
+    laws = [loss_pmf.LossPmf(0.1, start, x / 2.0**40, 0.0) for start, x in ((-5, a), (7, b))]
     got = loss_pmf._convolve(laws[0], laws[1], upper)
+    assert got.start == 2
     exact = np.convolve(a, b)  # below 2^63
     off = np.abs([int(x) - round(mass * 2.0**80) for x, mass in zip(exact, got.p, strict=True)]) / 2.0**80
     if upper:
@@ -404,6 +405,16 @@ def test_tilted_masses_are_rounded_outwards(seed, slope, start):
                 outwards = mp.mpf(float(got)) * scale
                 if want > scale * mp.mpf(10) ** -300:
                     assert outwards >= want if upper else outwards <= want
+
+
+def test_tilted_masses_of_a_long_law_are_those_of_a_short_one(monkeypatch):
+    """They are made piece by piece."""
+    law = loss_pmf.LossPmf(0.1, -17, np.random.default_rng(2).dirichlet(np.full(50, 0.2)), 0.0)
+    whole = tilted_law._tilted_masses(law, 0.3, True)
+    monkeypatch.setattr(tilted_law, "_CHUNK", 8)
+    weights, log_total, rounding = tilted_law._tilted_masses(law, 0.3, True)
+    assert weights == pytest.approx(whole[0], rel=1e-13)
+    assert (log_total, rounding) == pytest.approx(whole[1:], rel=1e-13)
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 30), share=st.floats(-1, 1))
@@ -637,12 +648,13 @@ def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
     assert 1 - 1e-6 <= math.fsum(below.p) + below.infinity <= 1.0
 
 
-def test_a_law_without_a_direction_is_above():
-    event = Gaussian(1.0)
-    above, below = (loss_pmf.discretise(event, 0.1, upper) for upper in (True, False))
-    found = loss_pmf.discretise(event, 0.1, True)
-    assert found.infinity == above.infinity and np.array_equal(found.p, above.p)
-    assert len(below.p) != len(above.p) or not np.array_equal(below.p, above.p)
+@pytest.mark.parametrize("upper", [True, False])
+def test_beyond_the_window_next_to_nothing_is_left_from_above_and_nothing_from_below(upper):
+    tilted = pld._computed(compose((Gaussian(20.0), 100)), 10.0, 2.0, upper, False)
+    points = pld._Points(tilted)
+    assert tilted.last < tilted.law.top
+    for place in (tilted.last, tilted.last + 1, tilted.last + 1000, tilted.law.top, tilted.law.top + 1):
+        assert points.log_delta(place) < (-30.0 if upper else -1e300)
 
 
 def test_what_is_asked_for_without_a_direction_is_an_upper_bound():

@@ -4,6 +4,7 @@ import math
 from functools import lru_cache
 
 import dp_accounting
+import mpmath
 import numpy as np
 import pytest
 from attrs import frozen
@@ -28,6 +29,7 @@ from hockeystick.accounting import (
     compose,
     delta,
     epsilon,
+    repeat_select,
 )
 from hockeystick.accounting.pairs import Atoms
 from hockeystick.accounting.repeat_select import RepeatAndSelect, Repetitions, symmetric_pair
@@ -432,3 +434,21 @@ def test_repetitions_without_failures_are_fewer_and_never_too_few():
         assert poisson.without_failures(0.0).rate == rate
         for failure in (1e-3, 0.1, 0.5):
             assert rate * (1 - failure) < poisson.without_failures(failure).rate <= rate * (1 - failure) * (1 + 1e-15)
+
+
+def test_delta_of_one_run_by_its_curve_is_rounded_up():
+    """In many digits, from the same divergences: the least over the same orders is never above what is returned."""
+    event = RepeatAndSelect(ZCDP(0.2), shape=math.inf, mean=5.0)
+    at = np.array([0.01, 0.3, 1.0, 4.0])
+    found = event._best_delta(at)
+    orders = repeat_select._CONVERSION_ORDERS
+    curve = ZCDP(0.2).rdp(orders)
+    with mpmath.workdps(40):
+        for eps, value in zip(at, found, strict=True):
+            logs = (
+                (mpmath.mpf(a) - 1) * (mpmath.mpf(r) - mpmath.mpf(eps) + mpmath.log1p(-1 / mpmath.mpf(a)))
+                - mpmath.log(mpmath.mpf(a))
+                for a, r in zip(orders, curve, strict=True)
+            )
+            exact = mpmath.exp(min(logs))
+            assert exact <= value <= exact * (1 + 1e-11)

@@ -262,3 +262,10 @@ def test_rates_of_a_pure_claim_are_rounded_outwards(epsilon):
             exact = min(ratio * rate, 1 - (1 - mpmath.mpf(rate)) / ratio)
             assert exact <= above <= exact * (1 + 1e-11)
             assert 1 - exact - 1e-14 <= below <= 1 - exact
+
+
+def test_no_rate_is_above_1_where_a_failure_is_added():
+    event, alpha = compose(ZCDP(5.0), Failure(0.1)), np.array([0.0, 1e-3, 0.9, 1.0])
+    most, least = true_positive_rate(event, alpha), trade_off(event, alpha)
+    assert (most <= 1.0).all() and most[-1] == 1.0 and (least >= 0.0).all()
+    assert most[0] == pytest.approx(0.1) and least[0] == pytest.approx(0.9)

@@ -370,6 +370,26 @@ def test_inconclusive_is_what_could_not_have_found_a_violation_near_the_claim(ou
     assert (verdict.detectable_epsilon > 2.0) is (outcome == "inconclusive")
 
 
+def test_what_a_curve_could_have_shown_is_said_where_it_was_tested() -> None:
+    """At the point of the curve that was tested, and not below the claim there."""
+    verdict = audit(gaussian(SIGMA), claim=CURVE, neighbours=(0.0, 1.0), samples=20_000, confidence=SURE, rng=1)
+
+    assert verdict.outcome == "consistent" and verdict.tested_elsewhere
+    assert verdict.epsilon_tested < verdict.detectable_epsilon < verdict.epsilon_tested + 0.5
+    assert f"at delta={verdict.delta_tested:g} would have been refuted" in str(verdict)
+
+
+def test_a_refuted_curve_is_not_called_a_refuted_point() -> None:
+    """A randomised response of the same ε breaks the Gaussian's curve, and not its one point (1, 1e-5)."""
+    target = randomised_response(1.0)
+    refuted = audit(target, claim=CURVE, neighbours=(0, 1), samples=50_000, confidence=SURE, rng=1)
+    alone = audit(target, claim=Claim(1.0, 1e-5), neighbours=(0, 1), samples=50_000, confidence=SURE, rng=1)
+
+    assert refuted.refuted and refuted.epsilon_lower < refuted.epsilon_claimed
+    assert "is refuted as a curve, at its point" in str(refuted) and "itself" in str(refuted)
+    assert not alone.refuted and "curve" not in str(alone)
+
+
 @pytest.mark.slow
 def test_the_detectable_epsilon_is_detected_nine_times_in_ten() -> None:
     """On a mechanism whose best event is known, so that all audits choose it: 500 audits, 6 standard errors."""

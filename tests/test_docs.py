@@ -5,19 +5,24 @@ line is ``# NAME.py`` becomes that file, and is run by pytest if it is a test; o
 is left out, visibly, where that package is not installed. ``console`` holds commands after a ``$``:
 of one that is written with placeholders (``--epsilon E``) the options are looked up in the command's help; any other is
 run, and ends with status 0 or with the one that a comment ``# exit status N`` promises. Such a command may be pytest:
-it runs a test file of the page in place of the plain run. ``bash`` sets up environments, which .ci/run does. ``yaml``
-is read, ``text`` is text.
+it runs a test file of the page in place of the plain run. ``text`` is what the ``python`` block before it prints: these
+lines in this order, where `` ...`` stands for the rest of a line and seconds may be others. ``bash`` is for readers'
+own shells (environments, hours of work, servers): its programs and the options of ours are looked up; README.md's is
+what .ci/run does. ``yaml`` and ``toml`` are read.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,7 +58,7 @@ def has_placeholder(command: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_block_has_a_language_that_is_checked(page: Path) -> None:
-    assert {language for language, _, _ in blocks(page)} <= {"python", "console", "bash", "text", "yaml"}
+    assert {language for language, _, _ in blocks(page)} <= {"python", "console", "bash", "text", "yaml", "toml"}
 
 
 @cache
@@ -99,6 +104,7 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "docs"}
     absent: list[str] = []
+    printed = ""
     for language, text, line in blocks(page):
         name = re.match(r"# (\w+\.py)\n", text)
         if language == "python" and (package := missing(text)):
@@ -108,13 +114,29 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             if name[1].startswith("test_") and not is_run_by_a_command(page, name[1]):
                 run_tests(name[1], text.count("\ndef test_"))
         elif language == "python":
-            exec(compile("\n" * (line - 1) + text, str(page), "exec"), namespace)
+            with redirect_stdout(io.StringIO()) as output:
+                exec(compile("\n" * (line - 1) + text, str(page), "exec"), namespace)
+            printed = output.getvalue()
+        elif language == "text":
+            assert not_printed(text, printed) == []
         elif language == "console":
             for command in commands(text):
                 if not has_placeholder(command):
                     run(command)
     if absent:
         pytest.skip(f"all other blocks ran; not installed: {', '.join(absent)}")
+
+
+def not_printed(text: str, printed: str) -> list[str]:
+    """Lines of a block that are not among those that were printed after the ones before them."""
+    lines, lacking = iter(printed.splitlines()), []
+    for line in text.splitlines():
+        start, shortened, _ = line.partition(" ...")
+        pattern = re.sub(r"\d+\.\d\d s$", "SECONDS s", start)
+        pattern = re.escape(pattern).replace("SECONDS", r"\d+\.\d\d") + (".*" if shortened else "")
+        if not any(re.fullmatch(pattern, one) for one in lines):
+            lacking.append(line)
+    return lacking
 
 
 def missing(block: str) -> str | None:
@@ -173,10 +195,42 @@ def test_the_forms_of_commands_name_options_that_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_yaml_can_be_read(page: Path) -> None:
+def test_what_the_reader_runs_exists(page: Path) -> None:
+    """In ``bash``: our modules, and the options that they are given. Programs of others are on a list."""
+    others = {
+        "pip",
+        "python3",
+        "export",
+        "ruff",
+        "mypy",
+        "sphinx-build",
+        "flwr",
+        "flower-superlink",
+        "flower-supernode",
+    }
     for language, text, _ in blocks(page):
-        if language == "yaml":
-            assert isinstance(yaml.safe_load(text), dict)
+        if language != "bash":
+            continue
+        for command in re.split(r"\n|&&", text.replace("\\\n", " ")):
+            program, *words = shlex.split(command, comments=True) or ["export"]
+            program = Path(program).name
+            module = words[1] if program == "python" and words[0] == "-m" else program
+            if module in ("pytest", "hockeystick"):
+                source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "hockeystick").glob("*.py"))
+            elif module.startswith("benchmarks."):
+                source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+            else:
+                assert program in others, command
+                continue
+            for option in re.findall(r"--[a-z][\w-]*", command):
+                assert option in source, f"{command}: no {option}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_settings_can_be_read(page: Path) -> None:
+    for language, text, _ in blocks(page):
+        if language in ("yaml", "toml"):
+            assert isinstance(yaml.safe_load(text) if language == "yaml" else tomllib.loads(text), dict)
 
 
 def test_a_dead_link_is_found(tmp_path: Path) -> None:
@@ -187,6 +241,15 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     )
 
     assert dead_links(page, links) == ["page.md#twice-2", "other.md"]
+
+
+def test_lines_that_were_not_printed_are_found() -> None:
+    printed = "claim\nseed 7, 0.12 s\nwarning: (a. b) and so on\n"
+
+    assert not_printed("claim\nseed 7, 9.34 s\nwarning: (a. b) ...\n", printed) == []
+    assert not_printed("claim\nseed 8, 9.34 s\n", printed) == ["seed 8, 9.34 s"]
+    assert not_printed("warning: (a. b)\n", printed) == ["warning: (a. b)"]
+    assert not_printed("seed 7, 0.12 s\nclaim\n", printed) == ["claim"]
 
 
 def test_the_checks_find_something() -> None:

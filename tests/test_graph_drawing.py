@@ -72,6 +72,12 @@ def test_no_two_boxes_meet_and_lines_run_to_the_right(drawn: tuple[list[str], li
             assert all(y0 <= one.y or y0 >= one.y + one.height for one in inside)
 
 
+def test_a_line_over_columns_has_two_points_in_each() -> None:
+    names = [f"n{i}" for i in range(4)]
+    found = layout({name: [name] for name in names}, [*itertools.pairwise(names), ("n0", "n3")])
+    assert len(found.lines["n0", "n1"]) == 2 and len(found.lines["n0", "n3"]) == 2 + 2 * 2
+
+
 def test_a_column_of_nodes_that_are_joined_to_none_is_about_the_middle() -> None:
     sizes = {"a": (1.0, 30.0), "b": (1.0, 10.0), "c": (1.0, 50.0)}
     middle = _heights([["a", "b"], ["c"]], {"a": [], "b": [], "c": []}, sizes)

@@ -114,7 +114,7 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int,
         f"Choices get {PURE_SPLIT:g} times the budget of measurements where ε adds up, {ZCDP_SPLIT:.3f} times where "
         "squares do.",
         f"Online learning with K = {learner.size} representatives leaks 4 ln K = {learner.zcdp_bound():.3g} in zCDP, "
-        f"which is ε = {leak:.3g} at δ = 1e-6: private in form, and useless.",
+        f"and its graph certifies ε = {leak:.3g} at δ = 1e-6: private in form, and useless.",
         "Constants, n = 1000, σ = 0.1, d = 1, T = 30, ε = 1, queries of ±1 (w = 2):",
         markdown(
             ["", "printed", "corrected"],
