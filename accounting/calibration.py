@@ -57,6 +57,7 @@ class EpsilonDelta:
     delta: float = field(default=0.0, converter=_delta)
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
+        """Returns ln(certified δ / ``delta``), for a ``delta`` of 0 ln(certified ε / ``epsilon``); > 0 where missed."""
         if self.delta == 0.0:
             return _log_ratio(bounds.epsilon(event, 0.0, method=method).upper, self.epsilon)
         found = _log_ratio(bounds.delta(event, self.epsilon, method=method).upper, self.delta)
@@ -72,6 +73,7 @@ class Advantage:
     advantage: float = field(converter=_advantage)
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
+        """Returns ln(certified advantage / ``advantage``): at most 0 where the target is met."""
         return _log_ratio(bounds.delta(event, 0.0, method=method).upper, self.advantage)
 
 
@@ -92,6 +94,7 @@ class TruePositiveRate:
             )
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
+        """Returns ln(certified / target rate), both less ``false_positive_rate``: at most 0 where the target is met."""
         # What is above the diagonal is compared, so that the excess has a sign change and no plateau.
         found = float(tradeoff.true_positive_rate(event, self.false_positive_rate)) - self.false_positive_rate
         return _log_ratio(found, self.true_positive_rate - self.false_positive_rate)

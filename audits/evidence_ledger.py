@@ -96,6 +96,7 @@ class Evidence:
 
     @property
     def key(self) -> tuple[object, ...]:
+        """The name, the claim's points and the design, to which the wealth belongs."""
         return self.name, self.claim, self.design
 
     @property

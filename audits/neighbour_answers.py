@@ -101,6 +101,7 @@ class Answers:
         return list(found.values())
 
     def random_pair(self, rng: np.random.Generator, adjacency: Adjacency, group: int) -> Pair:
+        """Returns a random vector, and where a random move by a group of records takes it, both in range."""
         group = self._group(adjacency, group)
         width = self.size or 1
         spread = (self.high - self.low) * 10.0 ** rng.uniform(-2, 0)
@@ -109,6 +110,7 @@ class Answers:
         return self._moved(start, self._random_move(rng, adjacency, group), adjacency, group)
 
     def mutate(self, pair: Pair, rng: np.random.Generator, adjacency: Adjacency, group: int) -> Pair:
+        """Returns the pair with another move, with its move in another order, or with answers shifted in both."""
         group = self._group(adjacency, group)
         start, end = (np.atleast_1d(np.asarray(data, dtype=float)) for data in pair)
         move = end - start

@@ -86,6 +86,7 @@ class PairsFrom:
     null: Any = field(default=None, kw_only=True)
 
     def canonical(self, adjacency: Adjacency, group: int) -> Sequence[NeighbourPair]:
+        """Returns the pairs in ``first``, in order; raises NotNeighboursError unless all are neighbours."""
         found = []
         for d0, d1 in self.first:
             self.check(d0, d1, adjacency, group)
@@ -93,12 +94,15 @@ class PairsFrom:
         return found
 
     def random_pair(self, rng: Rng, adjacency: Adjacency, group: int) -> Pair:
+        """Returns two data sets made by ``random``."""
         return self.random(rng)
 
     def mutate(self, pair: Pair, rng: Rng, adjacency: Adjacency, group: int) -> Pair:
+        """Returns what ``change`` makes of a pair, or without it what ``random`` makes."""
         return self.random(rng) if self.change is None else self.change(pair, rng)
 
     def check(self, d0: Any, d1: Any, adjacency: Adjacency, group: int) -> int:
+        """Returns in how many records two data sets differ; raises NotNeighboursError unless they are neighbours."""
         if self.distance is None:
             return check_neighbours(d0, d1, adjacency, group=group, ordered=self.ordered, null=self.null)
         return checked_distance(self.distance(d0, d1), d0, d1, adjacency, group)

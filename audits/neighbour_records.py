@@ -126,6 +126,7 @@ class _Records:
         return [([a] * group, [b] * group) for a, b in neighbours]
 
     def random_pair(self, rng: Rng, adjacency: Adjacency, group: int) -> Pair:
+        """Returns records of few values, drawn at random, and where a random move by a group of them leads."""
         sizes = self._common_sizes(adjacency, group)
         size = int(rng.integers(sizes.start, sizes.stop))
         palette = [self._draw(rng) for _ in range(int(rng.choice([1, 2, max(1, size)])))]
@@ -137,6 +138,7 @@ class _Records:
         return self._packed(_Change(common, at, self._old(rng, adjacency, group), new), adjacency)
 
     def mutate(self, pair: Pair, rng: Rng, adjacency: Adjacency, group: int) -> Pair:
+        """Returns the pair with a detail changed: one or all of the common records, their number, or one that moves."""
         change = self._parts(pair, adjacency)
         common, at, old, new = (list(part) for part in (change.common, change.at, change.old, change.new))
         if not new:  # equal data sets
@@ -161,6 +163,7 @@ class _Records:
         return self._packed(_Change(common, at, old, new), adjacency)
 
     def check(self, d0: Any, d1: Any, adjacency: Adjacency, group: int) -> int:
+        """Returns in how many records two data sets differ; raises NotNeighboursError if they are no neighbours."""
         for name, data in (("d0", d0), ("d1", d1)):
             records = [data] if adjacency is Adjacency.LOCAL else list(data)
             if adjacency is not Adjacency.LOCAL and not self.least <= len(records) <= self.most:

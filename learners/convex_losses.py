@@ -208,10 +208,12 @@ class LinearLosses:
 
     @property
     def rounds(self) -> int:
+        """Number of losses T."""
         return int(self.gradients.shape[0])
 
     @property
     def dimension(self) -> int:
+        """Number of coordinates d."""
         return int(self.gradients.shape[1])
 
     @cached_property
@@ -219,6 +221,7 @@ class LinearLosses:
         return _running(self.gradients)
 
     def lipschitz(self, domain: Domain) -> FloatArray:
+        """||g_t||, shape (T,), on any domain."""
         return np.asarray(np.linalg.norm(self.gradients, axis=1))
 
     def clipped(self, lipschitz: float) -> "LinearLosses":
@@ -231,9 +234,11 @@ class LinearLosses:
         return IsotropicForm(self._sums[stop] - self._sums[start], 0.0)
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        """The sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
         return np.asarray(points @ (self._sums[stop] - self._sums[start]))
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        """The sum of g_t over rounds start .. stop-1, for each of the points of shape (R, d): shape (R, d)."""
         return np.broadcast_to(self._sums[stop] - self._sums[start], points.shape)
 
 
@@ -250,10 +255,12 @@ class QuadraticLosses:
 
     @property
     def rounds(self) -> int:
+        """Number of losses T."""
         return int(self.centres.shape[0])
 
     @property
     def dimension(self) -> int:
+        """Number of coordinates d."""
         return int(self.centres.shape[1])
 
     @cached_property
@@ -261,6 +268,7 @@ class QuadraticLosses:
         return _running(self.centres), _running(np.einsum("ti,ti->t", self.centres, self.centres))
 
     def lipschitz(self, domain: Domain) -> FloatArray:
+        """The curvature times max over x of ||x - z_t||, shape (T,)."""
         return self.curvature * domain.farthest(self.centres)
 
     def form(self, start: int, stop: int) -> IsotropicForm:
@@ -269,11 +277,13 @@ class QuadraticLosses:
         return IsotropicForm(-self.curvature * (sums[stop] - sums[start]), self.curvature * (stop - start))
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        """The sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
         sums, squares = self._sums
         inner = (stop - start) * np.einsum("...i,...i->...", points, points) - 2.0 * points @ (sums[stop] - sums[start])
         return np.asarray(0.5 * self.curvature * (inner + squares[stop] - squares[start]))
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        """The sum of curvature*(x - z_t) over rounds start .. stop-1 at points of shape (R, d): shape (R, d)."""
         sums, _ = self._sums
         return np.asarray(self.curvature * ((stop - start) * points - (sums[stop] - sums[start])))
 
@@ -313,13 +323,16 @@ class RegressionLosses:
 
     @property
     def rounds(self) -> int:
+        """Number of losses T."""
         return int(self.features.shape[0])
 
     @property
     def dimension(self) -> int:
+        """Number of coordinates d."""
         return int(self.features.shape[1])
 
     def lipschitz(self, domain: Domain) -> FloatArray:
+        """||f_t||, shape (T,), on any domain."""
         return np.asarray(np.linalg.norm(self.features, axis=1))
 
     def clipped(self, lipschitz: float) -> "RegressionLosses":
@@ -328,6 +341,7 @@ class RegressionLosses:
         return RegressionLosses(_scaled_down(self.features, bound), self.targets, self.link)
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        """The sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
         y, features = self.targets[start:stop], self.features[start:stop]
         sums = np.empty(points.shape[0])
         for rows in blocks(points.shape[0], stop - start):
@@ -342,6 +356,7 @@ class RegressionLosses:
         return sums
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        """A subgradient of the sum of rounds start .. stop-1 at points of shape (R, d): shape (R, d)."""
         from scipy.special import expit
 
         y, features = self.targets[start:stop], self.features[start:stop]

@@ -48,10 +48,12 @@ class ConvexMeasure:
 
     @property
     def eta(self) -> float:
+        """The lesser of the ratio width and the epsilon of mu-Gaussian-DP at ``delta0``."""
         return min(self.ratio_width, gaussian_dp.epsilon(self.weights.step_mu, self.delta0))
 
     @property
     def ratio_width(self) -> float:
+        """beta*L times the diameter, with room for the slack of Lipschitz constants."""
         steep = self.weights.inverse_temperature * self.weights.lipschitz
         return steep * self.domain.diameter * (1.0 + 2.0 * LIPSCHITZ_SLACK)
 
@@ -62,6 +64,7 @@ class ConvexMeasure:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
+        """That every loss is convex and L-Lipschitz over the domain."""
         return ("every loss is convex and Lipschitz over the domain with the stated constant",)
 
     def path(self, losses: ConvexLosses, *, rounds: int, batch: int) -> "ConvexPath":

@@ -36,20 +36,17 @@ _LARGEST_LOG_DENSITY = 1e6  # finite, so that differences of logarithms are numb
 
 
 class Hypotheses(ABC):
-    """K >= 2 candidate laws of a label, each for every context.
-
-    Attributes:
-        count: K.
-        labels: M where labels are 0 .. M - 1, else None.
-    """
+    """K >= 2 candidate laws of a label, each for every context."""
 
     @property
     @abstractmethod
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Number of candidates K."""
 
     @property
     @abstractmethod
-    def labels(self) -> int | None: ...
+    def labels(self) -> int | None:
+        """M where labels are 0 .. M - 1, else None."""
 
     @abstractmethod
     def log_masses(self, labels: object, context: Any = None) -> FloatArray:

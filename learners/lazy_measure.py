@@ -37,22 +37,19 @@ Actions = npt.NDArray[Any]
 
 
 class MeasureClaims(Protocol):
-    """The constants of a sequence of measures.
-
-    Attributes:
-        eta: Claimed log-ratio of consecutive measures.
-        delta0: Claimed mass outside of that.
-        ratio_width: The range over all points of what one loss adds to the log-weights, at most; None if unknown.
-    """
+    """The constants of a sequence of measures."""
 
     @property
-    def eta(self) -> float: ...
+    def eta(self) -> float:
+        """Claimed log-ratio of consecutive measures, but for ``delta0``."""
 
     @property
-    def delta0(self) -> float: ...
+    def delta0(self) -> float:
+        """Claimed mass outside of the log-ratio ``eta``."""
 
     @property
-    def ratio_width(self) -> float | None: ...
+    def ratio_width(self) -> float | None:
+        """The range over all points of what one loss adds to the log-weights, at most; None if unknown."""
 
 
 @runtime_checkable
@@ -90,19 +87,19 @@ class MeasurePath(Protocol):
 
 
 class LazyMeasure(MeasureClaims, Protocol):
-    """A family of measures, with what its draws are worth.
-
-    Attributes:
-        total_variation: How far a draw is from its measure, at most; reading it raises UnsupportedEventError where that
-            is not known.
-        assumptions: What the constants take for granted of the losses.
-    """
+    """A family of measures, with what its draws are worth."""
 
     @property
-    def total_variation(self) -> float: ...
+    def total_variation(self) -> float:
+        """How far a draw is from its measure, at most.
+
+        Raises:
+            UnsupportedEventError: that is not known.
+        """
 
     @property
-    def assumptions(self) -> tuple[str, ...]: ...
+    def assumptions(self) -> tuple[str, ...]:
+        """What the constants take for granted of the losses."""
 
     def path(self, losses: Any, *, rounds: int, batch: int) -> MeasurePath:
         """The measures along ``losses``, one per round, in batches of ``batch``; refuses losses outside of its class.
@@ -147,10 +144,12 @@ class MultiplicativeMeasure:
         return self.learning_rate
 
     def log_measure(self, losses: FloatArray) -> FloatArray:
+        """-learning_rate times the sum of the losses of shape ``(t, m)``: shape ``(m,)``."""
         found: FloatArray = -self.learning_rate * losses.sum(axis=0)
         return found
 
     def log_func(self, loss: FloatArray) -> FloatArray:
+        """-learning_rate times one loss of shape ``(m,)``: shape ``(m,)``."""
         return -self.learning_rate * loss
 
 
@@ -203,14 +202,17 @@ class PointMeasure:
 
     @property
     def eta(self) -> float:
+        """That of ``measure``."""
         return self.measure.eta
 
     @property
     def delta0(self) -> float:
+        """That of ``measure``."""
         return self.measure.delta0
 
     @property
     def ratio_width(self) -> float | None:
+        """That of ``measure``; None if unknown."""
         return self.measure.ratio_width
 
     @property
@@ -220,6 +222,7 @@ class PointMeasure:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
+        """That every loss lies in [lowest, highest]."""
         return (f"every loss lies in [{self.lowest:g}, {self.highest:g}]",)
 
     def path(self, losses: npt.ArrayLike, *, rounds: int, batch: int) -> "PointPath":

@@ -103,6 +103,7 @@ class ClosedFormSampler:
     """
 
     def certificate(self) -> Certificate:
+        """Exact: total variation 0."""
         return Certificate(0.0, "closed form")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
@@ -266,9 +267,11 @@ class TangentSampler:
     start: tuple[float, ...] | None = None
 
     def certificate(self) -> Certificate:
+        """Exact: total variation 0."""
         return Certificate(0.0, "rejection from a tangent")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
+        """``runs`` independent draws, shape (runs, d); raises NumericalError where almost no proposal is accepted."""
         z = measure.mode() if self.start is None else measure.domain.project(np.array(self.start, dtype=float))
         value, slope = measure.losses_at(z[None])[0], measure.slope_at(z[None])[0]
         modulus = measure.strong_convexity
@@ -298,9 +301,11 @@ class GridSampler:
     cells: int = field(default=64, converter=_cells)
 
     def certificate(self) -> Certificate:
+        """Exact: total variation 0."""
         return Certificate(0.0, "rejection from tangents on a grid")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
+        """``runs`` independent draws, shape (runs, d); raises InvalidArgumentError above three dimensions."""
         domain = measure.domain
         if domain.dimension > 3:
             raise InvalidArgumentError("dimension", domain.dimension, "is above 3", "use another sampler")
@@ -362,6 +367,7 @@ class ProximalSampler:
     step: float | None = field(default=None, converter=_step)
 
     def certificate(self) -> Certificate:
+        """Within ``total_variation`` of the measure."""
         return Certificate(self.total_variation, "contraction of the proximal sampler")
 
     def plan(self, measure: RegularizedMeasure) -> tuple[float, int]:
@@ -377,6 +383,7 @@ class ProximalSampler:
         return step, max(0, math.ceil(rounds))
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
+        """``runs`` independent draws, shape (runs, d), after the rounds of ``plan``."""
         domain, modulus = measure.domain, measure.strong_convexity
         step, rounds = self.plan(measure)
         z = measure.mode()
@@ -439,11 +446,13 @@ class LangevinSampler:
     declared_total_variation: float | None = field(default=None, converter=_declared)
 
     def certificate(self) -> Certificate:
+        """``declared_total_variation``, for which its user vouches; nothing is known if it is None."""
         if self.declared_total_variation is None:
             return Certificate(None, "Langevin steps are never known to have converged")
         return Certificate(self.declared_total_variation, "declared by the user")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
+        """The ends of ``runs`` independent chains, shape (runs, d)."""
         x = np.tile(measure.mode(), (integer("runs", runs, low=0), 1))
         for _ in range(self.steps):
             drift = measure.slope_at(x) + measure.strong_convexity * x

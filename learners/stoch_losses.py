@@ -153,21 +153,26 @@ class ExpertLosses:
 
     @property
     def linear(self) -> bool:
+        """True: the gradient is the record."""
         return True
 
     @property
     def smoothness(self) -> float:
+        """beta = 0: the gradient is the same at all points."""
         return 0.0
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
+        """Records of shape (..., n, d) as floats; any outside [low, high] are clipped if ``clip``, else refused."""
         if self.clip:
             return np.clip(_records(records), self.low, self.high)
         return _records(records, self.low, self.high)
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
+        """The records themselves, broadcast to shape (..., n, d)."""
         return np.broadcast_to(records, np.broadcast_shapes(records.shape, _at(point).shape))
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Losses <l, x> summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
         sums = records.sum(axis=-2)
         return np.asarray((sums * point).sum(axis=-1)), sums
 
@@ -192,27 +197,34 @@ class SquaredDistances:
 
     @property
     def linear(self) -> bool:
+        """False: the gradient depends on the point."""
         return False
 
     @property
     def low(self) -> float:
+        """Least coordinate of a gradient: -most."""
         return -self.most
 
     @property
     def high(self) -> float:
+        """Largest coordinate of a gradient: 1 - least."""
         return 1.0 - self.least
 
     @property
     def smoothness(self) -> float:
+        """beta = 1/2."""
         return 0.5
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
+        """Records of shape (..., n, d) as floats, within [least, most] or not."""
         return _records(records)
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
+        """x - y, shape (..., n, d)."""
         return _at(point) - records
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
         squares = (records**2).sum(axis=(-2, -1))
         count, sums = records.shape[-2], records.sum(axis=-2)
         here = 0.5 * (squares + count * (point**2).sum(axis=-1)) - (sums * point).sum(axis=-1)
@@ -233,27 +245,34 @@ class SquaredProducts:
 
     @property
     def linear(self) -> bool:
+        """False: the gradient depends on the point."""
         return False
 
     @property
     def low(self) -> float:
+        """Least coordinate of a gradient: -bound^2."""
         return -(self.bound**2)
 
     @property
     def high(self) -> float:
+        """Largest coordinate of a gradient: bound^2."""
         return self.bound**2
 
     @property
     def smoothness(self) -> float:
+        """beta = bound^2."""
         return self.bound**2
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
+        """Records of shape (..., n, d) as floats, within [-bound, bound] or not."""
         return _records(records)
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
+        """<u, x>u, shape (..., n, d)."""
         return np.asarray((records * _at(point)).sum(axis=-1, keepdims=True) * records)
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
         here = 0.5 * ((records * _at(point)).sum(axis=-1) ** 2).sum(axis=-1)
         return np.asarray(here), 0.5 * (records**2).sum(axis=-2)
 
@@ -285,21 +304,26 @@ class SmoothedCrossEntropy:
 
     @property
     def linear(self) -> bool:
+        """False: the gradient depends on the point."""
         return False
 
     @property
     def low(self) -> float:
+        """Least coordinate of a gradient: -alpha."""
         return -self.largest * self._ratio
 
     @property
     def high(self) -> float:
+        """Largest coordinate of a gradient: 0."""
         return 0.0
 
     @property
     def smoothness(self) -> float:
+        """beta = largest*((1 - mixing)d/mixing)^2."""
         return self.largest * self._ratio**2
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
+        """Records of shape (..., n, d) as floats; one that is no distribution up to 1e-9 is refused."""
         found = _records(records, 0.0, 1.0)
         if found.shape[-1] != self.experts or not np.allclose(found.sum(axis=-1), 1.0, rtol=0.0, atol=1e-9):
             raise InvalidArgumentError(
@@ -308,9 +332,11 @@ class SmoothedCrossEntropy:
         return found
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
+        """-(1 - mixing)p / ((1 - mixing)x + mixing/d) in each coordinate, shape (..., n, d)."""
         return -(1.0 - self.mixing) * records / self._mixed(_at(point))
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
         sums = records.sum(axis=-2)
         here = -(sums * np.log(self._mixed(point))).sum(axis=-1)
         low, high = np.log(self.mixing / self.experts), np.log(1.0 - self.mixing + self.mixing / self.experts)

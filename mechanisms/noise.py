@@ -70,9 +70,11 @@ class _FromWords:
         raise NotImplementedError
 
     def integers(self, law: IntegerLaw, count: int) -> NDArray[np.int64]:
+        """Returns draws from any law on the integers."""
         return law.draw(self._words, count)
 
     def uniform(self, below: int, count: int) -> NDArray[np.int64]:
+        """Returns draws from 0, …, below − 1, each exactly as probable."""
         bound = validate.integer("below", below, low=1, high=2**62)
         found, last = self._words(count), np.uint64(2**64 // bound * bound - 1)
         while (again := found > last).any():  # in the last, incomplete round of 0 … below − 1
@@ -80,6 +82,7 @@ class _FromWords:
         return (found % np.uint64(bound)).astype(np.int64)
 
     def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
+        """Returns coins that are True with exactly ``probability``; a float stands for the number it stores."""
         exact = _fraction(probability)
         if exact.denominator == 1:
             return np.full(count, exact == 1)
@@ -113,12 +116,15 @@ class ReleaseNoise(_FromWords):
 
     @property
     def simulated(self) -> bool:
+        """False: what it draws can't be repeated."""
         return False
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns exact discrete Laplace draws, P(k) ∝ e^(−|k|/scale)."""
         return geometric_digits(scale).draw(self._words, count)
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Gaussian draws of OpenDP's sampler, P(k) ∝ e^(−k²/(2·scale²))."""
         return _opendp_gaussian(_scale(scale), count)
 
     def _words(self, count: int) -> NDArray[np.uint64]:
@@ -153,14 +159,17 @@ class SimulationNoise(_FromWords):
 
     @property
     def simulated(self) -> bool:
+        """True: the seed repeats what it draws."""
         return True
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Laplace draws, P(k) ∝ e^(−|k|/scale), for scales up to 2^45."""
         rate = 1.0 / validate.real("scale", scale, low=0.0, low_open=True, high=_SIMULATED_LAPLACE)
         p = -math.expm1(-rate)
         return np.asarray(self.rng.geometric(p, count) - self.rng.geometric(p, count), dtype=np.int64)
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Gaussian draws, P(k) ∝ e^(−k²/(2·scale²)); above scale 2^12, rounded normal ones."""
         sigma = _scale(scale)
         if sigma <= _TABULATED:
             return self.integers(DiscreteGaussianLaw(sigma), count)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections import Counter
+from functools import cached_property
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -136,6 +138,73 @@ def test_a_public_name_knows_its_home() -> None:
 )
 def test_what_a_name_means(written: str, package: str | None, meant: str | None) -> None:
     assert names.meant(written, package) == meant
+
+
+def members(value: type) -> dict[str, object]:
+    """The methods and properties that a class itself defines, other than private ones."""
+    kinds = (FunctionType, property, classmethod, staticmethod, cached_property)
+    return {
+        name: member for name, member in vars(value).items() if not name.startswith("_") and isinstance(member, kinds)
+    }
+
+
+def undocumented(value: type) -> list[str]:
+    """Of these, and of those that a base of ours defines, the ones without a docstring in any of the classes."""
+    ours = [base for base in value.__mro__ if base.__module__.startswith(("hockeystick", __name__))]
+    named = dict.fromkeys(name for base in ours for name in members(base))
+    return [name for name in named if not any(describes(base, name) for base in value.__mro__)]
+
+
+def describes(base: type, name: str) -> bool:
+    """Whether a class has a docstring for a member, or says in its own what a plain attribute is."""
+    if name in members(base):
+        return bool(members(base)[name].__doc__)
+    return name in vars(base) and f" {name}: " in (base.__doc__ or "")
+
+
+def test_every_public_method_and_property_has_a_docstring() -> None:
+    """Those of ``hockeystick.events`` are under accounting."""
+    classes = {full: value for full, value in names.public().items() if inspect.isclass(value)}
+
+    assert {full.split(".")[1] for full in classes} >= {*names.PARTS, "estimators"}
+    assert sorted(f"{full}.{name}" for full, value in classes.items() for name in undocumented(value)) == []
+
+
+def test_a_member_without_a_docstring_is_found() -> None:
+    class Base:
+        """Has attributes.
+
+        Attributes:
+          field: a number.
+        """
+
+        field = 0
+        other = 0
+
+        def inherited(self) -> None:
+            """Said once."""
+
+        @property
+        def silent(self) -> int:
+            return 0
+
+    class Derived(Base):
+        field = property(lambda self: 1)
+        other = property(lambda self: 1)
+
+        def inherited(self) -> None: ...
+
+        @classmethod
+        def made(cls) -> None: ...
+
+        @staticmethod
+        def told() -> None:
+            """Said here."""
+
+        def _private(self) -> None: ...
+
+    assert undocumented(Base) == ["silent"]
+    assert undocumented(Derived) == ["other", "made", "silent"]
 
 
 def test_every_name_of_the_face_is_on_its_page() -> None:
