@@ -401,7 +401,7 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> float:
         return 0.0
     spare = math.nextafter(delta - infinity, -1.0 if upper else 2.0)
     if spare <= 0.0:
-        return math.inf if infinity > delta else max(0.0, _top(law) if upper else law.top())
+        return math.inf if infinity > delta else max(0.0, _top(law))
     target = math.log(spare)
     c, start = _saddle_for_delta(law, target)
     if c >= _cutoff(law):  # ε is within a few parts in 1e9 of the largest loss
@@ -410,9 +410,11 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> float:
         if lower is None:
             raise NumericalError(f"ε lies below {law.top():g}, and no lower bound near it is to be had")
         return _top(law) if upper else lower
-    inverse, exact = _resolved(event, c, start, upper, _AIM * max(1.0, c * start))
+    aim = _AIM * max(1.0, c * start)
+    inverse, exact = _resolved(event, c, start, upper, aim)
     root = _solved(inverse, start, target, upper)
-    if abs(root - start) * c > 1.0:  # the line missed the saddle of the root
+    low, high = inverse.logs(root)
+    if abs(root - start) * c > 1.0 or high - low > 2 * aim:  # the line missed the saddle of the root, or an atom at it
         inverse, exact = _resolved(event, _saddle(law, root), root, upper, _AIM * max(1.0, c * root))
         root = _solved(inverse, root, target, upper)
     if root == 0.0:

@@ -257,8 +257,10 @@ class TradeOff(_WorstPair):
                 raise InvalidArgumentError(f"{name}[{i}]", beta, f"is above 1 - {alpha}", "guessing does that well")
             if i and beta > betas[i - 1]:
                 raise InvalidArgumentError(f"{name}[{i}]", beta, "exceeds the one before", "it must not increase")
-        rates = zip(self.false_positive_rates, betas, strict=True)
-        _check_convex(name, betas, [(Fraction(a), Fraction(b)) for a, b in rates], absolute=_TOLERANCE)
+        rates = list(zip(map(Fraction, self.false_positive_rates), map(Fraction, betas), strict=True))
+        left = [(Fraction(0), Fraction(1))] if rates[0][0] > 0 else []  # f(0) is at most 1, f(1) is 0
+        right = [(Fraction(1), Fraction(0))] if rates[-1][0] < 1 else []
+        _check_convex(name, betas, [*left, *rates, *right], absolute=_TOLERANCE, skipped=len(left))
 
     def _worst(self) -> Atoms:
         return _worst_above_trade_off(self.false_positive_rates, self.false_negative_rates, self.polygon)
@@ -311,15 +313,17 @@ def _line(p: Point, q: Point) -> tuple[Fraction, Fraction]:
     return slope, p[1] - slope * p[0]
 
 
-def _check_convex(name: str, values: tuple[float, ...], points: list[Point], absolute: float = 0.0) -> None:
-    """Refuses a point above the chord of its neighbours by more than rounding."""
+def _check_convex(
+    name: str, values: tuple[float, ...], points: list[Point], absolute: float = 0.0, skipped: int = 0
+) -> None:
+    """Refuses a point above the chord of its neighbours by more than rounding; ``skipped`` points are no values."""
     for i in range(1, len(points) - 1):
         (a, b), (x, y), (c, d) = points[i - 1 : i + 2]
         chord = b + (d - b) * (x - a) / (c - a)
         if y > chord * (1 + Fraction(_TOLERANCE)) + Fraction(absolute):
             raise InvalidArgumentError(
-                f"{name}[{i}]",
-                values[i],
+                f"{name}[{i - skipped}]",
+                values[i - skipped],
                 f"is above the chord of its neighbours, {float(chord)!r}: not convex",
                 "leave the point out; it says nothing that they don't",
             )

@@ -25,7 +25,7 @@ def epsilon(event: PrivacyEvent, delta: float) -> float:
     if delta <= 0.0:
         return math.inf
     best, _ = _search(lambda orders: _epsilons(event, math.log(delta), orders))
-    return best if best == math.inf else max(0.0, best)
+    return max(0.0, best)
 
 
 def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
@@ -69,7 +69,8 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
     """Returns a value that no order can beat, below ``found`` = ``epsilon(event, delta)``.
 
     For a fixed ε the logarithm of δ is convex in α (as (α−1)·rdp is, for an exact Rényi curve), so that between two
-    orders it lies above the chords drawn on either side.
+    orders it lies above the chords drawn on either side, and at either end above the nearest one. Where that falls
+    beyond the last orders, the divergence is at least what it is there.
     """
     log_delta, gap = math.log(delta), 1e-12
     orders = np.unique(np.concatenate([_GRID, *_search(lambda a: _epsilons(event, log_delta, a))[1]]))
@@ -77,6 +78,10 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
     fixed = (orders - 1) * (divergence + np.log1p(-1 / orders)) - np.log(orders)
     usable = np.isfinite(fixed)
     a, fixed = orders[usable], fixed[usable]
+    # As orders grow, what is subtracted from the divergence falls: (ln δ + ln α)/(α − 1) is at most 1/α once it does.
+    last = float(a[-2])
+    subtracted = math.log1p(1 / (last - 1)) + max(1 / last, (log_delta + math.log(last)) / (last - 1))
+    beyond = float(divergence[usable][-2]) * (1 - 1e-12) - subtracted
     while gap < 0.5:
         h = fixed - (a - 1) * found * (1 - gap)
         slope = np.diff(h) / np.diff(a)
@@ -86,8 +91,9 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.clip((h[2:-1] - h[1:-2] - right * width) / (left - right), 0.0, width)
         low = h[1:-2] + left * np.where(np.isfinite(t), t, 0.0)
-        if low.min() >= log_delta:
-            return max(0.0, found * (1 - gap))
+        first = h[1] - max(0.0, slope[1]) * (a[1] - 1)
+        if min(first, low.min()) >= log_delta:
+            return max(0.0, found * (1 - gap) if slope[-2] >= 0.0 else min(found * (1 - gap), beyond))
         gap *= 4
     return 0.0
 

@@ -4,6 +4,7 @@ Every pytest run of everybody who has hockeystick installed loads this file, so 
 numpy) until a test asks for a fixture, or a setting of the plugin is given. The work is in ``hockeystick.pytest_*``:
 
     pytest_settings    what the command line and the configuration say
+    pytest_record      what a test leaves behind, and under which name
     pytest_support     privacy_audit, privacy_evidence
     pytest_levels      each audit's share of the suite's false alarms
     pytest_budget      privacy_lock;  pytest_lock: the lock file
@@ -15,16 +16,19 @@ that collects the reports is the only one that writes the lock file and the repo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
+    from pathlib import Path
 
     from hockeystick.pytest_budget import PrivacyLock
     from hockeystick.pytest_session import Summary
     from hockeystick.pytest_support import PrivacyAudit, PrivacyEvidence
+
+Fixture = TypeVar("Fixture")
 
 _MARKER = (
     "privacy(epsilon, delta=0.0): the privacy that the test's mechanism claims; "
@@ -39,7 +43,7 @@ _SETTINGS = (
     ("privacy_ledger_false_alarms", "probability of a false alarm in the ledger, ever (default: 1e-6)"),
 )
 _FIXTURES = ("privacy_audit", "privacy_evidence", "privacy_lock")
-_USED = pytest.StashKey[bool]()  # whether a test has one of them, also if it asked only while it ran
+_USED = pytest.StashKey[dict[str, object]]()  # those that a test has, also if it asked only while it ran
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,8 +79,13 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     if option.privacy_ledger:  # the processes of a parallel run may be elsewhere
         option.privacy_ledger = str(config.invocation_params.dir / option.privacy_ledger)
-    given = [option.privacy_report, option.privacy_samples, option.privacy_confidence]
-    if any(given) or any(config.getini(name) for name, _ in _SETTINGS):
+    values = [option.privacy_samples, option.privacy_confidence, option.privacy_ledger]
+    given = bool(option.privacy_report) or any(value is not None for value in values)
+    try:
+        given = any([given, *(config.getini(name) for name in (*dict(_SETTINGS), "privacy_strict"))])
+    except (TypeError, ValueError):  # one is of the wrong type, and this pytest leaves it to us to say so
+        given = True
+    if given:
         from hockeystick.pytest_settings import settings
 
         settings(config)  # a usage error, if they can't be used
@@ -88,8 +97,7 @@ def privacy_audit(request: pytest.FixtureRequest) -> PrivacyAudit:
     """A call ``privacy_audit(mechanism, neighbours=(d0, d1))`` audits a mechanism against the claim of the marker."""
     from hockeystick.pytest_support import PrivacyAudit
 
-    request.node.stash[_USED] = True
-    return PrivacyAudit.for_test(request.node)
+    return _noted(request, PrivacyAudit.for_test)
 
 
 @pytest.fixture
@@ -97,8 +105,7 @@ def privacy_evidence(request: pytest.FixtureRequest) -> PrivacyEvidence:
     """A call ``privacy_evidence(mechanism, neighbours=(d0, d1))`` bets against the claim, over all runs of a ledger."""
     from hockeystick.pytest_support import PrivacyEvidence
 
-    request.node.stash[_USED] = True
-    return PrivacyEvidence.for_test(request.node)
+    return _noted(request, PrivacyEvidence.for_test)
 
 
 @pytest.fixture
@@ -106,17 +113,25 @@ def privacy_lock(request: pytest.FixtureRequest) -> PrivacyLock:
     """A call ``privacy_lock(name, graph, delta=1e-6)`` certifies a budget and compares it with the lock file."""
     from hockeystick.pytest_budget import PrivacyLock
 
-    request.node.stash[_USED] = True
-    return PrivacyLock.for_test(request.node)
+    return _noted(request, PrivacyLock.for_test)
 
 
-@pytest.hookimpl(tryfirst=True)  # before anything is deselected: numbers must not depend on that
-def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Gives the tests that audit their shares of the suite's false alarms."""
+def _noted(request: pytest.FixtureRequest, make: Callable[[pytest.Item], Fixture]) -> Fixture:
+    """Returns a fixture's value, and notes on its test that it was asked for, even if it can't be made."""
+    used = request.node.stash.setdefault(_USED, {})
+    name = str(request.fixturename)
+    used[name] = None
+    used[name] = value = make(request.node)
+    return value
+
+
+@pytest.hookimpl(tryfirst=True)  # before anything is deselected: what is refused must not depend on that
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Refuses two tests that audit under one name."""
     if any(name in _FIXTURES[:2] for item in items for name in getattr(item, "fixturenames", ())):
-        from hockeystick.pytest_levels import number_tests
+        from hockeystick.pytest_record import check_keys
 
-        number_tests(config, items)
+        check_keys(items)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -124,7 +139,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     """Warns of a test that states a claim and never audits it: it would pass whatever the mechanism does."""
     result = yield
     marker = pyfuncitem.get_closest_marker("privacy")
-    found = [pyfuncitem.funcargs.get(name) for name in _FIXTURES[:2]]
+    used = pyfuncitem.stash.get(_USED, {})
+    found = [used.get(name) for name in _FIXTURES[:2]]
     audits = [cast("PrivacyAudit | PrivacyEvidence", audit) for audit in found if audit is not None]
     # A marker of this name without epsilon= may be somebody's own category: leave those tests alone.
     if audits or (marker is not None and "epsilon" in marker.kwargs):
@@ -136,15 +152,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Says in a test's report that it uses our fixtures, and which number it has."""
+    """Attaches to a test's report which of our fixtures it uses, and what it left behind."""
     report = yield
-    uses = [name for name in _FIXTURES if name in getattr(item, "fixturenames", ())]
-    if uses or _USED in item.stash:
-        from hockeystick.pytest_levels import key, place
+    known = {*getattr(item, "fixturenames", ()), *item.stash.get(_USED, {})}
+    if uses := [name for name in _FIXTURES if name in known]:
+        from hockeystick.pytest_record import attachment
 
-        report.hockeystick = {"uses": uses, "key": key(item), "number": place(item).number}  # type: ignore[attr-defined]
-        if report.when == "teardown":
-            place(item).calls = 0  # should anybody run the test again, it draws the same
+        report.hockeystick = attachment(item, uses, last=report.when == "teardown")  # type: ignore[attr-defined]
     return report
 
 
@@ -153,55 +167,89 @@ class Collector:
 
     Attributes:
       reports: of the tests that use our fixtures, each phase of each.
-      why_not: what was left out so far that might have recorded a budget, in words.
+      problems: what went wrong so far that may have hidden a budget, in words.
+      deselected, collected: how many tests were collected and will not run, and will.
+      finished: node ids of the tests that ran to the end of their call, or ended at their set-up.
+      ignored: paths that were not looked into.
+      interrupted: whether somebody stopped the run, by Ctrl-C or ``pytest.exit``.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._deselected = 0
         self.reports: list[pytest.TestReport] = []
-        self.why_not: list[str] = []
+        self.problems: list[str] = []
+        self.deselected = 0
+        self.collected = 0
+        self.finished: set[str] = set()
+        self.ignored: set[str] = set()
+        self.interrupted = False
+        self._ran = False
         self._summary: Summary | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> Generator[None, bool | None, bool | None]:
+        """Notes which paths are ignored, whoever decides it."""
+        ignored = yield
+        if ignored:
+            self.ignored.add(str(collection_path))
+        return ignored
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Counts tests that were collected and will not run."""
-        self._deselected += len(items)
+        self.deselected += len(items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Notes what could not be collected."""
         if not report.passed:
-            self.why_not.append(f"{report.nodeid or 'something'} was not collected")
+            self.problems.append(f"{report.nodeid or 'something'} was not collected")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Counts tests that will run."""
+        self.collected = len({item.nodeid for item in session.items})
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Notes that this is a run of tests, and not one that lists fixtures or the like."""
+        self._ran = True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keeps a report that says something of privacy."""
         if hasattr(report, "hockeystick"):
             self.reports.append(report)
+        if (report.when == "call" and not hasattr(report, "context")) or (report.when == "setup" and not report.passed):
+            self.finished.add(report.nodeid)  # a report with a context is of a part of a test
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Notes that the run was stopped, whatever its exit status says."""
+        self.interrupted = True
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Asks a process of a parallel run, when it ends, what it left out."""
+        """Asks a process of a parallel run, when it ends, what it saw of the collection."""
         output = getattr(node, "workeroutput", None)
-        if not isinstance(output, dict) or "privacy_deselected" not in output:
-            self.why_not.append("a process of the parallel run died")
+        if not isinstance(output, dict) or "hockeystick" not in output:
+            self.problems.append("a process of the parallel run died")
         else:
-            self._deselected = max(self._deselected, output["privacy_deselected"])
+            found = output["hockeystick"]
+            self.deselected = max(self.deselected, found["deselected"])
+            self.collected = max(self.collected, found["collected"])
+            self.ignored.update(found["ignored"])
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Writes lock file and reports; what fails the run as a whole changes its exit status."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output["privacy_deselected"] = self._deselected
+            seen = {"deselected": self.deselected, "collected": self.collected, "ignored": sorted(self.ignored)}
+            output["hockeystick"] = seen
             return
-        if self._deselected:
-            self.why_not.append(f"{self._deselected} tests were deselected")
         option = self._config.option
         asked = self.reports or option.privacy_update or option.privacy_report
         lock = self._config.rootpath / (self._config.getini("privacy_lock") or "privacy.lock.json")
-        if option.collectonly or not (asked or (not self.why_not and lock.exists())):
+        if option.collectonly or not (asked or (self._ran and lock.exists())):
             return
         from hockeystick.pytest_session import finish
 
-        self._summary = finish(session, self.reports, self.why_not)
+        self._summary = finish(session, self)
         if self._summary.failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

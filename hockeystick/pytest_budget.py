@@ -2,7 +2,8 @@
 
 A budget that is not locked, that rose, or that is about something else fails the test. One that fell, or that has
 another event graph at the same ε, passes with a :class:`PrivacyLockWarning`. With ``--privacy-update`` nothing is
-compared: what the test certified travels with its report to the process that writes the file at the end.
+compared: what the test certified travels with its report to the process that writes the file at the end. An infinite ε
+is above every locked one, and can't be locked itself. Where nothing can be certified, that is left behind, too.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from attrs import frozen
 
 from hockeystick import __version__, accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, PrivacyEvent, serialise
-from hockeystick.accounting.errors import UnsupportedAdjacencyError, UnsupportedEventError
+from hockeystick.accounting.errors import HockeystickError, UnsupportedAdjacencyError, UnsupportedEventError
 from hockeystick.accounting.guarantee import EVERYTHING
 from hockeystick.accounting.validate import integer, items, real
-from hockeystick.pytest_lock import UPDATE, Budget, Change, LockFile, PrivacyLockError, compare, digest, round_up
+from hockeystick.pytest_lock import INFINITE, Budget, Change, LockFile, PrivacyLockError, compare, digest, round_up
+from hockeystick.pytest_record import BUDGET, leave
 from hockeystick.pytest_settings import settings
-
-PROPERTY = "privacy_lock"
 
 _LOCK = pytest.StashKey[LockFile]()
 
@@ -77,25 +77,32 @@ class PrivacyLock:
           the guarantee, or the event (of the whole group): what ``claim=`` of an audit takes.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain, or ε is infinite at a δ that is asked for.
-          UnsupportedAdjacencyError, UnsupportedEventError, GraphError: the accountant refuses.
+          InvalidArgumentError: an argument is outside its domain.
+          UnsupportedAdjacencyError, UnsupportedEventError, GraphError, NumericalError: the accountant refuses.
         """
         __tracebackhide__ = True
         for argument, text in (("name", name), ("unit", unit)):
             if not isinstance(text, str) or not text.strip() or not text.isprintable():
                 raise InvalidArgumentError(argument, text, "is no printable text")
-        source = Certified.of(what, group=group, view=view, under=under, adjacency=adjacency)
-        budget = source.budget(delta, unit)
+        try:
+            source = Certified.of(what, group=group, view=view, under=under, adjacency=adjacency)
+            budget = source.budget(delta, unit)
+        except HockeystickError as error:
+            leave(self._item, BUDGET, {"name": name, "error": str(error)})
+            raise error.with_traceback(None)  # noqa: B904  # it is about the test's line, not about ours
         before = self._seen.setdefault(name, budget)
         if before != budget:
             pytest.fail(f"privacy budget {name!r} is recorded twice in this test, as {before} and as {budget}", False)
-        self._item.user_properties.append((PROPERTY, json.dumps({"name": name, "budget": budget.to_dict()})))
+        leave(self._item, BUDGET, {"name": name, "budget": budget.to_dict()})
+        file = self._settings.lock.name
         if self._locked is not None:
             change = compare(self._locked.budgets.get(name), budget)
             if change.refused:
-                pytest.fail(sentence(name, change, self._settings.lock.name), pytrace=False)
+                pytest.fail(sentence(name, change, file), pytrace=False)
             if change.kind != "same":
-                warnings.warn(PrivacyLockWarning(sentence(name, change, self._settings.lock.name)), stacklevel=2)
+                warnings.warn(PrivacyLockWarning(sentence(name, change, file)), stacklevel=2)
+        elif not budget.finite:
+            pytest.fail(f"privacy budget {name!r}: {budget}; {INFINITE}", pytrace=False)
         return source.value
 
 
@@ -120,7 +127,7 @@ def sentence(name: str, change: Change, file: str) -> str:
         "graph": f"has the ε of {file}, from another event graph",
         "same": f"is as in {file}",
     }[change.kind]
-    return "\n".join([f"privacy budget {name!r} {what}", *(f"  {line}" for line in change.lines), f"  {UPDATE}"])
+    return "\n  ".join([f"privacy budget {name!r} {what}", *change.lines, change.way_out])
 
 
 @frozen
@@ -178,11 +185,11 @@ class Certified:
         """Returns the budget at one δ or several.
 
         Raises:
-          InvalidArgumentError: a δ is not in [0, 1), there is none, or one has no finite ε.
+          InvalidArgumentError: a δ is not in [0, 1), or there is none.
         """
         single = isinstance(delta, Iterable) and not isinstance(delta, str)
         deltas = {
-            real("delta", one, low=0.0, high=1.0, high_open=True)
+            real("delta", one, low=0.0, high=1.0, high_open=True) + 0.0  # -0.0 is written as 0.0
             for one in (items("delta", delta) if single else [delta])
         }
         if not deltas:
@@ -191,9 +198,7 @@ class Certified:
         for one in sorted(deltas):
             value = self.value
             bound = value.epsilon(one) if isinstance(value, Guarantee) else accounting.epsilon(value, one)
-            if not math.isfinite(bound.upper):
-                raise InvalidArgumentError("delta", one, "has no finite ε here", "ask at a larger δ")
-            rows.append((one, round_up(bound.upper), bound.method))
+            rows.append((one, round_up(bound.upper) if math.isfinite(bound.upper) else math.inf, bound.method))
         terms = (self.adjacency.value, unit, self.group, self.threat_model, self.assumptions, self.digest)
         return Budget(tuple(rows), *terms, f"hockeystick {__version__}")
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,9 +34,11 @@ from hockeystick.files import write_atomically
 SCHEMA_VERSION = 1
 TOLERANCE = 1e-9
 UPDATE = "run pytest --privacy-update, and review the difference"
+INFINITE = "an infinite ε can't be locked: ask at a larger δ"
 
 _FORMAT = "hockeystick privacy lock"
 _DIGEST_VERSION = 1
+_MOST = 10**9  # audits that can be registered; a larger number is no count
 _TERMS = ("adjacency", "unit", "group", "threat_model", "assumptions")
 
 Kind = Literal["new", "terms", "rise", "fall", "graph", "same"]
@@ -65,7 +68,7 @@ class Budget:
     """What one algorithm is certified to cost.
 
     Attributes:
-      epsilons: (δ, ε, method that won), by increasing δ; every ε is finite.
+      epsilons: (δ, ε, method that won), by increasing δ. A test may record an infinite ε; none can be locked.
       adjacency: the neighbouring relation, by its value.
       unit: whose privacy is meant, in words.
       group: how many records may differ.
@@ -84,9 +87,9 @@ class Budget:
     version: str = field(eq=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values that JSON can hold."""
+        """Returns plain values that JSON can hold; None stands for an infinite ε."""
         return {
-            "epsilon": {repr(delta): epsilon for delta, epsilon, _ in self.epsilons},
+            "epsilon": {repr(delta): None if epsilon == math.inf else epsilon for delta, epsilon, _ in self.epsilons},
             "adjacency": self.adjacency,
             "unit": self.unit,
             "group": self.group,
@@ -110,9 +113,7 @@ class Budget:
         epsilon, method = plain["epsilon"], plain["method"]
         if not isinstance(epsilon, dict) or not isinstance(method, dict) or set(epsilon) != set(method) or not epsilon:
             raise ValueError("epsilon and method are no tables with the same deltas")
-        rows = sorted((float(delta), _finite("epsilon", value), method[delta]) for delta, value in epsilon.items())
-        if not all(0 <= delta < 1 for delta, _, _ in rows):
-            raise ValueError("a delta is not in [0, 1)")
+        rows = sorted((_delta(text), _epsilon(value), method[text]) for text, value in epsilon.items())
         if isinstance(plain["group"], bool) or not isinstance(plain["group"], int) or plain["group"] < 1:
             raise ValueError("group is no positive whole number")
         texts = [plain["adjacency"], plain["unit"], plain["threat_model"], plain["certified_by"]]
@@ -123,7 +124,12 @@ class Budget:
         return cls(tuple(rows), *terms, tuple(plain["assumptions"]), plain["digest"], plain["certified_by"])
 
     def __str__(self) -> str:
-        return ", ".join(f"ε = {upper(epsilon, 6)} at δ = {delta:g}" for delta, epsilon, _ in self.epsilons)
+        return ", ".join(f"ε = {_number(epsilon, 6)} at δ = {delta:g}" for delta, epsilon, _ in self.epsilons)
+
+    @property
+    def finite(self) -> bool:
+        """Whether every ε is: what can be locked."""
+        return all(math.isfinite(epsilon) for _, epsilon, _ in self.epsilons)
 
 
 @frozen
@@ -134,10 +140,12 @@ class Change:
       kind: "new": not in the file; "terms": the numbers are about something else; "rise" and "fall" of ε at some δ;
         "graph": the same ε from another event graph; "same".
       lines: what changed, one line each.
+      way_out: what can be done.
     """
 
     kind: Kind
     lines: tuple[str, ...] = ()
+    way_out: str = UPDATE
 
     @property
     def refused(self) -> bool:
@@ -147,28 +155,29 @@ class Change:
 
 def compare(locked: Budget | None, now: Budget) -> Change:
     """Returns how ``now`` differs from what is locked; see the head of this file for when an ε is larger."""
+    way_out = UPDATE if now.finite else INFINITE
     if locked is None:
-        return Change("new", (str(now),))
+        return Change("new", (str(now),), way_out)
     old, new = ({delta: epsilon for delta, epsilon, _ in one.epsilons} for one in (locked, now))
     terms = [
         f"{name.replace('_', ' ')}: {_shown(getattr(locked, name))} -> {_shown(getattr(now, name))}"
         for name in _TERMS
         if getattr(locked, name) != getattr(now, name)
     ]
-    terms += [f"at δ = {delta:g}: ε = {new[delta]:.12g}, not locked" for delta in new if delta not in old]
-    terms += [f"at δ = {delta:g}: ε = {old[delta]:.12g} is locked, not asked for" for delta in old if delta not in new]
+    terms += [f"at δ = {d:g}: ε = {_number(new[d])}, not locked" for d in new if d not in old]
+    terms += [f"at δ = {d:g}: ε = {_number(old[d])} is locked, not asked for" for d in old if d not in new]
     noise = TOLERANCE if locked.digest == now.digest else 0.0
     rises = [d for d in old if d in new and new[d] > old[d] * (1 + noise)]
     falls = [d for d in old if d in new and new[d] < old[d] * (1 - TOLERANCE)]
-    lines = [f"at δ = {d:g}: ε = {old[d]:.12g} -> {new[d]:.12g}" for d in old if d in rises or d in falls]
+    lines = [f"at δ = {d:g}: ε = {_number(old[d])} -> {_number(new[d])}" for d in old if d in rises or d in falls]
     if locked.digest != now.digest:
         lines.append(f"event graph: {_short(locked.digest)} -> {_short(now.digest)}")
     elif locked.version != now.version:
         lines.append(f"the event graph is the same; {locked.version} -> {now.version}")
     if terms:
-        return Change("terms", (*terms, *lines))
+        return Change("terms", (*terms, *lines), way_out)
     if rises or falls:
-        return Change("rise" if rises else "fall", tuple(lines))
+        return Change("rise" if rises else "fall", tuple(lines), way_out)
     return Change("graph", tuple(lines)) if locked.digest != now.digest else Change("same")
 
 
@@ -243,26 +252,49 @@ class LockFile:
             for name, entry in plain["budgets"].items():
                 where = f"budget {name!r}"
                 budgets[name] = Budget.from_dict(entry)
+                if not budgets[name].finite:
+                    raise ValueError("an ε is infinite")
             where = "audits"
             audits, taken = {}, set[int]()
             for name, number in sorted(plain["audits"].items()):
-                if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                    raise ValueError(f"{name!r} has no positive whole number")
+                if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
+                    raise ValueError(f"{name!r} has no positive whole number of at most {_MOST}")
                 if number not in taken:
                     audits[name] = number
                     taken.add(number)
             registered = plain["audits_registered"]
-            if isinstance(registered, bool) or not isinstance(registered, int) or registered < 0:
-                raise ValueError("audits_registered is no whole number")
+            if isinstance(registered, bool) or not isinstance(registered, int) or not 0 <= registered <= _MOST:
+                raise ValueError(f"audits_registered is no whole number of at most {_MOST}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PrivacyLockError(f"{path}: {where} can't be read ({error}); {way_out}") from None
         return cls(budgets, audits, max([registered, *taken]))
 
 
-def _finite(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} {value!r} is no finite number of at least 0")
-    return float(value)
+def _delta(text: str) -> float:
+    delta = float(text)
+    if not 0 <= delta < 1:
+        raise ValueError("a delta is not in [0, 1)")
+    written = repr(delta + 0.0)  # -0.0 is 0.0
+    if text != written:  # else two of them could be one delta, and the larger epsilon hide the smaller
+        raise ValueError(f"delta {text!r} has to be written as {written!r}")
+    return delta
+
+
+def _epsilon(value: object) -> float:
+    if value is None:
+        return math.inf
+    with suppress(OverflowError):  # a whole number beyond all floats
+        if not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= float(value) < math.inf:
+            return float(value)
+    raise ValueError(f"epsilon {_cut(str(value))} is no finite number of at least 0")
+
+
+def _number(epsilon: float, digits: int = 12) -> str:
+    return upper(epsilon, digits) if math.isfinite(epsilon) else "infinite"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _listing(value: object) -> list[Any]:

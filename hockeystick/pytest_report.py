@@ -21,12 +21,14 @@ from hockeystick import __version__
 from hockeystick.accounting import digits
 from hockeystick.files import write_atomically
 from hockeystick.pytest_lock import UPDATE
-from hockeystick.pytest_session import RULES, Finding, Recorded, Summary, tested_at
-from hockeystick.pytest_support import EVIDENCE, shown_level
+from hockeystick.pytest_record import EVIDENCE
+from hockeystick.pytest_session import RULES, Finding, Recorded, Summary, reasons, tested_at
+from hockeystick.pytest_support import shown_level
 
 SCHEMA_VERSION = 1
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _MOVED = ("new", "terms", "rise", "fall", "graph")
+_SAID_BY_NO_TEST = ("budget-stale", "budget-unknown", "budget-conflict", "lock-unreadable", "audits-too-many")
 _MARKS = {
     "same": "as locked",
     "graph": "as locked, from another event graph",
@@ -57,7 +59,7 @@ def print_summary(summary: Summary, reporter: pytest.TerminalReporter) -> None:
     if reporter.verbosity >= 0:
         lines += [(text, {"red": red} if red else {}) for text, red in claim_lines(summary)]
     for one in summary.findings:
-        if one.rule in ("budget-stale", "budget-conflict", "lock-unreadable"):  # what no test has said
+        if one.rule in _SAID_BY_NO_TEST:
             colour = {"red": True} if one.level == "error" else {"yellow": True}
             lines += [
                 (f"{one.level}: {text}" if i == 0 else text, colour) for i, text in enumerate(_lines(one.message))
@@ -114,6 +116,8 @@ def notes(summary: Summary) -> list[str]:
     fresh = [one for one in summary.findings if one.rule == "audit-unregistered"]
     if fresh:
         found.append(f"{len(fresh)} audits have no number in {file}, which fixes their levels: {UPDATE}")
+    if summary.unchecked:
+        found.append(f"{len(summary.unchecked)} locked budgets were not checked in this run ({reasons(summary)})")
     if summary.failed:
         found.append("the run fails for this")
     if summary.interrupted and not summary.settings.update:
@@ -134,9 +138,15 @@ def as_json(summary: Summary) -> str:
         "interrupted": summary.interrupted,
         "failed": summary.failed or any(test.outcome == "failed" for test in summary.tests),
         "false_alarms": given.false_alarms,
-        "lock": {"file": given.lock.name, "changes": summary.lock_changes, "partial": list(summary.partial)},
+        "lock": {
+            "file": given.lock.name,
+            "changes": summary.lock_changes,
+            "partial": list(summary.partial),
+            "unchecked": list(summary.unchecked),
+        },
         "audits": [
-            {"test": test.key, "outcome": test.outcome, "number": test.number, "kind": name, "verdict": verdict}
+            {"test": test.key, "outcome": test.outcome, "number": summary.numbers.get(test.key)}
+            | {"kind": name, "verdict": verdict}
             for test in summary.tests
             for name, verdict in test.audits
         ],
@@ -158,7 +168,6 @@ def as_json(summary: Summary) -> str:
 def as_sarif(summary: Summary) -> str:
     """Returns the findings as SARIF 2.1.0."""
     rules = sorted({one.rule for one in summary.findings})
-    prefix = _below_repository(summary.root)
     run: dict[str, Any] = {
         "tool": {
             "driver": {
@@ -170,35 +179,37 @@ def as_sarif(summary: Summary) -> str:
         },
         "invocations": [{"executionSuccessful": not summary.interrupted}],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(one, rules, prefix) for one in summary.findings],
+        "results": [_result(one, rules, summary.root) for one in summary.findings],
     }
     plain = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(plain, indent=2, allow_nan=False) + "\n"
 
 
-def _result(one: Finding, rules: list[str], prefix: str) -> dict[str, Any]:
+def _result(one: Finding, rules: list[str], root: Path) -> dict[str, Any]:
     identity = hashlib.sha256(f"{one.rule}\n{one.subject}".encode()).hexdigest()
-    place = {
-        "artifactLocation": {"uri": quote(prefix + one.file), "uriBaseId": "%SRCROOT%"},
-        "region": {"startLine": one.line},
-    }
     return {
         "ruleId": one.rule,
         "ruleIndex": rules.index(one.rule),
         "level": one.level,
         "message": {"text": one.message},
-        "locations": [{"physicalLocation": place}],
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": _artifact(Path(os.path.normpath(root / one.file)), root),
+                    "region": {"startLine": one.line},
+                }
+            }
+        ],
         "partialFingerprints": {"hockeystick/v1": identity},
     }
 
 
-def _below_repository(root: Path) -> str:
-    """The path from the root of the repository to pytest's root folder, with a slash at its end, or nothing."""
-    for folder in (root, *root.parents):
-        if (folder / ".git").exists():  # a folder, or a file in a worktree
-            below = os.path.relpath(root, folder)
-            return "" if below == os.curdir else Path(below).as_posix() + "/"
-    return ""
+def _artifact(path: Path, root: Path) -> dict[str, str]:
+    """A file by its path from the root of the repository, or else from pytest's; one beyond by its own address."""
+    repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    if path.is_relative_to(repository):
+        return {"uri": quote(path.relative_to(repository).as_posix()), "uriBaseId": "%SRCROOT%"}
+    return {"uri": path.as_uri()}
 
 
 def as_markdown(summary: Summary) -> str:

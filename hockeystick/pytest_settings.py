@@ -7,6 +7,7 @@ folder. What can't be used is a usage error: one line, before any test runs.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ class Settings:
     Attributes:
       lock: the lock file.
       update: whether it is to be rewritten.
-      strict: whether a budget that fell, another event graph, a stale entry and an unregistered audit fail the run.
+      strict: whether a budget that fell, another event graph, a stale entry and an unregistered audit fail the run; and
+        a refused budget that failed no test.
       false_alarms: bound on the probability of a false alarm among all audits, or None: each audit for itself.
       samples, confidence: of an audit that states none; None for the plugin's own.
       ledger: the evidence ledger, or None; ``ledger_false_alarms`` is its level.
@@ -59,30 +61,53 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def _read(config: pytest.Config) -> Settings:
-    lock = config.getini("privacy_lock") or "privacy.lock.json"
-    level = config.getini("privacy_false_alarms")
-    samples = _either(config, "privacy_samples")
-    confidence = _either(config, "privacy_confidence")
-    ledger = config.getoption("privacy_ledger") or config.getini("privacy_ledger")
-    ledger_level = config.getini("privacy_ledger_false_alarms")
+    lock = config.rootpath / (_configured(config, "privacy_lock") or "privacy.lock.json")
+    ledger = _given(config, "privacy_ledger") or _configured(config, "privacy_ledger")
+    samples = _given(config, "privacy_samples") or _configured(config, "privacy_samples")
+    confidence = _given(config, "privacy_confidence") or _configured(config, "privacy_confidence")
+    false_alarms = _configured(config, "privacy_false_alarms")
+    ledger_level = _configured(config, "privacy_ledger_false_alarms")
     workers = hasattr(config, "workerinput")
-    return Settings(
-        lock=config.rootpath / lock,
+    found = Settings(
+        lock=lock,
         update=bool(config.getoption("privacy_update")),
-        strict=bool(config.getini("privacy_strict")),
-        false_alarms=_level("privacy_false_alarms", level, FALSE_ALARMS, may_be_off=True),
-        samples=_samples(samples) if samples is not None else None,
-        confidence=_confidence(confidence) if confidence is not None else None,
+        strict=_strict(config),
+        false_alarms=_level("privacy_false_alarms", false_alarms, FALSE_ALARMS, may_be_off=True),
+        samples=_samples(samples) if samples else None,
+        confidence=_confidence(confidence) if confidence else None,
         ledger=config.rootpath / ledger if ledger else None,
         ledger_false_alarms=_level("privacy_ledger_false_alarms", ledger_level, LEDGER_FALSE_ALARMS)
         or LEDGER_FALSE_ALARMS,
         reports=() if workers else tuple(_report(config, name) for name in config.getoption("privacy_report")),
     )
+    _check_apart(found)
+    return found
 
 
-def _either(config: pytest.Config, name: str) -> str | None:
-    given = config.getoption(name)
-    return given if given is not None else config.getini(name) or None
+def _given(config: pytest.Config, name: str) -> str | None:
+    """Returns an option of the command line; None if it is not there."""
+    text: str | None = config.getoption(name)
+    if text is not None and not text.strip():
+        raise pytest.UsageError(f"--{name.replace('_', '-')}: {text!r} is empty; give a value, or leave it out")
+    return text
+
+
+def _configured(config: pytest.Config, name: str) -> str | None:
+    """Returns a setting of the configuration file; None if it is not there, or empty."""
+    try:
+        value = config.getini(name)
+    except (TypeError, ValueError) as error:  # of a pytest that raises no usage error itself
+        raise pytest.UsageError(f"{name}: {error}; give one text") from None
+    if value is not None and not isinstance(value, str):
+        raise pytest.UsageError(f"{name}: {value!r} is no text; give one value, in quotes")
+    return value or None
+
+
+def _strict(config: pytest.Config) -> bool:
+    try:
+        return bool(config.getini("privacy_strict"))
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(f"privacy_strict: {error}; give true or false") from None
 
 
 def _number(name: str, text: str, wanted: str) -> float:
@@ -134,3 +159,21 @@ def _report(config: pytest.Config, name: str) -> Path:
         return check_writable("--privacy-report", path)
     except InvalidArgumentError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _check_apart(found: Settings) -> None:
+    """Refuses one file for two things: at the end of the run the later would replace the earlier."""
+    files = [("the lock file", found.lock)]
+    files += [] if found.ledger is None else [("the evidence ledger", found.ledger)]
+    files += [(f"--privacy-report {path.name}", path) for path in found.reports]
+    for i, (name, path) in enumerate(files):
+        for other, second in files[:i]:
+            if _same(path, second):
+                raise pytest.UsageError(f"{name}: {path} is {other}, too; give another file")
+
+
+def _same(one: Path, other: Path) -> bool:
+    with suppress(OSError, RuntimeError, ValueError):
+        # the files, if they exist, know best: names may differ in their case alone
+        return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+    return one == other

@@ -19,7 +19,6 @@ all runs together (:mod:`hockeystick.audits.evidence_ledger`).
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -27,6 +26,7 @@ import pytest
 
 from hockeystick import pytest_levels
 from hockeystick.accounting import digits
+from hockeystick.pytest_record import AUDIT, EVIDENCE, fail_twin, key, leave, record
 from hockeystick.pytest_settings import settings
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ AnyVerdict = TypeVar("AnyVerdict")
 DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; see what it could catch in verdict.detectable_epsilon
 DEFAULT_EVIDENCE = 10_000  # an alarm mostly needs far fewer
 DEFAULT_CONFIDENCE = 0.999  # of one audit, where each stands for itself
-
-AUDIT, EVIDENCE = "privacy", "privacy_evidence"  # keys of user properties
 
 _EXAMPLE = "@pytest.mark.privacy(epsilon=1.0, delta=1e-6)"
 
@@ -65,6 +63,7 @@ class _OfTest(Generic[AnyVerdict]):
     @classmethod
     def for_test(cls, item: pytest.Item) -> Self:
         """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
+        fail_twin(item)
         return cls(item, _marked(item))
 
 
@@ -115,7 +114,7 @@ class PrivacyAudit(_OfTest["Verdict"]):
         claim = self.claim if claim is None else claim
         _has(claim, "privacy_audit")
         given = settings(self._item.config)
-        call = pytest_levels.place(self._item).next_call()
+        call = record(self._item).next_call()
         level = pytest_levels.level(self._item, call)
         verdict = audit(
             target,
@@ -127,7 +126,7 @@ class PrivacyAudit(_OfTest["Verdict"]):
             **options,
         )
         self.verdicts.append(verdict)
-        self._item.user_properties.append((AUDIT, json.dumps(verdict.to_dict(), allow_nan=False)))
+        leave(self._item, AUDIT, verdict.to_dict())
         if verdict.refuted:
             pytest.fail(failure_message(verdict, given.false_alarms), pytrace=False)
         if verdict.outcome == "inconclusive":
@@ -185,10 +184,10 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         claim = self.claim if claim is None else claim
         _has(claim, "privacy_evidence")
         given = settings(self._item.config)
-        call = pytest_levels.place(self._item).next_call()
+        call = record(self._item).next_call()
         most = DEFAULT_EVIDENCE if samples is None else integer("samples", samples, low=20)
         asked: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events, **options}
-        name = pytest_levels.key(self._item) + (f"#{call}" if call else "")
+        name = key(self._item) + (f"#{call}" if call else "")
         if given.ledger is None:
             alpha = pytest_levels.level(self._item, call)
             alpha = given.ledger_false_alarms if alpha is None else alpha
@@ -201,7 +200,7 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
             except LedgerError as error:
                 pytest.fail(f"evidence ledger: {error}", pytrace=False)
         self.verdicts.append(verdict)
-        self._item.user_properties.append((EVIDENCE, json.dumps(verdict.to_dict(), allow_nan=False)))
+        leave(self._item, EVIDENCE, verdict.to_dict())
         if verdict.refuted:
             again = f"EvidenceLedger({str(given.ledger)!r}, alpha={given.ledger_false_alarms:g}).restart({name!r})"
             kept = f"\nit stays so in every run until the key is begun anew: {again}" if given.ledger else ""
@@ -230,11 +229,8 @@ def shown_level(level: float) -> str:
 
 
 def stable_seed(item: pytest.Item, call: int) -> int:
-    """Returns a seed that depends on the test's file (below the root folder), name and parameters, and on nothing else.
-
-    Not on the line number, nor on what a parallel run appends to the node id.
-    """
-    return int.from_bytes(hashlib.sha256(f"{pytest_levels.key(item)}#{call}".encode()).digest()[:6], "big")
+    """Returns a seed that depends on the test's name (from the root folder) and the call, and on nothing else."""
+    return int.from_bytes(hashlib.sha256(f"{key(item)}#{call}".encode()).digest()[:6], "big")
 
 
 def warn_unless_audited(nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence]) -> None:

@@ -45,8 +45,11 @@ from hockeystick.accounting import (
     hull,
     parallel,
     pld,
+    rdp,
     validate,
 )
+from hockeystick.accounting.curves import RenyiCurve
+from hockeystick.accounting.discrete import DiscretePair
 from hockeystick.accounting.pairs import Atoms
 
 # Exact laws of a few-outcome event: [(P mass, loss)], losses of one direction -----------------------------------------
@@ -446,3 +449,37 @@ def test_the_contours_upper_end_is_the_upper_bound():
     found = delta(event, 1.0, bracket=True, method="contour")
     low, high = contour.delta(event, 1.0)
     assert low < high and (found.lower, found.upper) == (low, high)
+
+
+def test_a_hull_has_corners_alone_unless_all_points_on_it_are_wanted():
+    points = [(Fraction(x), Fraction(y)) for x, y in ((0, 4), (1, 3), (2, 3), (3, 1), (5, 0))]
+    assert hull.lower_hull(points) == [points[0], points[3], points[4]]
+    assert hull.lower_hull(points, straight=True) == [points[0], points[1], points[3], points[4]]
+
+
+def test_a_likely_delta_needs_no_negative_epsilon():
+    """The best order's ε is −1.6 there; at a negative ε it is not what the definition asks for."""
+    assert rdp.epsilon(Gaussian(1e3), 0.9) == 0.0
+
+
+@pytest.mark.parametrize("knot", [1.7, 2.3, 5.7, 9.3])
+def test_no_order_beats_the_rdp_floor_even_if_the_best_one_is_not_tried(knot):
+    """The curve turns upwards at ``knot``, between two of the orders: the best one is there."""
+    event, delta = RenyiCurve((knot, 2 * knot), (1.0, 20.0)), 1e-3
+    best = 1.0 + math.log1p(-1 / knot) - (math.log(delta) + math.log(knot)) / (knot - 1)
+    found = rdp.epsilon(event, delta)
+    assert best * (1 - 0.01) <= rdp.epsilon_floor(event, delta, found) <= best * (1 + 1e-14)
+    assert best * (1 + 1e-9) < found
+
+
+def test_no_order_beats_the_rdp_floor_where_the_best_one_is_beyond_all_that_are_tried():
+    event, delta = PureDP(1e-6), 1e-300
+    found = rdp.epsilon(event, delta)
+    assert 0.999e-6 < rdp.epsilon_floor(event, delta, found) <= 1e-6 < found
+
+
+def test_both_orders_of_parallel_branches_are_those_of_the_branches():
+    a, b, c = DiscretePair((0.9, 0.1), (0.5, 0.5), orientation="tied"), PureDP(0.3), Gaussian(2.0)
+    first, second = a.directions()
+    assert parallel(a, b, c).directions() == (parallel(first, b, c), parallel(second, b, c))
+    assert parallel(b, c).directions() == (parallel(b, c),)

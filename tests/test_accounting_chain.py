@@ -2,6 +2,7 @@
 
 import math
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,11 +27,12 @@ from hockeystick.accounting import (
     epsilon,
     parallel,
 )
-from hockeystick.accounting.chain import Chain, _then, _Widened, chain
+from hockeystick.accounting.chain import Chain, _cuts, _then, _Widened, chain
 from hockeystick.accounting.curves import PrivacyProfile, RenyiCurve
 from hockeystick.accounting.discrete import DiscretePair
 from hockeystick.accounting.loss_pmf import LossPmf
 from hockeystick.accounting.pairs import GaussianPair
+from hockeystick.accounting.rounding import U
 from hockeystick.accounting.tradeoff import trade_off
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 20.0])
@@ -222,6 +224,19 @@ def test_losses_beyond_floats_count_as_infinite_from_above_and_as_none_from_belo
     law = _then(first, second, upper)
     assert law.infinity == pytest.approx(0.2 if upper else 0.0, abs=1e-12)
     assert law.p.sum() + law.infinity <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("upper", [True, False])
+def test_cuts_are_rounded_towards_the_less_telling_outcomes_from_above_and_away_from_them_from_below(upper, left):
+    """Outcomes are ordered by decreasing loss: to the right from above, in exact fractions."""
+    masses = np.random.default_rng(3).dirichlet(np.full(40, 0.3)) * 0.9
+    rounding, total = 2 * U * 60, Fraction(0)
+    for cut, mass in zip(_cuts(masses, left, rounding, upper).tolist(), masses.tolist(), strict=True):
+        total += Fraction(mass)
+        found = Fraction(cut) if left else 1 - Fraction(cut)
+        assert found >= total if upper else found <= total
+        assert abs(found - total) <= 5 * rounding
 
 
 @pytest.mark.parametrize("mu", [0.01, 1.0, 3.0])

@@ -605,6 +605,48 @@ def test_one_sampled_release_without_a_formula():
 def test_no_delta_is_above_1():
     """Rounded up, with nothing of it finite or nearly all."""
     event = compose(DiscretePair((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)), (RandomizedResponse(0.3), 3))
-    for one in (event, compose((event, 50)), compose((event, 100))):  # 1 − 2^(−50) is below 1, rounded up it is not
-        for eps in (0.0, 0.5, 100.0):
-            assert contour.delta(one, eps)[1] <= 1.0
+    assert contour.delta(event, 0.0)[1] <= 1.0
+    for count in (50, 100):  # 1 − 2^(−50) is below 1, rounded up it is not
+        assert contour.delta(compose((event, count)), 100.0)[1] == 1.0
+
+
+@pytest.mark.parametrize(("sigma", "count"), [(1e-3, 1), (0.1, 100)])
+def test_a_likely_delta_of_a_large_loss_is_resolved(sigma, count):
+    """Next to the mean the saddle point is close to 0, where the line must be neither too short nor too fine."""
+    low, high = ends(compose((Gaussian(sigma), count)), 0.3)
+    mu = math.sqrt(count) / sigma
+    assert low <= gaussian_dp.epsilon(mu, 0.3) and gaussian_dp.epsilon(mu, 0.3, upper=False) <= high
+    assert high <= low * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("count", [3, 10])
+def test_a_lower_end_next_to_the_largest_loss_is_near_the_closed_form(count, monkeypatch):
+    """Above the second largest loss δ(x) = P(top)·(1 − e^(x − top)), and the first guess may lie too high."""
+    monkeypatch.setattr(contour, "_MOST", 2**15)  # more nodes bring nothing here
+    delta, p = 1e-9, 1 / (1 + mpmath.exp(-1))
+    exact = count + mpmath.log1p(-delta / p**count)
+    low, high = ends(compose((PureDP(1.0), count)), delta)
+    assert exact * (1 - 1e-8) <= low <= exact <= high <= exact * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_masses_of_finite_laws_are_rounded_to_their_side(upper):
+    pair = Atoms((0.5, -0.3), (0.5, 0.25), 0.125)
+    law = discretised(pair, upper=upper, tilt=1.0)
+    with mpmath.workdps(40):
+        total = mpmath.fsum(mpmath.exp(mpmath.mpf(y)) for y in law.log_p.tolist()) + law.at_infinity
+        assert 0.875 <= total <= 0.875 * (1 + 1e-14) if upper else 0.875 * (1 - 1e-14) <= total <= 0.875
+
+
+def test_what_is_at_infinity_is_what_any_part_has_there():
+    finite, infinite = AtomsLaw.of((1.0, -1.0), (0.7, 0.3)), AtomsLaw.of((0.5,), (0.9,), 0.1)
+    assert finite.infinity() == 0.0
+    assert SumLaw(((finite, 3), (infinite, 2))).infinity() == pytest.approx(1 - 0.9**2, rel=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.3, 0.2])
+def test_a_root_next_to_an_atom_is_resolved_there(delta):
+    """The first guess lies between two losses, where fewer nodes suffice."""
+    low, high = ends(compose((PureDP(0.3), 1000)), delta)
+    assert low <= pld.epsilon(compose((PureDP(0.3), 1000)), delta) and high <= low * (1 + 1e-9)

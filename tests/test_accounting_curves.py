@@ -346,6 +346,9 @@ def test_a_part_of_a_step_between_laws_is_a_whole_one(event):
         (lambda: PrivacyProfile((0.0, 1.0), (0.1,)), "deltas"),
         (lambda: TradeOff((0.1, 0.5), (0.95, 0.2)), r"false_negative_rates\[0\]"),
         (lambda: TradeOff((0.0, 0.3, 0.9), (0.6, 0.5, 0.0)), r"false_negative_rates\[1\]"),
+        (lambda: TradeOff((0.1, 0.2, 0.3), (0.9, 0.5, 0.2)), r"false_negative_rates\[0\]"),  # f(0) would be 1.3
+        (lambda: TradeOff((0.0, 0.5, 0.9), (0.5, 0.1, 0.1)), r"false_negative_rates\[2\]"),  # f(1) would be 0.1
+        (lambda: TradeOff((), ()), "false_positive_rates"),
         (lambda: TradeOff((0.5, 0.1), (0.2, 0.1)), r"false_positive_rates\[1\]"),
         (lambda: TradeOff((0.5,), (0.2, 0.1)), "false_negative_rates"),
         (lambda: TradeOff((0.5,), (0.2,), polygon=1), "polygon"),  # type: ignore[arg-type]

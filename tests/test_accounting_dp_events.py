@@ -102,6 +102,16 @@ def test_what_has_no_native_form_is_refused_by_name(event: PrivacyEvent, inside:
     assert not PLDAccountant().supports(native) and not RdpAccountant().supports(native)
 
 
+def test_events_of_ours_may_stand_in_a_native_tree() -> None:
+    """If they have a meaning under its relation."""
+    relation = dp_accounting.NeighboringRelation
+    native = dp_accounting.ComposedDpEvent([PureDP(0.5), dp_accounting.GaussianDpEvent(2.0)])
+    assert from_dp_event(native) == compose(PureDP(0.5), Gaussian(2.0))
+    alone = dp_accounting.ComposedDpEvent([PoissonSampled(0.1, Gaussian(1.0))])
+    with pytest.raises(UnsupportedEventError, match="no meaning under"):
+        from_dp_event(alone, relation.REPLACE_ONE)
+
+
 def test_a_tree_is_for_add_or_remove_alone() -> None:
     """Why there is no tree for replace-one: dp-accounting's accountants do not agree there (B3)."""
     relation, native = dp_accounting.NeighboringRelation.REPLACE_ONE, to_dp_event(Gaussian(1.0))

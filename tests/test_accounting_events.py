@@ -315,6 +315,15 @@ def test_above_threshold_is_lyu_su_li():
         AboveThreshold(1, 1, 1, monotone=1)  # type: ignore[arg-type]
 
 
+def test_binary_randomised_responses_have_the_exact_composition_of_guarantees():
+    """What they are the worst case of; with more categories they are not."""
+    binary, ternary = (compose((RandomizedResponse(1.0, categories=k), 4)) for k in (2, 3))
+    found = epsilon(binary, 0.05, method="kov").upper
+    assert found == pytest.approx(epsilon(binary, 0.05, method="pld").upper, rel=1e-6)
+    assert epsilon(ternary, 0.05).upper < 0.999 * found
+    assert epsilon(ternary, 0.05, method="kov").upper == math.inf  # it says nothing of them
+
+
 def test_randomised_response_needs_a_replacement():
     event = RandomizedResponse(1.0, 3)
     assert event.accepts(Adjacency.REPLACE_ONE) and event.accepts(Adjacency.LOCAL)

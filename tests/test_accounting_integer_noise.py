@@ -7,14 +7,31 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from attrs import evolve
 from dp_accounting.pld import privacy_loss_distribution as native
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from hockeystick.accounting import NO_EVENT, InvalidArgumentError, UnsupportedEventError, compose, delta, epsilon
-from hockeystick.accounting.integer_noise import DiscreteGaussian, DiscreteLaplace, Skellam, _skellam_moment
-from hockeystick.accounting.noise_tables import renyi, skellam, skellam_reach, spreads, steepest
+from hockeystick.accounting import (
+    NO_EVENT,
+    InvalidArgumentError,
+    UnsupportedEventError,
+    compose,
+    delta,
+    epsilon,
+    noise_tables,
+    parameters,
+)
+from hockeystick.accounting.integer_noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Skellam,
+    _skellam_moment,
+    _skellam_renyi,
+    _skellam_rho,
+)
+from hockeystick.accounting.noise_tables import hull, known_rho, renyi, skellam, skellam_reach, spreads, steepest
 from hockeystick.accounting.pairs import Atoms
 from hockeystick.accounting.tabulated_noise import IntegerNoise
 
@@ -327,6 +344,43 @@ def test_renyi_divergence_of_masses_that_may_be_off_is_no_smaller(order):
     assert exact <= got <= exact + 5 * error * (1 + losses.max())
 
 
+@pytest.mark.parametrize("shift", [1, 3, 70])
+def test_what_a_skellam_table_may_be_off_by_is_charged(monkeypatch, shift):
+    """A table whose masses are all too small by as much as it admits bounds no less than the right one."""
+    orders = np.array([1.5, 4.0, 9.0])
+    exact = _skellam_renyi(30.0, shift, orders)
+    off = 1e-4
+
+    def worse(variance, reach):
+        table = skellam(variance, reach)
+        return evolve(table, log_p=table.log_p - off, log_error=table.log_error + off)
+
+    monkeypatch.setattr(noise_tables, "skellam", worse)
+    got = _skellam_renyi(30.0, shift, orders)
+    assert (exact <= got).all() and (got <= exact + 20 * off * orders / (orders - 1)).all()
+
+
+@pytest.mark.parametrize("variance", [1.0, 5.0, 25.0])
+def test_skellam_slopes_of_large_orders_are_below_their_bound(monkeypatch, variance):
+    """The divergences by plain sums; what the search for the steepest one takes for granted."""
+    monkeypatch.setattr(noise_tables, "steepest", lambda curve, beyond, *, top: beyond)
+    bound: Any = _skellam_rho.__wrapped__(variance)
+    y = np.arange(-80, 81)
+    log_q, log_p = (np.log(special.ive(np.abs(y - s), variance)) for s in (0, 1))
+    orders = np.array([1.001, 1.1, 1.5, 2.0, 3.0, 5.0])
+    slopes = [special.logsumexp(a * log_p + (1 - a) * log_q) / (a - 1) / a for a in orders]
+    for i, order in enumerate(orders.tolist()):
+        assert max(slopes[i:]) * (1 - 1e-9) <= bound(order)
+
+
+def test_far_moves_of_one_coordinate_have_a_rdp_curve_and_of_two_their_rho():
+    orders = np.array([2.0, 40.0])
+    one, two = (Skellam(3.0, distance=11, coordinates=n) for n in (1, 2))
+    assert one.rdp(orders) == pytest.approx(_skellam_renyi(3.0, 11, orders), rel=1e-13)
+    assert (one.rdp(orders) < 0.5 * one.zcdp_rho() * orders).all()
+    assert two.rdp(orders) == pytest.approx(two.zcdp_rho() * orders, rel=1e-13)
+
+
 @pytest.mark.slow
 def test_skellam_rdp_far_out_is_still_a_bound_and_grows_like_a_logarithm():
     event = Skellam(2.0)
@@ -482,6 +536,28 @@ def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_failure():
         ends = mp.fsum(law[:3]) / mp.fsum(law)
         charged = mp.mpf(IntegerNoise(log_p).at(3).failure_delta())
         assert ends * mp.exp(6 * dent * (1 - 1e-5)) <= charged <= ends * mp.exp(6 * dent) * (1 + 1e-13)
+
+
+def test_a_failure_is_no_more_than_certain():
+    """Two ends of two tenths each, and the tail once for each of two steps."""
+    assert IntegerNoise(np.log(np.full(3, 0.1)), 0.7).at(2).failure_delta() == 1.0
+
+
+@pytest.mark.parametrize("heights", [[0.0, -5.0, 0.0], [0.0, 3.0, 4.0], [1.0, 1.0], [2.0], [0.0, -1.0, -5.0, -4.0]])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_concave_majorant_is_the_largest_of_all_chords(heights, seed):
+    y = np.append(heights, np.random.default_rng(seed).normal(0, 3, 3 * seed))
+    n = len(y)
+    chords = [
+        [y[j] + (y[k] - y[j]) * (i - j) / max(k - j, 1) for j in range(i + 1) for k in range(i, n)] for i in range(n)
+    ]
+    assert hull(y) == pytest.approx(np.array([max(chord) for chord in chords]), abs=1e-12)
+
+
+def test_a_rho_beyond_the_domain_is_none():
+    top = parameters.LARGEST**2
+    assert known_rho(top) == top and known_rho(math.nextafter(top, math.inf)) == math.inf
+    assert DiscreteGaussian(1.0).at(1e100).zcdp_rho() < math.inf == DiscreteGaussian(0.5).at(1e100).zcdp_rho()
 
 
 def test_uniform_noise_only_fails():

@@ -165,6 +165,18 @@ def test_a_leading_family_leads_in_every_round():
     assert ledger.graph() == lazy_plan(3)
 
 
+def test_rounds_of_a_family_may_hold_several_releases():
+    """One switch and two draws in each round: the next switch is not late after both draws."""
+    plan = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("batches", size=3)
+    plan = plan.release("switch", LazySwitchDecision(0.9, 0.1), reads=["batches"], reach=SAME, leading=True)
+    plan = plan.release("draw", PureDP(0.1), reads=["batches"], count=2, reach=SAME)
+    ledger = Ledger(plan)
+    for _ in range(3):
+        ledger.record("switch")
+        ledger.record("draw", count=2)
+    assert ledger.recorded("draw") == 6
+
+
 def test_a_leading_family_is_ahead_of_all_of_what_is_no_family():
     plan = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("batches", size=3)
     plan = plan.release("switch", LazySwitchDecision(0.9, 0.1), reads=["batches"], count=2, reach=SAME, leading=True)

@@ -187,6 +187,13 @@ def test_what_cannot_fall_cannot_rise():
         assert delta(OneWay(event, True), 0.0).upper == 0.0
 
 
+@pytest.mark.parametrize("make", [one_way_pair, two_way_pair])
+@pytest.mark.parametrize("fall, rise", [(0.0, 3.0), (3.0, 0.0), (0.0, 0.0)])
+def test_laws_that_do_not_drift_are_one_law(make, fall, rise):
+    cells = make(fall, rise).cells(np.array([-0.1, 0.1]))
+    assert cells.p.tolist() == cells.q.tolist() == [1.0]
+
+
 @pytest.mark.parametrize("event", [LogLipschitz(math.inf), LogLipschitz(1.0, math.inf), LogLipschitz(math.inf, 1.0)])
 def test_an_infinite_rate_is_no_guarantee(event):
     assert epsilon(event, 0.1).upper == math.inf and event.pair() is None

@@ -3,7 +3,7 @@
 import math
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import mpmath as mp
 import numpy as np
@@ -344,6 +344,27 @@ def test_from_below_what_is_lighter_above_an_atom_lifts_it():
     assert lifted <= mass[k + 1] * math.exp(-(k + 1) * step) <= lifted * (1 + step)
 
 
+@pytest.mark.parametrize("needed", range(4, 12))
+def test_from_below_an_atom_is_lifted_only_as_far_as_masses_that_may_be_off_allow(needed):
+    """The lighter cells above lack a part in 1e9 of what is needed until the next one is taken too."""
+    step, k, error = 1e-3, 3, 1e-5
+    loss, high = (np.arange(40) + 0.5) * step, (k + 1) * step
+    p = np.where(np.arange(40) > k, 1 / 80, 0.0)
+    p[k], p[-1] = 1.0, 0.0
+    q = p * np.exp(-loss)
+    # The worst that the masses may be.
+    spare = math.fsum((p * (1 - error) - q * math.exp(high) * (1 + error))[k + 1 : k + needed])
+    q[k] = (spare * (1 + 5e-10) + p[k] * (1 - error)) / (math.exp(high) * (1 + error))
+    over, under = p - q * np.exp(loss - step / 2), q * np.exp(loss + step / 2) * (1 + error) - p * (1 - error)
+    left, mass = p.copy(), np.zeros(41)
+    loss_pmf._gather((left, q.copy(), over, under), 0, step, 0.0, error, mass)
+    merged = left < p
+    assert merged[k] and mass[k] == 0.0 and mass[k + 1] == mass.sum() == pytest.approx(p[merged].sum(), rel=1e-15)
+    with mp.workdps(30):
+        likelier, other = (mp.fsum(map(mp.mpf, law[merged].tolist())) for law in (p, q))
+        assert other * (1 + mp.mpf(error)) * mp.exp(high) <= likelier * (1 - mp.mpf(error))
+
+
 def test_atoms_on_the_grid_are_where_they_were_from_above_and_below():
     pair = RandomizedResponse(0.7, 4).pair()
     assert isinstance(pair, Atoms)
@@ -352,6 +373,29 @@ def test_atoms_on_the_grid_are_where_they_were_from_above_and_below():
         heavy = law.p > 1e-9
         assert law.losses()[heavy] == pytest.approx([-0.7, 0.0, 0.7], rel=1e-12)
         assert law.p[heavy] == pytest.approx([pair.p[1], pair.p[2], pair.p[0]], rel=1e-9)
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.1 / 3, 0.7])
+def test_atoms_an_ulp_from_a_far_grid_point_go_up_by_no_less_than_their_distance(step):
+    rng = np.random.default_rng(12)
+    places = np.unique(rng.integers(2**15, 2**18, 150)) * 4 * rng.choice([-1, 1])
+    pair = Atoms(tuple((places * step * (1 + rng.integers(-4, 5, len(places)) * 2 * U)).tolist()), (1.0,) * len(places))
+    law = loss_pmf.from_pair(pair, step, True)
+    with mp.workdps(50):
+        width = mp.mpf(step)
+        for loss in map(mp.mpf, pair.losses):
+            place = int(mp.floor(loss / width))
+            i, up = place - law.start, mp.expm1(place * width - loss) / mp.expm1(-width)
+            stayed, went = law.p[i], law.p[i + 1] if i + 1 < len(law.p) else 0.0
+            assert up <= went <= up * (1 + mp.mpf(1e-11)) + 8 * U
+            assert 1.0 <= stayed + went <= 1 + 1e-11
+
+
+def test_losses_of_any_size_leave_no_negative_mass():
+    """Their edges are off by more than a loss of 1, though by little of a cell."""
+    law = loss_pmf.from_pair(ExponentialLossPair(1e15, 0.25, 0.5), 1e13, True)
+    assert (law.p >= 0.0).all() and 1.0 <= law.p.sum() <= 1 + loss_pmf._mass_error(1.01e15)
+    assert law.losses()[-1] >= 1e15
 
 
 @given(lengths=st.tuples(st.integers(1, 40), st.integers(1, 40)), seed=st.integers(0, 2**32 - 1), upper=st.booleans())
@@ -381,7 +425,7 @@ def test_long_convolutions_by_transform_are_rounded_outwards(upper):
     exact = np.convolve(a, b)  # below 2^63
     off = np.abs([int(x) - round(mass * 2.0**80) for x, mass in zip(exact, got.p, strict=True)]) / 2.0**80
     if upper:
-        assert got.infinity >= float(np.sum(off)) > 0.0
+        assert float(laws[0].p.sum() * laws[1].p.sum()) * 1e-11 >= got.infinity >= float(np.sum(off)) > 0.0
     else:
         assert all(mp.mpf(float(mass)) * 2**80 <= int(x) for x, mass in zip(exact, got.p, strict=True))
 
@@ -431,6 +475,30 @@ def test_tails_of_a_sum_are_below_their_bounds(seed, count, share):
     index = np.arange(len(total)) - 5 * count
     assert total[index >= place].sum() <= tails.above(np.array(place)) * (1 + 1e-12)
     assert total[index <= place].sum() <= tails.below(np.array(place)) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("place", [0, 500, 990, 995])
+@pytest.mark.parametrize("last", [996, 999])
+def test_what_a_sum_lacks_above_its_window_is_counted_as_lost(place, last):
+    weights, slope = np.zeros(1001), 0.01
+    weights[[0, 1000]] = 0.4, 0.6  # the last place is never in the window
+    law: Any = SimpleNamespace(upper=True, step=3.0, top=1000)
+    tails = tilted_law._Tails([(0, 1, tilted_law._blocks(weights, 2000))], 0, 1000)
+    tilted = tilted_law.Tilted(law, slope, 0.0, 0.0, tails, last, weights[: last + 1], 0.0)
+    lacking = 0.6 * math.exp(-slope * (1000 - place)) * -math.expm1(-law.step * (1000 - place))
+    assert lacking <= float(tilted.lost(np.array(place), 1.0)) <= 1.08 * lacking
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_the_logarithm_of_a_sum_is_rounded_outwards_with_its_margins(upper):
+    law: Any = SimpleNamespace(upper=upper, step=0.1, top=1000)
+    tilted = tilted_law.Tilted(law, 0.3, -3.0, 1e-9, cast("tilted_law._Tails", None), 40, np.zeros(64), 0.0)
+    values, places, lost = np.array([0.3, 1e-5, 1e-9]), np.array([-7, 0, 33]), np.array([1e-3, 2e-12, 1e-20])
+    side = 1 if upper else -1
+    with mp.workdps(40):
+        for value, place, off, got in zip(values, places, lost, tilted.logs(values, places, lost), strict=True):
+            exact = -3 - mp.mpf(0.3) * int(place) + mp.log(mp.mpf(float(value)) + side * mp.mpf(float(off)))
+            assert 1e-9 <= side * (mp.mpf(float(got)) - exact) <= 1.1e-9
 
 
 # Whole compositions ----------------------------------------

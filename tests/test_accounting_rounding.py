@@ -61,3 +61,11 @@ def test_an_exponential_is_rounded_up_from_nothing():
     assert rounding.exp(-math.inf) == 5e-324
     assert rounding.exp(-math.inf, upper=False) == 0.0
     assert 0.0 == rounding.exp(-1e4, upper=False) < rounding.exp(-1e4) < 1e-300
+
+
+@given(st.floats(-700.0, -1e-300))
+def test_an_ulp_of_a_logarithm_is_made_up_for(log_value):
+    with mpmath.workdps(40):
+        more, less = (mpmath.mpf(log_value) + sign * mpmath.mpf(math.ulp(log_value)) for sign in (1, -1))
+        assert rounding.exp(log_value, upper=False) <= mpmath.exp(less)
+        assert min(mpmath.mpf(1), mpmath.exp(more)) <= rounding.exp(log_value)

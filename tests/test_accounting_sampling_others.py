@@ -5,6 +5,7 @@ Mechanisms are small enough that the laws of their outputs are sums over all sam
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any, cast
 
 import dp_accounting
@@ -39,11 +40,11 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.amplified_rdp import _gain_series, addition, removal, without_replacement
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
-from hockeystick.accounting.loss_pmf import discretise
+from hockeystick.accounting.loss_pmf import LossPmf, discretise
 from hockeystick.accounting.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
 from hockeystick.accounting.pairs import Atoms, GaussianPair
 from hockeystick.accounting.replaced_sampling import PoissonSampledReplace, SampledWithoutReplacement
-from hockeystick.accounting.sampled_pair import Addition, Removal
+from hockeystick.accounting.sampled_pair import Addition, LawPair, Removal
 from hockeystick.accounting.sampling import PoissonSampled
 from hockeystick.accounting.truncated_sampling import TruncatedPoissonSampled
 
@@ -404,6 +405,59 @@ def test_curves_of_a_replacement_agree(event):
     assert all(math.isfinite(value) for value in values.values())
 
 
+def test_a_group_of_replaced_records_moves_twice_its_size():
+    """In a sample of everybody a group of k leaves and another one joins: 2k times the distance of one."""
+    noise = Gaussian(3.0)
+    for group in (1, 2, 5):
+        event = PoissonSampledReplace(1.0, noise, group)
+        assert epsilon(event, 1e-5).upper == pytest.approx(epsilon(noise.at(2 * group), 1e-5).upper, rel=1e-5)
+
+
+@pytest.mark.parametrize("sample", [lambda q, e: PoissonSampledReplace(q, e), lambda q, e: PoissonSampled(q, e)])
+def test_sampled_failures_are_rounded_up(sample):
+    rng = np.random.default_rng(8)
+    for q, failure in rng.uniform(0.0, 1.0, (300, 2)):
+        event = sample(float(q), ApproximateDP(0.1, float(failure) / 4))
+        inner = event.event.at(2) if isinstance(event, PoissonSampledReplace) else event.event
+        assert Fraction(event.failure_delta()) >= Fraction(float(q)) * Fraction(inner.failure_delta())
+
+
+def test_a_truncated_batch_of_everybody_is_not_free():
+    """Sampled with probability 1: who is in the data is in the batch, unless it is cut."""
+    certain = epsilon(TruncatedPoissonSampled(3, 1.0, 3, 1.0), 1e-5).upper
+    assert certain >= epsilon(Gaussian(1.0), 1e-5).upper * (1 - 1e-9)
+    assert epsilon(TruncatedPoissonSampled(3, 1.0, 2, 1.0), 1e-5).upper > 1.0
+
+
+@pytest.mark.parametrize("direction", ["removal", "addition"])
+def test_losses_of_a_sampled_composition_lie_within_its_support(direction):
+    """Of two randomised responses, whose losses are 2, 0 and -2: by enumeration."""
+    q, inner = 0.3, compose((RandomizedResponse(1.0), 2))
+    event = PoissonSampled(q, inner, direction)
+    assert event.pair() is None
+    low, high = event.loss_support()
+    mixed = [math.log(1 - q + q * math.exp(loss)) for loss in (-2.0, 0.0, 2.0)]
+    losses = mixed if direction == "removal" else [-loss for loss in mixed]
+    assert low <= min(losses) and max(losses) <= high
+    assert high - low < 2.5 * (max(losses) - min(losses))
+
+
+@pytest.mark.parametrize("eps", [0.5, 3.0, 6.0])
+def test_rho_of_a_sampled_pure_event_is_above_its_divergences(eps):
+    q, p = 0.5, 1 / (1 + math.exp(-eps))
+    event = PoissonSampled(q, PureDP(eps))
+    mixed, plain = np.array([p, 1 - p]) * q + np.array([1 - p, p]) * (1 - q), np.array([1 - p, p])
+    for order in (1.01, 1.5, 2.0, 4.0):
+        worst = max(renyi(mixed, plain, order), renyi(plain, mixed, order))
+        assert event.zcdp_rho() >= worst / order
+
+
+def test_an_added_component_that_is_often_nothing_costs_little_at_large_orders():
+    """N(0, 1) against a mixture that holds it with weight w: no loss is above -ln w."""
+    event = MixtureOfGaussians((0.0, 1.0, 3.0), (0.5, 0.3, 0.2), 1.0, "addition")
+    assert (event.rdp(np.array([50.0, 1e6])) <= math.log(2) * (1 + 1e-12)).all()
+
+
 def test_failures_are_sampled_too():
     event = SampledWithoutReplacement(100, 10, ApproximateDP(0.5, 1e-3))
     assert event.failure_delta() == pytest.approx(1e-4)
@@ -559,3 +613,34 @@ def test_the_divergence_of_two_single_terms_is_that_of_gaussian_noise(moves):
     orders = np.array([1.5, 4.0, 20.0])
     got = mixture_renyi.divergence(p, q, orders, np.full(3, 1e6))
     assert got == pytest.approx(orders * (moves[0] - moves[1]) ** 2 / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("centre", [0.3, 0.45, 0.6, 0.66])
+def test_a_divergence_by_a_coarse_quadrature_is_still_a_bound(centre, monkeypatch):
+    """With a step so wide that the sum is visibly off, by an error that takes any sign, the truth is αc²/2."""
+    monkeypatch.setattr(mixture_renyi, "_DIGITS", 10.0)
+    for order in (1.1, 1.3, 1.5, 2.0, 2.5, 3.0):
+        p, exact = NormalMixture((centre,), (1.0,)), order * centre**2 / 2
+        (got,) = mixture_renyi.divergence(p, ORIGIN, np.array([order]), np.array([1e6]))
+        assert exact <= got <= exact + 0.02
+
+
+@pytest.mark.parametrize("reach", [0.08, 0.6, 3.0])
+def test_masses_of_a_cell_keep_their_digits_where_all_centres_are_far_away(reach):
+    """The density of the further centre is steeper than that of N(0, 1), which decides on the quadrature."""
+    p, z = NormalMixture((8.0, 10.0), (0.5, 0.5)), np.array([-reach, reach])
+    got = MixturePair(p, ORIGIN).cells(p.log_ratio(z))
+    with mp.workdps(40):
+        exact = [mp.ncdf(mp.mpf(reach) - c) - mp.ncdf(-mp.mpf(reach) - c) for c in (0, 8, 10)]
+        assert got.p[0] == pytest.approx(float(exact[1] + exact[2]) / 2, rel=1e-12, abs=0.0)
+        assert got.q[0] == pytest.approx(float(exact[0]), rel=1e-12)
+
+
+@pytest.mark.parametrize("masses", [[0.9], [0.3, 0.6], [0.2, 0.0, 0.3, 0.4]])
+def test_the_losses_of_a_law_lie_between_the_ends_of_its_support(masses):
+    """From its smallest to its largest one, no mass beyond."""
+    pair = LawPair(LossPmf(0.5, -1, np.array(masses), 0.1))
+    low, high = pair.support()
+    assert (low, high) == (-0.5, 0.5 * len(masses) - 1.0)
+    cells = pair.cells(np.array([low - 1e-9, high]))
+    assert cells.p.sum() == math.fsum(masses) and cells.p_below == cells.p_above == 0.0

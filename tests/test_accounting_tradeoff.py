@@ -269,3 +269,15 @@ def test_no_rate_is_above_1_where_a_failure_is_added():
     most, least = true_positive_rate(event, alpha), trade_off(event, alpha)
     assert (most <= 1.0).all() and most[-1] == 1.0 and (least >= 0.0).all()
     assert most[0] == pytest.approx(0.1) and least[0] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 6.0])
+def test_rates_of_gaussian_noise_are_rounded_outwards(mu):
+    """Also where one of them is nearly 1, and its argument may be off by anything."""
+    event = Gaussian(1 / mu)
+    most, least = true_positive_rate(event, RATES), trade_off(event, RATES)
+    with mpmath.workdps(40):
+        shift = 1 / mpmath.mpf(1 / mu)
+        for rate, above, below in zip(RATES[1:-1].tolist(), most[1:-1].tolist(), least[1:-1].tolist(), strict=True):
+            z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(rate) - 1)
+            assert mpmath.ncdf(z + shift) <= above and below <= mpmath.ncdf(-z - shift)

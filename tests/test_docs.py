@@ -5,10 +5,10 @@ line is ``# NAME.py`` becomes that file, and is run by pytest if it is a test; o
 is left out, visibly, where that package is not installed. ``console`` holds commands after a ``$``:
 of one that is written with placeholders (``--epsilon E``) the options are looked up in the command's help; any other is
 run, and ends with status 0 or with the one that a comment ``# exit status N`` promises. Such a command may be pytest:
-it runs a test file of the page in place of the plain run. ``text`` is what the ``python`` block before it prints: these
-lines in this order, where `` ...`` stands for the rest of a line and seconds may be others. ``bash`` is for readers'
-own shells (environments, hours of work, servers): its programs and the options of ours are looked up; README.md's is
-what .ci/run does. ``yaml`` and ``toml`` are read.
+it runs a test file of the page in place of the plain run. ``text`` is what the ``python`` block before it prints, if
+there is one: these lines in this order, where `` ...`` stands for the rest of a line and seconds may be others.
+``bash`` is for readers' own shells (environments, hours of work, servers): its programs and the options of ours are
+looked up; README.md's is what .ci/run does. ``yaml`` and ``toml`` are read.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "docs"}
     absent: list[str] = []
-    printed = ""
+    printed: str | None = None
     for language, text, line in blocks(page):
         name = re.match(r"# (\w+\.py)\n", text)
         if language == "python" and (package := missing(text)):
@@ -117,7 +117,7 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             with redirect_stdout(io.StringIO()) as output:
                 exec(compile("\n" * (line - 1) + text, str(page), "exec"), namespace)
             printed = output.getvalue()
-        elif language == "text":
+        elif language == "text" and printed is not None:
             assert not_printed(text, printed) == []
         elif language == "console":
             for command in commands(text):

@@ -119,6 +119,18 @@ def test_the_drawing_is_xml_and_says_in_words_what_it_shows() -> None:
     assert len(paths) == edges and sum("stroke-dasharray" in one.attrib for one in paths) == 3
 
 
+def test_lines_of_a_box_are_inside_it_and_one_below_the_other() -> None:
+    root = ElementTree.fromstring(to_svg(graph(), delta=1e-6))
+
+    for group in root.iter(f"{SVG}g"):
+        box = next(group.iter(f"{SVG}rect")).attrib
+        left, top = float(box["x"]), float(box["y"])
+        texts = [one.attrib for one in group.iter(f"{SVG}text")]
+        heights = [float(one["y"]) for one in texts]
+        assert heights == sorted(set(heights)) and top < heights[0] and heights[-1] < top + float(box["height"])
+        assert all(float(one["x"]) == pytest.approx(left + float(box["width"]) / 2, abs=0.11) for one in texts)
+
+
 def test_costs_are_rounded_up_and_the_bar_is_the_share() -> None:
     cheap, dear = 1.00001, 2.00001
     plain = (

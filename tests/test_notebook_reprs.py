@@ -115,6 +115,7 @@ def test_a_guarantee_shows_upper_bounds_and_a_verdict_lower_ones() -> None:
     for delta in (1e-9, 1e-7, 1e-5):
         found = guarantee.epsilon(delta).upper
         assert digits.upper(found) in shown and float(digits.upper(found)) >= found
+        assert f">{guarantee.epsilon(delta).method}<" in shown
     assert ">none<" in shown  # at δ = 0
     assert "ε ≥ 1.7345" in verdict()._repr_html_() and "values of people lie" in shown
     assert str(guarantee) == f"({digits.upper(guarantee.epsilon(1e-6).upper, 4)}, 1e-06)-DP under add-or-remove-one"

@@ -15,7 +15,7 @@ import pytest
 
 import hockeystick.pytest_report  # noqa: F401  # pytester forgets what the inner runs import
 from hockeystick.audits import EvidenceLedger, SequentialVerdict
-from hockeystick.pytest_levels import call_share, share
+from hockeystick.pytest_levels import call_share, part
 
 HEAD = """
 import pytest
@@ -58,22 +58,34 @@ def levels() -> dict[str, list[float]]:
     return found
 
 
-def numbered(**numbers: int) -> dict[str, Any]:
-    return {name: [pytest.approx(1e-3 * share(k) * 0.75, rel=1e-9)] for name, k in numbers.items()}
+def seeds_of_last_run() -> list[int]:
+    return [audit["verdict"]["seed"] for audit in json.loads(Path("found.json").read_text(encoding="utf-8"))["audits"]]
+
+
+def numbered(**numbers: int | None) -> dict[str, Any]:
+    return {name: [pytest.approx(1e-3 * part(k) * 0.75, rel=1e-8)] for name, k in numbers.items()}
 
 
 def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_go(pytester: pytest.Pytester) -> None:
-    run(pytester, auditing("c") + auditing("b") + auditing("a"))
-    assert levels() == numbered(a=1, b=2, c=3)
-    run(pytester, auditing("c") + auditing("b") + auditing("a"), "-k", "test_b or test_c")
-    assert levels() == numbered(b=2, c=3)
+    tests = auditing("c") + auditing("b") + auditing("a")
+    for arguments, names in [
+        ([], "abc"),
+        (["-k", "test_b or test_c"], "bc"),
+        (["test_it.py::test_b"], "b"),
+        (["test_it.py::test_c", "test_it.py::test_a"], "ac"),
+    ]:
+        run(pytester, tests, *arguments)
+        assert levels() == numbered(**dict.fromkeys(names))
 
     run(pytester, auditing("c") + auditing("b"), "--privacy-update")
     lock = json.loads(Path("privacy.lock.json").read_text())
     assert lock["audits"] == {"test_it.py::test_b": 1, "test_it.py::test_c": 2}
     # a is new and first by name, and changes nothing for the others
+    run(pytester, auditing("a") + auditing("b") + auditing("c"))
+    assert levels() == numbered(a=None, b=1, c=2)
+    run(pytester, auditing("a") + auditing("b") + auditing("c"), "test_it.py::test_c", "test_it.py::test_a")
+    assert levels() == numbered(a=None, c=2)
     more = run(pytester, auditing("a") + auditing("b") + auditing("c"))
-    assert levels() == numbered(a=3, b=1, c=2)
     more.stdout.fnmatch_lines(["1 audits have no number in privacy.lock.json, which fixes their levels: *"])
     assert more.ret == pytest.ExitCode.OK
     strict = run(pytester, auditing("a") + auditing("b"), ini="privacy_strict = true")
@@ -90,7 +102,8 @@ def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_g
 def test_calls_share_the_level_of_their_test_and_a_rerun_of_it_begins_again(pytester: pytest.Pytester) -> None:
     run(pytester, auditing("a", calls=3))
     (found,) = levels().values()
-    assert found == pytest.approx([1e-3 * 0.5 * call_share(c) for c in (1, 2, 3)], rel=1e-9)
+    assert found == pytest.approx([1e-3 * part(None) * call_share(c) for c in (1, 2, 3)], rel=1e-8)
+    seeds = seeds_of_last_run()
     # somebody runs the same item twice in one session: the same seeds and levels
     pytester.makeconftest(
         """
@@ -100,10 +113,11 @@ def test_calls_share_the_level_of_their_test_and_a_rerun_of_it_begins_again(pyte
             runtestprotocol(item, nextitem=nextitem, log=False)
         """
     )
-    run(pytester, auditing("a", calls=3))
-    audits = json.loads(Path("found.json").read_text(encoding="utf-8"))["audits"]
-    seeds = [audit["verdict"]["seed"] for audit in audits]
-    assert len(seeds) == 6 and seeds[:3] == seeds[3:] and len(set(seeds)) == 3
+    twice = auditing("a", calls=3) + "    print('SEEDS', *[verdict.seed for verdict in privacy_audit.verdicts])\n"
+    result = run(pytester, twice, "-s")
+    printed = [line.partition("SEEDS ")[2] for line in result.outlines if "SEEDS " in line]
+    assert printed == 2 * [" ".join(map(str, seeds))] and len(set(seeds)) == 3
+    assert seeds_of_last_run() == seeds and levels() == {"a": found}
 
 
 def test_the_larger_confidence_counts_and_the_sharing_can_be_off(pytester: pytest.Pytester) -> None:
@@ -115,7 +129,7 @@ def test_the_larger_confidence_counts_and_the_sharing_can_be_off(pytester: pytes
     )
     run(pytester, tests, "--privacy-samples", "300")
     found = levels()
-    assert found | numbered(default=1, lax=2, own=3) == found
+    assert found | numbered(default=None, lax=None, own=None) == found
     assert found["sure"] == [pytest.approx(1e-7, rel=1e-6)]
     samples = [a["verdict"]["samples"] for a in json.loads(Path("found.json").read_text())["audits"]]
     assert sorted(samples) == [200, 200, 200, 300]
@@ -126,21 +140,45 @@ def test_the_larger_confidence_counts_and_the_sharing_can_be_off(pytester: pytes
     }
 
 
-def test_an_audit_that_was_not_seen_when_tests_were_collected_has_no_share(pytester: pytest.Pytester) -> None:
+def test_an_audit_that_was_not_seen_when_tests_were_collected_is_like_any_other(pytester: pytest.Pytester) -> None:
     tests = "\ndef test_hidden(request):\n    request.getfixturevalue('privacy_audit')(laplace, **PAIR, samples=200)\n"
+    run(pytester, tests, "--privacy-update").assert_outcomes(passed=1)
+    assert levels() == numbered(hidden=None)
+    run(pytester, tests).assert_outcomes(passed=1)
+    assert levels() == numbered(hidden=1)
+
+
+def test_a_run_with_more_unregistered_audits_than_are_paid_for_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hockeystick.pytest_session.UNREGISTERED", 2)
+    tests = auditing("a") + auditing("b") + auditing("c")
+    assert run(pytester, tests, "-k", "not test_c").ret == pytest.ExitCode.OK
     result = run(pytester, tests)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["this audit has no share in the suite's false alarms*not in getfixturevalue()"])
-    run(pytester, tests, ini="privacy_false_alarms = off").assert_outcomes(passed=1)
+    result.assert_outcomes(passed=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["error: 3 tests audit and have no number in *; *at most: run pytest *"])
+    assert run(pytester, tests, ini="privacy_false_alarms = off").ret == pytest.ExitCode.OK
+    assert run(pytester, tests, "--privacy-update").ret == run(pytester, tests).ret == pytest.ExitCode.OK
+
+
+OWN = """
+    record_property('privacy', 'high')
+    record_property('privacy', '{"epsilon_claimed": 1}')
+    record_property('privacy_evidence', '{"epsilon_claimed": 1, "delta": NaN}')
+    record_property('privacy_lock', '{"budget": {}, "name": 3}')
+    record_property('privacy_lock', '[]')
+"""
 
 
 def test_properties_of_the_same_name_that_are_not_ours_are_left_alone(pytester: pytest.Pytester) -> None:
-    own = "    record_property('privacy', 'high')\n    record_property('privacy_lock', '[]')\n"
-    run(pytester, f"\npytestmark = []\ndef test_theirs(record_property):\n{own}").assert_outcomes(passed=1)
+    run(pytester, f"\npytestmark = []\ndef test_theirs(record_property):\n{OWN}").assert_outcomes(passed=1)
     assert levels() == {}
-    mixed = auditing("a").replace("(privacy_audit)", "(privacy_audit, record_property)") + own
-    run(pytester, mixed).assert_outcomes(passed=1)
-    assert levels() == numbered(a=1)
+    mixed = auditing("a").replace("(privacy_audit)", "(privacy_audit, record_property, privacy_lock)") + OWN
+    mixed += "    privacy_lock('a', hs.events.Laplace(1.0), delta=0, adjacency=hs.Adjacency.LOCAL)\n"
+    run(pytester, mixed, "--privacy-update").assert_outcomes(passed=1)
+    assert levels() == numbered(a=None)
+    assert list(json.loads(Path("privacy.lock.json").read_text())["budgets"]) == ["a"]
 
 
 def test_evidence_without_a_ledger_repeats_and_has_its_share(pytester: pytest.Pytester) -> None:
@@ -160,7 +198,7 @@ def test_forgotten(privacy_evidence):
         result = run(pytester, tests)
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(["privacy claim (1, 0) is refuted after * samples from each data set *"])
-        assert levels() == numbered(right=2, wrong=3)
+        assert levels() == numbered(right=None, wrong=None)
         seeds.append([a["verdict"]["seed"] for a in json.loads(Path("found.json").read_text())["audits"]])
     assert seeds[0] == seeds[1]
     run(
@@ -220,7 +258,7 @@ def test_parallel_processes_share_one_ledger_and_one_numbering(pytester: pytest.
     assert {own.name: own.runs for own in found} == {f"test_it.py::test_bet{i}": 1 for i in range(6)}
     assert sorted(own.number for own in found) == list(range(1, 7)) and not any(own.pending for own in found)
     shared = {name: level for name, level in levels().items() if name in "ab"}
-    assert shared == numbered(a=1, b=2)
+    assert shared == numbered(a=None, b=None)
     text = Path("junit.xml").read_text(encoding="utf-8")
     assert text.count('name="privacy_evidence"') == 6 and text.count('name="privacy"') == 2
     audits = json.loads(Path("found.json").read_text())["audits"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +157,7 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
 
     # the terminal has one line for each claim: what is bounded, and what could have been detected
     line = (
-        r"test_it.py::TestAudits.{}: claim \(1, 0\) {}; ε ≥ [\d.e-]+, detectable: (ε ≥ [\d.]+|nothing), false alarm .+"
+        r"test_it.py::TestAudits::{}: claim \(1, 0\) {}; ε ≥ [\d.e-]+, detectable: (ε ≥ [\d.]+|nothing), false alarm .+"
     )
     for name, outcome in [
         ("test_right", "consistent"),
@@ -170,7 +172,7 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
     )
 
     found = json.loads(Path("found.json").read_text(encoding="utf-8"))
-    audits = {audit["test"].rpartition(".")[2]: audit for audit in found["audits"]}
+    audits = {audit["test"].rpartition("::")[2]: audit for audit in found["audits"]}
     assert {name: audit["outcome"] for name, audit in audits.items()} == {
         "test_right": "passed",
         "test_wrong": "failed",
@@ -180,7 +182,7 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
     }
     assert hockeystick.audits.Verdict.from_dict(audits["test_wrong"]["verdict"]).refuted
     assert hockeystick.audits.SequentialVerdict.from_dict(audits["test_bets"]["verdict"]).samples <= 1000
-    assert sorted(audit["number"] for audit in audits.values()) == [1, 2, 3, 4, 5]
+    assert all(audit["number"] is None for audit in audits.values())  # none is registered
     assert found["failed"] and not found["interrupted"] and found["false_alarms"] == 1e-3
     assert [(row["name"], row["epsilon"], row["change"]) for row in found["budgets"]] == [
         ("a|b <new>", {"0.0": 1.0}, "new")
@@ -203,7 +205,7 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
 
     table = Path("found.md").read_text(encoding="utf-8")
     assert r"| a\|b &lt;new> | ε = 1 at δ = 0 | local | new |" in table
-    assert "| test_it.py::TestAudits.test_wrong | failed | claim (1, 0) refuted;" in table
+    assert "| test_it.py::TestAudits::test_wrong | failed | claim (1, 0) refuted;" in table
 
 
 @pytest.mark.parametrize(
@@ -222,15 +224,80 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
         ([], "privacy_false_alarms = 0.7", "privacy_false_alarms: 0.7 is out of range*or off"),
         ([], "privacy_ledger_false_alarms = off", "privacy_ledger_false_alarms: 'off' is no number*"),
         ([], "privacy_samples = 3", "privacy-samples: 3 is out of range*"),
+        (["--privacy-samples", ""], "", "--privacy-samples: '' is empty; give a value, or leave it out"),
+        (["--privacy-confidence", ""], "", "--privacy-confidence: '' is empty; *"),
+        (["--privacy-ledger", ""], "", "--privacy-ledger: '' is empty; *"),
+        ([], "privacy_strict = maybe", "*maybe*"),
+        (
+            ["--privacy-report", "privacy.lock.json"],
+            "",
+            "--privacy-report privacy.lock.json: *is the lock file, too; *",
+        ),
+        (
+            ["--privacy-report", "a/../l.json"],
+            "privacy_lock = l.json",
+            "--privacy-report l.json: *is the lock file, too; *",
+        ),
+        (
+            ["--privacy-report", "e.json", "--privacy-ledger", "e.json"],
+            "",
+            "--privacy-report e.json: *is the evidence ledger, too; give another file",
+        ),
+        ([], "privacy_ledger = privacy.lock.json", "the evidence ledger: *is the lock file, too; *"),
+        (
+            ["--privacy-report", "x.md", "--privacy-report", "./x.md"],
+            "",
+            "--privacy-report x.md: *is --privacy-report x.md, too; *",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_a_usage_error_before_any_test(
     pytester: pytest.Pytester, arguments: list[str], ini: str, complaint: str
 ) -> None:
     pytester.makeini(f"[pytest]\n{ini}\n")
+    (pytester.path / "a").mkdir()
     result = pytester.runpytest(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {complaint}"])
+
+
+@pytest.mark.parametrize(
+    "setting, complaint",
+    [
+        ("privacy_samples = ['5000']", "*privacy_samples*5000*"),
+        ("privacy_false_alarms = ['off']", "*privacy_false_alarms*off*"),
+        ("privacy_lock = ['a.json']", "*privacy_lock*a.json*"),
+        ("privacy_strict = ['maybe']", "*maybe*"),
+    ],
+)
+@pytest.mark.parametrize("table", ["tool.pytest.ini_options", "tool.pytest"])
+def test_a_list_where_one_text_belongs_is_a_usage_error(
+    pytester: pytest.Pytester, table: str, setting: str, complaint: str
+) -> None:
+    pytester.makepyprojecttoml(f"[{table}]\nfilterwarnings = ['ignore']\n{setting}\n")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess()
+    if table == "tool.pytest" and result.ret == pytest.ExitCode.OK:
+        pytest.skip("this pytest does not read the table")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {complaint}"])
+
+
+def test_paths_of_findings_are_from_the_root_of_the_repository_and_have_no_dots(pytester: pytest.Pytester) -> None:
+    repository = pytester.path / "repository"
+    below = repository / "sub"
+    below.mkdir(parents=True)
+    (repository / ".git").mkdir()
+    (repository / "locks").mkdir()
+    (below / "test_it.py").write_text(TESTS.partition("@pytest.mark.privacy(")[0] + "def test_nothing(): pass\n")
+    for lock, uri in [("../locks/p.json", "locks/p.json"), ("../../p.json", (pytester.path / "p.json").as_uri())]:
+        (below / "pytest.ini").write_text(f"[pytest]\nprivacy_lock = {lock}\n")
+        (below / lock).write_text("damaged")
+        arguments = ("-p", "no:cacheprovider", f"--rootdir={below}", str(below), "--privacy-report=found.sarif")
+        assert pytester.runpytest(*arguments).ret == pytest.ExitCode.TESTS_FAILED
+        sarif = json.loads(Path("found.sarif").read_text(encoding="utf-8"))
+        (result,) = sarif["runs"][0]["results"]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
 
 def test_a_run_without_findings_says_so_where_it_was_asked_and_nothing_else(pytester: pytest.Pytester) -> None:
@@ -252,7 +319,7 @@ def runs(job: dict[str, Any]) -> list[str]:
 
 def test_the_workflow_parses_and_its_commands_exist(pytester: pytest.Pytester) -> None:
     workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
-    assert set(workflow) == {"name", True, "permissions", "concurrency", "jobs"}  # YAML 1.1 reads "on" as true
+    assert set(workflow) == {"name", True, "permissions", "env", "concurrency", "jobs"}  # YAML 1.1 reads "on" as true
     assert set(workflow["jobs"]) == {"tests", "evidence"}
     help_text = pytester.runpytest("--help").stdout.str()
     commands = [shlex.split(line) for job in workflow["jobs"].values() for line in runs(job) if " pytest " in line]
@@ -273,3 +340,18 @@ def test_the_workflow_parses_and_its_commands_exist(pytester: pytest.Pytester) -
     assert restore["path"] == save["path"] == ledger and restore["key"] == save["key"]
     assert restore["key"].startswith(restore["restore-keys"])
     assert workflow["jobs"]["tests"]["permissions"]["security-events"] == "write"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the workflow's shell is not here")
+def test_the_workflow_installs_what_is_named_at_its_head_and_nothing_by_a_bare_name() -> None:
+    workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
+    assert workflow["env"] == {"HOCKEYSTICK": ""}  # to be filled in
+    lines = [line for job in workflow["jobs"].values() for line in runs(job) if " pip " in line]
+    assert len(lines) == 2
+    for line in lines:
+        show = ["bash", "-ec", line.replace("python -m pip install", "printf '%s\\n'")]
+        empty = subprocess.run(show, env=workflow["env"], capture_output=True, text=True)
+        assert empty.returncode and "name its source" in empty.stderr and not empty.stdout
+        source = "hockeystick @ git+https://host/a b@c"
+        filled = subprocess.run(show, env={"HOCKEYSTICK": source}, capture_output=True, text=True)
+        assert filled.stdout.splitlines() == ["-e", ".", source, "pytest", "pytest-xdist"]
