@@ -13,18 +13,24 @@
 
 Noise composes better than a claim. It is taken as diffprivlib 0.6 makes it, rounded down; tests compare it with the
 package. Events are those of the ideal mechanism: what its floats give away besides, an audit shows.
+
+Some mechanisms work out their noise once, when they are made or first used, and keep to it whatever becomes of their
+parameters. So each is made again here from its parameters, and refused where that gives other noise than it has.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from . import validate
 from .additive_noise import Gaussian, Laplace
 from .declared import ApproximateDP, PureDP
-from .errors import UnsupportedEventError
+from .errors import InvalidArgumentError, UnsupportedEventError
 from .event import NO_EVENT, PrivacyEvent
 from .integer_noise import DiscreteLaplace
 from .rounding import quotient_down
@@ -61,7 +67,8 @@ def from_diffprivlib(mechanism: Any) -> PrivacyEvent:
       mechanism: of ``diffprivlib.mechanisms``; a class derived from one of these is none.
 
     Raises:
-      InvalidArgumentError: an infinite ε, or a parameter outside its domain.
+      InvalidArgumentError: an infinite ε, a parameter outside its domain, or one that was altered after the noise had
+        been worked out.
       UnsupportedEventError: no mechanism of diffprivlib, or one without an event here.
     """
     kind = type(mechanism).__name__
@@ -69,6 +76,7 @@ def from_diffprivlib(mechanism: Any) -> PrivacyEvent:
         raise UnsupportedEventError(f"{type(mechanism).__module__}.{kind} is no class of diffprivlib")
     if kind in _REFUSED:
         raise UnsupportedEventError(f"diffprivlib's {kind} has no event: {_REFUSED[kind]}")
+    _check_unaltered(mechanism)
     if kind in _CLAIMED:
         return _claimed(mechanism)
     match kind:
@@ -90,6 +98,42 @@ def from_diffprivlib(mechanism: Any) -> PrivacyEvent:
         case "Binary":
             return RandomizedResponse(_epsilon(mechanism)) if mechanism.delta == 0 else _claimed(mechanism)
     raise UnsupportedEventError(f"diffprivlib's {kind} has no event: use PureDP or ApproximateDP of what it claims")
+
+
+def _check_unaltered(mechanism: Any) -> None:
+    """Errors show the class alone: a choice among utilities has private ones."""
+    kind, remedy = type(mechanism), "make a mechanism with the parameters that you want"
+    names = [name for name in inspect.getfullargspec(kind.__init__).kwonlyargs if name != "random_state"]
+    try:
+        again = kind(**{name: getattr(mechanism, name) for name in names})
+    except (TypeError, ValueError, ArithmeticError):
+        raise InvalidArgumentError("target", kind, "has parameters of which none can be made", remedy) from None
+    if kind.__name__ == "LaplaceBoundedDomain" and getattr(mechanism, "_scale", None) is not None:
+        again._scale = again._find_scale()  # as its first use does
+    if kind.__name__ == "LaplaceBoundedNoise" and getattr(mechanism, "_noise_bound", None) is not None:
+        again.randomise(0.0)
+    for name, value in vars(mechanism).items():
+        if name in ("random_state", "_rng"):
+            continue
+        if not _same(value, vars(again).get(name, getattr(kind, name, value))):
+            reason = f"was altered after it was made: {name} is not what its parameters give"
+            raise InvalidArgumentError("target", kind, reason, remedy)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):  # of sums over categories, which may be in another order
+        return one.keys() == other.keys() and all(_near(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list) and all(isinstance(name, str) for name in (*one, *other)):
+        return sorted(one) == sorted(other)
+    return bool(one == other)
+
+
+def _near(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-12)
+    return bool(one == other)
 
 
 def _epsilon(mechanism: Any) -> float:

@@ -63,6 +63,8 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
         """
         if is_frame(X):
             frame = as_frame("X", X)
+            if not frame.columns:
+                raise _hidden("X", X, "has no columns", "give one for each feature")
             if reset:
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
                 self.n_features_in_ = len(frame.columns)
@@ -93,13 +95,40 @@ def column(name: str, values: Any) -> npt.NDArray[Any]:
         found = [each.to_pylist() for each in frame.table.columns]
         values = found[0] if len(found) == 1 else values
     try:
-        row = np.asarray(values)
+        row = _array(values)
         row = row[:, 0] if row.ndim == 2 and row.shape[1] == 1 else row
     except ValueError:
         row = np.empty(())
     if row.ndim != 1 or not len(row):
         raise _hidden(name, values, "is not one value for each record")
     return row
+
+
+def _array(values: Any) -> npt.NDArray[Any]:
+    """As numpy makes it, but for texts among which is something else: that must not become a text, as in "nan"."""
+    row = np.asarray(values)
+    if row.dtype.kind in "SU" and not isinstance(values, np.ndarray):
+        each = np.asarray(values, dtype=object)
+        if any(not isinstance(value, (str, bytes)) for value in each.ravel()):
+            return each
+    return row
+
+
+def first_absent(values: npt.NDArray[Any]) -> int | None:
+    """The first place in which there is nothing: None, a NaN, or what pandas has for them."""
+    if values.dtype.kind not in "OT":  # numpy's texts may have a NaN for nothing
+        return None
+    return next((i for i, value in enumerate(values.tolist()) if is_absent(value)), None)
+
+
+def is_absent(value: object) -> bool:
+    """Whether a value stands for none."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # of pandas' NA, which is neither
+        return True
+    except ValueError:  # of an array
+        return False
 
 
 def _numbers(X: Any) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import array, integer, items
-from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column
+from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column, first_absent, is_absent
 from hockeystick.learners.agnostic_learner import AgnosticLearner
 from hockeystick.learners.concept_class import ConceptClass
 from hockeystick.learners.error_queries import ErrorQueries, labelled_points
@@ -120,7 +120,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
 
     def _known_classes(self) -> npt.NDArray[Any]:
         found = items("classes", self.classes)
-        if len(found) != 2 or found[0] == found[1]:
+        if len(found) != 2 or any(map(is_absent, found)) or found[0] == found[1]:
             raise InvalidArgumentError("classes", self.classes, "are not two different labels", "they are public")
         return np.array(found)
 
@@ -162,6 +162,9 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
 
     def _labels(self, y: Any, known: npt.NDArray[Any], n: int) -> npt.NDArray[np.bool_]:
         given = column("y", y)
+        if (nothing := first_absent(given)) is not None:
+            reason = f"has no label in record {nothing + 1}"
+            raise InvalidArgumentError("y", Hidden(type(y).__name__), reason, "leave such records out")
         second = given == known[1]
         if len(given) != n or not (second | (given == known[0])).all():
             reason = f"is not one of the classes {known.tolist()} for each record"

@@ -14,6 +14,7 @@ means here, and what is public. Needs the extra ``sklearn``; data frames need ``
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, items, real
-from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column
+from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column, first_absent, is_absent
 from hockeystick.estimator_classifier import PrivateClassifier
 from hockeystick.frames import as_frame, is_frame
 from hockeystick.learners.count_logarithms import Smoothed
@@ -205,8 +206,18 @@ class PrivateDivergence(PrivateEstimator):
         seed = None if self.random_state is None else integer("random_state", self.random_state, low=0)
         symbols = column("X", X)
         clients = np.arange(len(symbols)) if groups is None else column("groups", groups)
-        table = {"symbol": _texts(symbols), "client": _texts(clients)}
+        if len(clients) != len(symbols):
+            reason = f"has {len(clients)} entries for {len(symbols)} records"
+            remedy = "give the client of each record"
+            raise InvalidArgumentError("groups", Hidden(type(groups).__name__), reason, remedy)
+        table = {"symbol": _texts("X", symbols), "client": _texts("groups", clients)}
         randomness, reference = Randomness.of(seed), _reference(self.reference)
+        known = frozenset(reference.symbols)
+        for i, symbol in enumerate(table["symbol"], 1):
+            if symbol not in known:
+                reason = f"has a symbol in record {i} that the reference does not name"
+                remedy = "put a symbol of the reference, a public one, in the place of all such"
+                raise InvalidArgumentError("X", Hidden(type(X).__name__), reason, remedy)
         records = read_records(as_frame("X", table), reference, column="symbol", client_column="client")
         if self.group is not None:
             records = records.capped(integer("group", self.group, low=1), randomness.coins)
@@ -230,21 +241,29 @@ class PrivateDivergence(PrivateEstimator):
         return self
 
 
-def _texts(values: npt.NDArray[Any]) -> list[str]:
-    if values.dtype.kind not in "biuUTO" or any(isinstance(value, float) for value in values.ravel()[:1]):
-        raise InvalidArgumentError(
-            "X", Hidden(str(values.dtype)), "holds no texts or whole numbers", "1.0 is no symbol"
-        )
-    return [str(value) for value in values.tolist()]
+def _texts(name: str, values: npt.NDArray[Any]) -> list[str]:
+    each = values.tolist()
+    if values.dtype.kind not in "biuUTO" or any(isinstance(value, float) and value == value for value in each):
+        reason = "holds no texts or whole numbers"
+        raise InvalidArgumentError(name, Hidden(str(values.dtype)), reason, "1.0 is neither")
+    empty = (i for i, value in enumerate(each) if isinstance(value, str) and not value)
+    nothing = next(empty, first_absent(values))
+    if nothing is not None:
+        reason = f"has nothing in record {nothing + 1}"
+        raise InvalidArgumentError(name, Hidden(str(values.dtype)), reason, "leave such records out")
+    return [str(value) for value in each]
 
 
 def _reference(value: Any) -> Reference:
     if isinstance(value, Reference):
         return value
     if isinstance(value, Mapping) and "symbol" not in value:
-        names, masses = [str(name) for name in value], [float(mass) for mass in value.values()]
-        value = {"symbol": names, "probability": masses}
-    return read_reference(value, column="symbol")
+        names = _texts("reference", np.array(list(value), dtype=object))
+        value = {"symbol": names, "probability": [real("reference", mass) for mass in value.values()]}
+    try:
+        return read_reference(value, column="symbol")
+    except InvalidArgumentError as error:  # which knows it as an option of the command line
+        raise InvalidArgumentError("reference", error.value, error.reason, error.remedy) from None
 
 
 # --- distributions of labels -----------------------------------------------------------------------------------------
@@ -304,12 +323,21 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
-        """The logarithm of the published law at labels, shape (n,); -inf where a label is none."""
+        """The logarithm of the published law at labels, shape (n,); -inf where a number, or nothing, is no label.
+
+        Raises:
+            InvalidArgumentError: something else than numbers.
+        """
         self._check_fitted()
-        labels = column("X", X)
-        places = np.where((labels >= 0) & (labels < len(self.law_)), labels, -1).astype(np.int64)
+        given = column("X", X)
+        if given.dtype.kind == "O" and all(isinstance(each, (Real, np.bool_)) or is_absent(each) for each in given):
+            given = np.array([-1.0 if is_absent(each) else float(each) for each in given])
+        if given.dtype.kind not in "biuf":
+            raise InvalidArgumentError("X", Hidden(type(X).__name__), "holds no numbers", "labels are 0, 1, ...")
+        labels = given.astype(np.float64)
+        known = (labels >= 0) & (labels < len(self.law_)) & (labels == np.floor(labels))
         with np.errstate(divide="ignore"):
-            return np.where(places >= 0, np.log(self.law_[places]), -np.inf)
+            return np.where(known, np.log(self.law_[np.where(known, labels, 0).astype(np.int64)]), -np.inf)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The sum of ``score_samples``. Private on private labels."""

@@ -9,6 +9,7 @@ Records are private, so a frame is never shown: not in an error either.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,7 +66,9 @@ def as_frame(argument: str, value: object) -> Frame:
         raise InvalidArgumentError(argument, f"<{kind}>", "is no data frame", _WAY_OUT)
     arrow = require("pyarrow", _WHAT, extra="tables")
     try:
-        if hasattr(value, "__arrow_c_stream__") or isinstance(value, Mapping):
+        if _is_pandas(value):  # which hands over its index as a column else, if it is not 0, 1, ...
+            table = arrow.Table.from_pandas(value, preserve_index=False)
+        elif hasattr(value, "__arrow_c_stream__") or isinstance(value, Mapping):
             table = arrow.table(value)
         else:
             table = require("pyarrow.interchange", _WHAT, extra="tables").from_dataframe(value)
@@ -73,3 +76,8 @@ def as_frame(argument: str, value: object) -> Frame:
         reason = "has columns that Arrow can't hold"
         raise InvalidArgumentError(argument, f"<{kind}>", reason, "give columns of one type and one length") from None
     return Frame(kind, table)
+
+
+def _is_pandas(value: object) -> bool:
+    pandas = sys.modules.get("pandas")  # a frame of its own has imported it
+    return isinstance(value, getattr(pandas, "DataFrame", ()))

@@ -136,6 +136,113 @@ def test_parameters_outside_their_domain_are_refused(mechanism: Any) -> None:
         from_diffprivlib(mechanism)
 
 
+class Geometric:
+    """As diffprivlib's: its noise is worked out when it is made, and kept to."""
+
+    def __init__(self, *, epsilon: float, sensitivity: int = 1, random_state: Any = None) -> None:
+        if not epsilon > 0:
+            raise ValueError("Epsilon must be positive")
+        self.epsilon, self.delta, self.sensitivity, self.random_state = epsilon, 0.0, sensitivity, random_state
+        self._scale, self._rng = -epsilon / sensitivity, object()
+
+
+class Exponential(Geometric):
+    """As diffprivlib's."""
+
+    def __init__(self, *, epsilon: float, sensitivity: int, utility: list[float]) -> None:
+        super().__init__(epsilon=epsilon, sensitivity=sensitivity)
+        self.utility, self._probabilities = utility, np.cumsum(np.exp(epsilon * np.array(utility)))
+
+
+class ExponentialCategorical(Geometric):
+    """As diffprivlib's: it gives its utilities back in another order than it took them."""
+
+    def __init__(self, *, epsilon: float, utility_list: list[tuple[str, float]]) -> None:
+        super().__init__(epsilon=epsilon)
+        self.utility_list = sorted(utility_list)
+        self._domain_values = [name for name, _ in utility_list]
+        self._constant = {name: sum(epsilon * value for _, value in utility_list) for name, _ in utility_list}
+
+
+class LaplaceBoundedDomain:
+    """As diffprivlib's: its noise is worked out when it is first used."""
+
+    def __init__(self, *, epsilon: float, sensitivity: float) -> None:
+        self.epsilon, self.delta, self.sensitivity = epsilon, 0.0, sensitivity
+        self._scale: float | None = None
+
+    def _find_scale(self) -> float:
+        return 2 * self.sensitivity / self.epsilon
+
+    def randomise(self, value: float) -> float:
+        self._scale = self._scale or self._find_scale()
+        return value
+
+
+class LaplaceBoundedNoise(LaplaceBoundedDomain):
+    """As diffprivlib's."""
+
+    def __init__(self, *, epsilon: float, sensitivity: float) -> None:
+        super().__init__(epsilon=epsilon, sensitivity=sensitivity)
+        self._noise_bound: float | None = None
+
+    def randomise(self, value: float) -> float:
+        if self._noise_bound is None:
+            self._scale, self._noise_bound = self._find_scale(), 3 * self._find_scale()
+        return value
+
+
+for _made in (Geometric, Exponential, ExponentialCategorical, LaplaceBoundedDomain, LaplaceBoundedNoise):
+    _made.__module__ = "diffprivlib.mechanisms.some"
+
+SCORES = [0.0, 123.456]
+KEEPING: list[tuple[Any, dict[str, Any], Any]] = [
+    (Geometric, {"epsilon": 0.5, "sensitivity": 2, "random_state": 1}, DiscreteLaplace(4.0).at(2)),
+    (Exponential, {"epsilon": 0.5, "sensitivity": 1, "utility": SCORES}, BoundedRange(0.5)),
+    (ExponentialCategorical, {"epsilon": 0.5, "utility_list": [("c", 0.1), ("a", 0.2), ("b", 0.3)]}, PureDP(0.5)),
+    (LaplaceBoundedDomain, {"epsilon": 0.5, "sensitivity": 1.0}, PureDP(0.5)),
+    (LaplaceBoundedNoise, {"epsilon": 0.5, "sensitivity": 1.0}, PureDP(0.5)),
+]
+
+
+@pytest.mark.parametrize(("kind", "parameters", "event"), KEEPING, ids=lambda value: getattr(value, "__name__", ""))
+def test_noise_that_does_not_follow_its_parameters_is_refused(
+    kind: Any, parameters: dict[str, Any], event: PrivacyEvent
+) -> None:
+    """The trap: with m.epsilon = 0.1 a mechanism made for 5 says that it costs 0.1, and its noise is that for 5."""
+    for used in (False, True):
+        made = kind(**parameters)
+        made.note = "whoever's"
+        if used and hasattr(made, "randomise"):
+            made.randomise(0.0)
+        assert from_diffprivlib(made) == event
+        made.epsilon = 0.1
+        if kind.__name__.startswith("Laplace") and not used:
+            assert from_diffprivlib(made) == PureDP(0.1)  # nothing has been worked out yet
+            continue
+        with pytest.raises(InvalidArgumentError, match="was altered after it was made") as caught:
+            from_diffprivlib(made)
+        assert "123.456" not in str(caught.value) and kind.__name__ in str(caught.value)
+
+
+def test_what_was_put_over_a_method_is_refused() -> None:
+    made = LaplaceBoundedDomain(epsilon=0.5, sensitivity=1.0)
+    made.randomise = lambda value: value  # type: ignore[method-assign]
+    with pytest.raises(InvalidArgumentError, match="randomise is not what its parameters give"):
+        from_diffprivlib(made)
+    made = Exponential(epsilon=0.5, sensitivity=1, utility=[0.0, 1.0])  # type: ignore[assignment]
+    made.utility[1] = 9.0  # type: ignore[attr-defined]
+    with pytest.raises(InvalidArgumentError, match="_probabilities is not"):
+        from_diffprivlib(made)
+
+
+def test_parameters_of_which_none_can_be_made_are_refused() -> None:
+    made = Geometric(epsilon=0.5)
+    made.epsilon = -1.0
+    with pytest.raises(InvalidArgumentError, match="of which none can be made"):
+        from_diffprivlib(made)
+
+
 @pytest.fixture
 def real() -> Any:
     reason = "diffprivlib (with scikit-learn < 1.6) is not installed"
@@ -171,6 +278,38 @@ def test_diffprivlib_itself(real: Any) -> None:
         assert from_diffprivlib(mechanism) == ApproximateDP(mechanism.epsilon, mechanism.delta)
     with pytest.raises(UnsupportedEventError, match="no one neighbouring relation"):
         from_diffprivlib(import_module("diffprivlib").BudgetAccountant())
+
+
+def test_diffprivlib_itself_altered(real: Any) -> None:
+    """Whichever parameter was altered, it is refused or the noise is what the event says: no ε falls, the noise not."""
+    some, ends = {"epsilon": 0.9, "sensitivity": 2.0}, {"lower": 0, "upper": 5}
+    whole = {"epsilon": 0.9, "sensitivity": 2}
+    pairs = [("z", "b", 0.1), ("z", "a", 0.3), ("b", "a", 0.7)]
+    follow = {"Laplace", "LaplaceTruncated", "LaplaceFolded", "Staircase", "Binary", "Bingham", "Snapping"}
+    makers: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
+        ("Laplace", some, (0.0,)), ("LaplaceTruncated", {**some, **ends}, (0.0,)),
+        ("LaplaceFolded", {**some, **ends}, (0.0,)), ("LaplaceBoundedDomain", {**some, **ends}, (0.0,)),
+        ("LaplaceBoundedNoise", {**some, "delta": 0.1}, (0.0,)), ("Gaussian", {**some, "delta": 1e-5}, (0.0,)),
+        ("GaussianAnalytic", {**some, "delta": 1e-5}, (0.0,)), ("GaussianDiscrete", {**whole, "delta": 1e-5}, (0,)),
+        ("Geometric", whole, (0,)), ("GeometricTruncated", {**whole, **ends}, (0,)),
+        ("GeometricFolded", {**whole, **ends}, (0,)), ("Staircase", some, (0.0,)),
+        ("Exponential", {**some, "utility": [0.0, 1.0]}, ()), ("PermuteAndFlip", {**some, "utility": [0.0, 1.0]}, ()),
+        ("Binary", {"epsilon": 0.9, "value0": "n", "value1": "y"}, ("n",)), ("Bingham", some, (np.eye(2),)),
+        ("Snapping", {**some, "lower": 0.0, "upper": 5.0}, (0.0,)),
+        ("ExponentialCategorical", {"epsilon": 0.9, "utility_list": pairs}, ("a",)),
+        ("ExponentialHierarchical", {"epsilon": 0.9, "hierarchy": [["a", "b"], ["c"]]}, ("a",)),
+    ]  # fmt: skip
+    for name, parameters, value in makers:
+        made = getattr(real, name)(**parameters)
+        before = from_diffprivlib(made)
+        made.randomise(*value)
+        assert from_diffprivlib(made) == before
+        made.epsilon = 0.1
+        if name in follow:  # it works its noise out anew each time
+            assert epsilon(from_diffprivlib(made), 0.0).upper == pytest.approx(0.1)
+            continue
+        with pytest.raises(InvalidArgumentError, match="was altered after it was made"):
+            from_diffprivlib(made)
 
 
 @pytest.mark.slow

@@ -287,6 +287,22 @@ def test_b1_integers_are_floats():
     assert 16.7 < epsilon(looks, 1e-6, method="rdp").upper <= native == pytest.approx(16.751, abs=1e-3)
 
 
+@pytest.mark.parametrize("direction", ["removal", "addition"])
+@pytest.mark.parametrize("eps", [0.05, 0.5, 2.0])
+def test_a_sampled_mixture_is_the_mixture_of_both_draws(direction, eps):
+    """Read over the whole line at once, without a warning, and it is what the mixture of both draws costs."""
+    q, shifts, weights = 0.1, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2)
+    event = PoissonSampled(q, MixtureOfGaussians(shifts, weights, 1.0, direction), direction)
+    both = (1 - q + q * weights[0], q * weights[1], q * weights[2])
+    exact = exact_delta(shifts, both, eps, direction)
+    assert exact <= delta(event, eps).upper <= exact * (1 + 1e-4) + 1e-9
+    pair = cast(Any, event.pair()).pair
+    law = pair.p if direction == "removal" else pair.q
+    ends = np.array([-math.inf, 0.5]), np.array([0.5, math.inf])
+    assert law.masses(*ends) == pytest.approx([law.below(0.5), law.above(0.5)], rel=1e-14)
+    assert law.masses(np.array([-math.inf]), np.array([math.inf])) == pytest.approx([1.0], rel=1e-15)
+
+
 def test_b14_renyi_of_pure_dp_is_the_worst_pairs_and_both_directions_are_taken():
     """B14: prv bounds a pure mechanism's RDP by (α−1)·ε/α, below the truth, and knows the removal alone."""
     eps, q = 1.0, 0.4

@@ -232,6 +232,147 @@ def test_columns_are_taken_by_name(kind: str) -> None:
         PrivateQueries({"c": (0, 1)}).fit(make(columns))
 
 
+@pytest.mark.parametrize("concepts", ["thresholds", "rectangles"])
+def test_rows_picked_from_a_frame_of_pandas_have_its_columns_alone(concepts: str) -> None:
+    """An index is the name of a record, which is private: no feature, in searches and splits neither."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    names = [f"{SECRET}-{i}" for i in range(len(X1))]
+    frame = pandas.DataFrame({"a": X1[:, 0]}, index=pandas.Index(names, name="name"))
+    labels = pandas.DataFrame({"y": Y1.astype(int)}, index=frame.index)
+    picked = frame.sample(frac=0.5, random_state=1)
+    made = PrivateClassifier(concepts=concepts, high=10.0, epsilon=5.0, random_state=1)
+    for y in (labels.loc[picked.index], labels.loc[picked.index, "y"]):
+        made.fit(picked, y)
+        assert made.feature_names_in_.tolist() == ["a"] and made.n_features_in_ == 1
+        assert (made.predict(frame) == made.predict(X1)).all()
+    search = GridSearchCV(made, {"points": [2, 65]}, cv=2, error_score="raise")
+    assert search.fit(frame, labels["y"]).best_params_ == {"points": 65}
+    shuffled = frame.reset_index(drop=True).sample(frac=1.0, random_state=1)
+    assert (
+        cross_val_score(made, shuffled, labels["y"].to_numpy()[shuffled.index], cv=3, error_score="raise").min() > 0.7
+    )
+
+
+class NothingLike:
+    """As pandas's NA: no comparison with it is a truth value."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    __ne__ = __eq__
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+NA = NothingLike()
+NOTHING = [None, math.nan, NA, np.datetime64("NaT")]
+
+
+def objects(*values: Any) -> Any:
+    made = np.empty(len(values), dtype=object)
+    made[:] = values
+    return made
+
+
+@pytest.mark.parametrize("nothing", NOTHING, ids=lambda each: type(each).__name__)
+def test_a_label_that_is_missing_is_refused_by_its_place(nothing: Any) -> None:
+    for classes, y in (((False, True), objects(True, False, nothing, True)), (("a", "b"), ["a", "b", nothing, "a"])):
+        with pytest.raises(InvalidArgumentError, match="has no label in record 3") as caught:
+            PrivateClassifier(classes=classes, random_state=1).fit([0.1, 0.2, 0.3, 0.4], y)
+        assert caught.value.argument == "y"
+    with pytest.raises(InvalidArgumentError, match="two different labels"):
+        PrivateClassifier(classes=(nothing, "b"), random_state=1).fit([0.1, 0.2], ["b", "b"])
+
+
+def test_nothing_is_not_its_own_name() -> None:
+    """numpy makes the text "nan" of a NaN among texts."""
+    with pytest.raises(InvalidArgumentError, match="has no label in record 2"):
+        PrivateClassifier(classes=("a", "nan"), random_state=1).fit([0.1, 0.2], ["a", math.nan])
+    assert PrivateClassifier(classes=("a", "nan"), random_state=1).fit([0.1, 0.2], ["a", "nan"]).guarantee_
+
+
+def test_a_column_of_pandas_with_missing_labels_is_refused() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    for dtype, given in (("boolean", [True, None, False]), ("Int64", [1, None, 0]), ("category", [True, None, False])):
+        with pytest.raises(InvalidArgumentError, match="in record 2|is not one of the classes"):
+            y = pandas.Series(given, dtype=dtype)
+            PrivateClassifier(classes=(False, True), random_state=1).fit([0.1, 0.2, 0.3], y)
+    assert PrivateClassifier(random_state=1).fit([0.1, 0.2], pandas.Series([1, 0], dtype="Int64")).guarantee_
+    with pytest.raises(InvalidArgumentError, match="has nothing in record 2"):
+        PrivateDivergence({"a": 0.5, "<NA>": 0.5}, random_state=1).fit(pandas.Series(["a", None], dtype="string"))
+
+
+@pytest.mark.parametrize("empty", [{}, pa.table({})])
+def test_a_frame_without_columns_is_refused(empty: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="has no columns"):
+        PrivateClassifier(random_state=1).fit(empty, [0, 1])
+    with pytest.raises(InvalidArgumentError, match="has no column 'age'"):
+        PrivateQueries({"age": (0, 1)}, random_state=1).fit(empty)
+    with pytest.raises(InvalidArgumentError, match="not one value for each record"):
+        PrivateClassifier(random_state=1).fit([0.1, 0.2], empty)
+
+
+def test_what_is_no_label_has_no_mass() -> None:
+    made = PrivateLabelDistribution(CANDIDATES, random_state=1).fit(LABELS)
+    first, last = np.log(made.law_[[0, 2]])
+    given = [0.0, 0.5, 1.7, -0.5, 2.0, 3.0, math.nan, math.inf, -math.inf, 2.0**70]
+    assert made.score_samples(given) == pytest.approx([first, *[-np.inf] * 3, last, *[-np.inf] * 5])
+    mixed = objects(0, np.bool_(False), np.int8(2), 2**70, 0.5, *NOTHING)
+    assert made.score_samples(mixed) == pytest.approx([first, first, last, *[-np.inf] * 6])
+    assert made.score_samples([True, False]) == pytest.approx(np.log(made.law_[[1, 0]]))
+    for texts in (
+        ["a"],
+        ["0"],
+        objects(0, "0"),
+        [b"0"],
+        objects(0, [1]),
+        np.array(["2026-01-01"], dtype="M8[D]"),
+        [0j],
+    ):
+        with pytest.raises(InvalidArgumentError, match="holds no numbers") as caught:
+            made.score_samples(texts)
+        assert caught.value.argument == "X"
+
+
+@pytest.mark.parametrize("nothing", [*NOTHING, ""], ids=lambda each: type(each).__name__)
+def test_a_symbol_or_a_client_that_is_missing_is_refused(nothing: Any) -> None:
+    """It is none of the symbols, whatever their names are."""
+    reference = {"a": 0.2, "None": 0.2, "nan": 0.2, "NaT": 0.2, "<NA>": 0.2}
+    for given in (["a", nothing, "a"], objects("a", nothing, "a"), objects(1, nothing, 2)):
+        with pytest.raises(InvalidArgumentError, match="has nothing in record 2") as caught:
+            PrivateDivergence(reference, random_state=1).fit(given)
+        assert caught.value.argument == "X"
+        with pytest.raises(InvalidArgumentError, match="has nothing in record 2") as caught:
+            PrivateDivergence(reference, random_state=1).fit(["a"] * 3, groups=given)
+        assert caught.value.argument == "groups"
+    with pytest.raises(InvalidArgumentError, match="has nothing in record 2") as caught:
+        PrivateDivergence({"a": 0.5, nothing: 0.5}).fit(["a"])
+    assert caught.value.argument == "reference"
+    assert PrivateDivergence(reference, random_state=1).fit(["a", "None", "nan"] * 20).guarantee_
+
+
+def test_errors_of_the_divergence_are_in_its_own_terms() -> None:
+    made = PrivateDivergence({"a": 0.5, "b": 0.5}, random_state=1)
+    with pytest.raises(InvalidArgumentError, match="a symbol in record 2 that the reference does not name") as caught:
+        made.fit(["a", SECRET])
+    assert caught.value.argument == "X" and "--" not in str(caught.value) and SECRET not in str(caught.value)
+    for groups in ([1, 2], list(range(5))):
+        with pytest.raises(InvalidArgumentError, match=f"has {len(groups)} entries for 3 records") as caught:
+            made.fit(["a", "b", "a"], groups=groups)
+        assert caught.value.argument == "groups"
+    for reference in ({"a": -1.0, "b": 1.0}, {"a": "x", "b": 1.0}, {"a": 1.0}, {}, None, {1.5: 0.5, "a": 0.5},
+                      {"symbol": ["a", "a"], "count": [1, 2]}, {"a": math.nan, "b": 1.0}):  # fmt: skip
+        with pytest.raises(InvalidArgumentError) as caught:
+            PrivateDivergence(reference, random_state=1).fit(["a", "b"])
+        assert caught.value.argument == "reference" and "--" not in str(caught.value)
+    whole = PrivateDivergence({1: 0.5, 2: 0.5}, random_state=1)
+    assert whole.fit([1, 2] * 50).divergence_ == whole.fit(objects(*["1", 2] * 50)).divergence_
+
+
 # --------------------------------------------------------------------------------------- refusals
 
 

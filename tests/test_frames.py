@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,49 @@ def test_a_frame_is_the_table_that_its_file_would_be(make: Any, tmp_path: Path) 
     assert mine.client_count == theirs.client_count == 3
     numbers, expected = (read_columns("table", source, ["age", "client"]) for source in (frame, str(path)))
     assert (numbers == expected).all() and numbers.shape == (5, 2)
+
+
+@pytest.mark.parametrize("index", [[7, 3], ["x", SECRET], [0.5, 1.5]])
+def test_an_index_of_pandas_is_no_column(index: list[Any]) -> None:
+    """Nor where it has a name, or several levels, as that of rows picked from another frame."""
+    pandas = library("pandas")
+    for named in (pandas.Index(index), pandas.Index(index, name="who")):
+        frame = pandas.DataFrame({"age": [1.0, 2.0], "b": [3, 4]}, index=named)
+        assert as_frame("X", frame).columns == ["age", "b"]
+        assert as_frame("X", frame.set_index("b", append=True)).columns == ["age"]
+        assert as_frame("X", frame.iloc[::-1]).table.to_pydict() == {"age": [2.0, 1.0], "b": [4, 3]}
+    assert as_frame("X", pandas.DataFrame({"age": [1.0], "who": ["x"]})).columns == ["age", "who"]
+
+
+class PandasFrame:
+    """As pandas's, which hands an index that is not 0, 1, ... over as a column."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.columns = list(columns)
+        self._table = pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.append_column("__index_level_0__", [[7] * len(self._table)]).__arrow_c_stream__()
+
+
+def test_frames_of_pandas_are_read_as_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where pandas is not installed: Arrow is told to leave the index out."""
+    asked: list[bool] = []
+
+    class Table:
+        @staticmethod
+        def from_pandas(frame: Any, *, preserve_index: bool) -> Any:
+            asked.append(preserve_index)
+            return frame._table
+
+    arrow = SimpleNamespace(Table=Table, table=pa.table)
+    monkeypatch.setattr("hockeystick.frames.require", lambda *names, **more: arrow)
+    frame = PandasFrame(age=[1, 2])
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=PandasFrame))
+    assert as_frame("X", frame).columns == ["age"] and asked == [False]
+    for other in (None, SimpleNamespace(), SimpleNamespace(DataFrame=int)):
+        monkeypatch.setitem(sys.modules, "pandas", other)
+        assert len(as_frame("X", frame).columns) == 2
 
 
 @pytest.mark.parametrize("make", [dict, pa.table, polars_frame, capsules])

@@ -95,5 +95,6 @@ def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other
     assert "bin/pytest" not in script and re.findall(r"-m pytest .*", script) == [
         "-m pytest -q -p no:cacheprovider tests/federated",
         '-m pytest -q -p no:cacheprovider -rs "${files[@]}" -k "$named"',
+        "-m pytest -q -p no:cacheprovider -rs tests/test_docs.py -k 'blocks_run and ecosystem'",
     ]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
