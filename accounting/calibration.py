@@ -140,7 +140,7 @@ def calibrate(
       target: ``EpsilonDelta``, ``Advantage``, ``TruePositiveRate``, or anything with their method.
       guess: where the search starts, > 0; anywhere within a few orders of magnitude.
       low, high: the ends of the parameter's domain; ``low`` itself is tried only if it is positive.
-      integer: only whole numbers are tried.
+      integer: only whole numbers are tried, up to 2^53.
       tolerance: relative distance between the returned and the rejected value (1 for integers).
 
     Raises:
@@ -178,7 +178,7 @@ class Search:
         self.build, self.target, self.integer, self.tolerance = build, target, integer, tolerance
         self.method = method
         if integer:
-            low, high = max(1.0, float(math.ceil(low))), float(math.floor(high)) if high < math.inf else high
+            low, high = max(1.0, float(math.ceil(low))), float(math.floor(min(high, validate.MOST)))
         self.low, self.high = low, high
         self.tried: dict[float, float] = {}
 
@@ -243,19 +243,22 @@ class Search:
                 if (self.excess(after) <= 0.0) != meets:
                     return (before, after) if meets else (after, before)
                 ends[sign] = after
-            if ends == {1: self.high, -1: self.low} or ends[1] > 1e15 * start or ends[-1] < 1e-15 * start:
+            up, down = ends[1] in (self.high, math.inf), ends[-1] in (self.low, 0.0)
+            if (up or ends[1] > 1e15 * start and not self.integer) and (down or ends[-1] < 1e-15 * start):
                 break
             factor = min(factor * factor, 10.0)
         if not meets:
             raise NumericalError(
                 f"no value from {ends[-1]:g} to {ends[1]:g} meets {self.target}: relax it, or give another guess"
             )
-        domain = [value for value in ends.values() if value in (self.low, self.high)]
-        if not domain:
+        # All that was tried meets the target. That is an answer only where the domain ends on the less private side.
+        worst = max(ends.values(), key=self.excess)
+        if worst not in (self.low, self.high):
             raise NumericalError(
-                f"every value from {ends[-1]:g} to {ends[1]:g} meets {self.target}: does the parameter matter?"
+                f"every value from {ends[-1]:g} to {ends[1]:g} meets {self.target}: does the parameter matter? If so, "
+                "give an end of its domain (low, high), or a stricter target"
             )
-        return max(domain, key=self.excess), None  # the domain ends first: its less private end is the answer
+        return worst, None
 
     def _narrow(self, safe: float, unsafe: float) -> tuple[float, float]:
         """Brings the two values together, keeping the one safe and the other not."""

@@ -118,10 +118,17 @@ class DurableLedger:
           LedgerError: no such file, or a line that was changed, lost, or is no charge of this schema.
         """
         ledger = cls(path)
+        with ledger._opened("rb"):  # before the lock, whose file would be left beside a name that was mistyped
+            pass
         with ledger._turn():
             ledger._catch_up()
             _sync_folder(ledger._path.parent)  # its maker may not have come so far
         return ledger
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation of the data, as the first line has it; it never changes."""
+        return self.budget().adjacency
 
     def budget(self) -> PrivacyFilter:
         """Returns the filter after all charges on disk, those of other processes included."""
@@ -228,6 +235,8 @@ class DurableLedger:
             file = self._path.open(mode)
         except FileNotFoundError:
             raise LedgerError(f"{self._path}: no such ledger; use DurableLedger.create") from None
+        except OSError as error:
+            raise LedgerError(f"{self._path}: can't be opened ({error.strerror}): give a ledger's file") from error
         with file:
             yield file
 

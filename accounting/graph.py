@@ -75,7 +75,7 @@ class AccountantGraph:
           GraphError: the name is taken or empty.
           InvalidArgumentError: size is no integer ≥ 1.
         """
-        return self._with(Source(name, validate.integer("size", size, low=1)))
+        return self._with(Source(name, validate.integer("size", size, low=1, high=validate.MOST)))
 
     def public(self, name: str) -> AccountantGraph:
         """Adds a value known to everybody."""
@@ -136,7 +136,7 @@ class AccountantGraph:
             raise GraphError(f"release {name!r} reads no data: use post() for post-processing of published values")
         if reach is not None and not (len(data) == 1 and isinstance(data[0], Source)):
             raise GraphError(f"release {name!r}: a reach needs exactly one source family, read directly")
-        count = validate.integer("count", count, low=1)
+        count = validate.integer("count", count, low=1, high=validate.MOST)
         marks = bool(cumulative), bool(leading), bool(simulated)
         return self._with(Release(name, inputs, event, count, reach, *marks))
 
@@ -241,7 +241,7 @@ class AccountantGraph:
           UnsupportedAdjacencyError: replace-one over several blocks that are not pinned, or ``under`` can't be reached.
           GraphError: no such view, or too many moves to enumerate.
         """
-        group = validate.integer("group", group, low=1)
+        group = validate.integer("group", group, low=1, high=validate.MOST)
         if under is not None and under is not self.adjacency:
             return self._guarantee_under(under, group, view)
         self._check_pinned()
@@ -267,7 +267,7 @@ class AccountantGraph:
         if not isinstance(node, Source):
             raise GraphError(f"{source!r} is not a source")
         self._check_pinned()
-        group = validate.integer("group", group, low=1)
+        group = validate.integer("group", group, low=1, high=validate.MOST)
         moves = self._moves(view)
         if member is None:
             return self._guarantee(moves.of_records({node.name: group}), group, view)

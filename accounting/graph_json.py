@@ -36,7 +36,7 @@ def dump(graph: Any) -> str:
 def load(text: str, cls: Any) -> Any:
     """Returns the graph, built by the builder methods of ``cls``."""
     try:
-        data = json.loads(text, parse_constant=_no_constant)
+        data = json.loads(text, object_pairs_hook=serialise.unique_keys, parse_constant=_no_constant)
     except RecursionError:
         raise GraphError("graph: nested too deep") from None
     except ValueError as error:

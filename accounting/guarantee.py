@@ -191,7 +191,7 @@ class Guarantee:
           GraphError: the text is no guarantee of this schema.
         """
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=serialise.unique_keys)
         except (ValueError, RecursionError) as error:
             raise GraphError(f"guarantee: not valid JSON ({error})") from None
         top = serialise.mapping(data, "guarantee")

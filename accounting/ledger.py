@@ -14,6 +14,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from . import odometer, validate
+from .adjacency import Adjacency
 from .errors import GraphError
 from .event import PrivacyEvent, check_event
 from .filters import PrivacyFilter
@@ -57,6 +58,11 @@ class Ledger:
         self._events: dict[str, dict[PrivacyEvent, int]] = {name: {} for name in self._rules}
         self._total = dict.fromkeys(self._rules, 0)
         self._simulated: set[str] = set()
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation of the plan."""
+        return self._plan.adjacency
 
     def check(self, release: str, event: PrivacyEvent | None = None, *, count: int = 1) -> None:
         """Refuses what ``record`` would refuse, and records nothing; the arguments and errors are the same."""
@@ -209,6 +215,11 @@ class FilteredLedger:
         self._nodes = {node.name: node for node in graph.nodes}
         self._events: dict[str, dict[PrivacyEvent, int]] = {}
         self._costs: dict[tuple[PrivacyEvent, tuple[str, ...]], PrivacyEvent] = {}
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation of the graph and of the filter."""
+        return self._graph.adjacency
 
     @property
     def budget(self) -> PrivacyFilter:

@@ -16,11 +16,12 @@ import numpy as np
 from attrs import field, frozen
 
 from .composite import parallel
-from .errors import UnsupportedEventError
+from .errors import GraphError, UnsupportedEventError
 from .event import PrivacyEvent
 from .guarantee import Charge, Move
 from .nodes import Members, Node, NodeKind, Release, Source, Transform
 from .spread import compositions, maximal_rows, partitions
+from .validate import MOST
 
 Records = Mapping[str, int]
 
@@ -109,12 +110,17 @@ class Moves:
 
     def _rows(self, source: Source, members: Members) -> Members:
         """How often each of ``members`` pays for each release that ``source`` reaches, of shape (members, releases)."""
-        columns = [
-            release.count
-            * (np.ones_like(members) if release.reach is None else release.reach.counts(source.size, members))
-            for release in self._reached(source)
-        ]
+        columns = [self._uses(release, source, members) for release in self._reached(source)]
         return np.stack(columns, axis=1) if columns else np.zeros((members.size, 0), np.int64)
+
+    @staticmethod
+    def _uses(release: Release, source: Source, members: Members) -> Members:
+        met = np.ones_like(members) if release.reach is None else release.reach.counts(source.size, members)
+        if release.count * int(met.max(initial=0)) > MOST:  # 64 bits would wrap around, to a small number
+            raise GraphError(
+                f"{release.name!r}: a record is met more than 2^53 times: state a smaller count or a smaller family"
+            )
+        return release.count * met
 
     def _of_spread(self, records: Records, spread: Mapping[str, tuple[int, ...]]) -> Move:
         """A move of several records; ``spread`` says how many fall into how many different blocks of each family.

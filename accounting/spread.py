@@ -20,6 +20,9 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to split ``total`` over ``parts`` labelled sources."""
     if not parts:
         return
+    if parts == 1:  # itertools would list all of a group, however large
+        yield (total,)
+        return
     if math.comb(total + parts - 1, parts - 1) > _MAX_SPLITTINGS:
         raise GraphError(f"group={total} over {parts} sources has too many splittings to enumerate")
     for bars in itertools.combinations(range(total + parts - 1), parts - 1):
@@ -51,7 +54,7 @@ def maximal_rows(counts: np.ndarray[Any, Any]) -> list[int]:
     while alive.any():
         if len(chosen) >= _MAX_ROWS:
             raise GraphError(f"a source family has more than {_MAX_ROWS} blocks none of which dominates another")
-        best = int(np.argmax(np.where(alive, unique.sum(axis=1), -1)))
+        best = int(np.argmax(np.where(alive, unique.sum(axis=1, dtype=float), -1)))
         chosen.append(int(first[best]))
         alive &= ~(unique <= unique[best]).all(axis=1)
     return sorted(chosen)

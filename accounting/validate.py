@@ -49,6 +49,10 @@ def real(
     return number + 0.0  # -0.0 becomes 0.0: equal values must hash and print alike
 
 
+MOST = 2**53
+"""Of whatever is counted: above it floats, of which bounds are made, skip whole numbers."""
+
+
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:
     """Returns ``value`` as an int within [low, high]; a float with an integral value is taken.
 

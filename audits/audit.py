@@ -48,6 +48,7 @@ def audit(
     backend: str | None = None,
     address: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    identity: str | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Tries to refute a claim of differential privacy from samples alone.
@@ -87,7 +88,9 @@ def audit(
       backend: a joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
       address: of a Dask scheduler.
       checkpoint: a file in which a long audit is kept while it runs. If it is there, the audit goes on from it; it is
-        removed at the end. The target must be the same.
+        removed at the end. The target must be the same: see ``identity``.
+      identity: a name of the target and of its version, for ``checkpoint``: what was kept under another name is refused
+        instead of mixing two targets in one verdict. Without it that the target is the same is the caller's word.
       progress: called as ``progress(done, total)`` with numbers of outputs drawn, of both data sets together.
 
     Raises:
@@ -115,8 +118,19 @@ def audit(
 
     kept = None
     if checkpoint is not None:
+        if identity is not None and not isinstance(identity, str):
+            raise InvalidArgumentError("identity", identity, "is not a string", "name the target and its version")
         asked = digest(
-            data, claim, confidence, wanted, spacing, bits, exceptions_as_output, statistic is not None, attack
+            data,
+            claim,
+            confidence,
+            wanted,
+            spacing,
+            bits,
+            exceptions_as_output,
+            statistic is not None,
+            attack,
+            identity,
         )
         kept = Checkpoint.at(checkpoint, asked, None if rng is None else known_seed(rng))
     seed = kept.seed if kept is not None else known_seed(rng)

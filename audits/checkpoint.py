@@ -1,8 +1,9 @@
 """What is kept of a long audit while it runs, so that an interrupted one goes on where it was.
 
 One file holds the samples for choosing, once they are complete, and of those for bounding the counts so far and which
-calls they came from. An audit is told from another by what it is asked to do (:func:`digest`). That the code of the
-target and of the statistic is the same is the caller's word: outputs of two versions must not be mixed.
+calls they came from. An audit is told from another by what it is asked to do (:func:`digest`), and by the name that the
+caller gives the target's version. Without one, and for the statistic, that the code is the same is the caller's word:
+outputs of two versions must not be mixed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from attrs import define, field
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.files import check_writable
 
 from .cells import IntArray
 from .outputs import Codebook, Table
@@ -80,6 +82,7 @@ class Checkpoint:
           InvalidArgumentError: the file is no checkpoint, or of another audit or seed.
         """
         where = Path(path)
+        check_writable("checkpoint", where)  # now: the first samples may be hours away
         try:
             with where.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 plain = json.loads(str(stored["plain"]))
@@ -92,7 +95,10 @@ class Checkpoint:
             raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
         if plain["asked"] != asked or seed not in (None, plain["seed"]):
             raise InvalidArgumentError(
-                "checkpoint", str(path), "is of another audit", "give the same arguments and seed, or another file"
+                "checkpoint",
+                str(path),
+                "is of another audit",
+                "give the same target, arguments and seed, or another file",
             )
         found = cls(where, asked, plain["seed"], plain["total"], plain["pace"], plain["simple"])
         for key, kinds in plain["layouts"]:

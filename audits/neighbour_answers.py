@@ -36,8 +36,11 @@ _KINDS = ("counts", "histogram", "sums")
 _ROUNDING = 1e-12  # relative, of a sum's sensitivity
 
 
+_LARGEST = 10**7
+
+
 def _size(value: object) -> int | None:
-    return None if value is None else integer("size", value, low=1)
+    return None if value is None else integer("size", value, low=1, high=_LARGEST)
 
 
 def _kind(value: object) -> Any:

@@ -26,6 +26,7 @@ from hockeystick.audits.neighbours import NeighbourPair, check_neighbours, check
 
 FloatArray = npt.NDArray[np.float64]
 
+_LARGEST = 10**7  # records in a data set, and numbers in a record: a search holds many data sets
 _EXTREMES = 4  # records that canonical pairs are made of
 _LONG = 20  # records in the longest data set, where nothing else is said
 
@@ -63,8 +64,8 @@ class _Records:
     ordered: bool = True
 
     def _check_sizes(self) -> None:
-        integer("least", self.least, low=0)
-        integer("most", self.most, low=max(1, self.least))
+        least = integer("least", self.least, low=0, high=_LARGEST)
+        integer("most", self.most, low=max(1, least), high=_LARGEST)
 
     # What a kind of record has to say for itself.
 
@@ -301,7 +302,7 @@ class RealRecords(_Records):
     def __attrs_post_init__(self) -> None:
         self._check_sizes()
         if self.dimension is not None:
-            integer("dimension", self.dimension, low=1)
+            object.__setattr__(self, "dimension", integer("dimension", self.dimension, low=1, high=_LARGEST))
         low, high = self._ends()
         object.__setattr__(self, "_box", (low, high))
         if not (low < high).all():

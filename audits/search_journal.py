@@ -6,7 +6,7 @@ where they end. Outputs are not kept. A pair that is looked at once more has its
 generators that they came from. Audits of what was found add their verdicts.
 
 The first line says what was asked for (:func:`.checkpoint.digest`) and the seed. A line that was cut off is forgotten.
-That the target is the same is the caller's word, as for :class:`.checkpoint.Checkpoint`.
+Whether the target is the same is told as for :class:`.checkpoint.Checkpoint`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ class Journal:
                 raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
             if head["asked"] != asked or seed not in (None, head["seed"]):
                 raise InvalidArgumentError(
-                    "checkpoint", str(path), "is of another search", "give the same arguments and seed, or another file"
+                    "checkpoint",
+                    str(path),
+                    "is of another search",
+                    "give the same target, arguments and seed, or another file",
                 )
             found = cls(where, asked, head["seed"])
             for plain in rest:

@@ -37,12 +37,14 @@ def _best_event(law: LossLaw, claim: Claim) -> tuple[float, float, float, float]
     p, q = law.tails()
     found: tuple[float, tuple[float, float, float, float]] | None = None
     for epsilon, delta in claim.points:
-        scale = math.exp(epsilon)
-        gap = p - scale * q - delta
-        worth = np.where(gap > 1e-12, gap, 0.0) ** 2 / np.maximum(p * (1 - p) + scale**2 * q * (1 - q), 1e-300)
+        with np.errstate(divide="ignore", over="ignore"):  # e^epsilon itself may be above all floats; here 1 is enough
+            allowed = np.exp(np.minimum(epsilon + np.log(q), 1.0))
+            spread = allowed**2 * (1 - q) / np.maximum(q, 1e-300)
+        gap = p - allowed - delta
+        worth = np.where(gap > 1e-12, gap, 0.0) ** 2 / np.maximum(p * (1 - p) + spread, 1e-300)
         # Whatever the variance says: a rare event has to be seen at all, and one that is never seen on the other side
         # leaves a probability of some 1/n possible there, which the claim allows e^epsilon times.
-        worth = np.minimum(worth, np.maximum(gap, 0.0) / scale)
+        worth = np.minimum(worth, np.maximum(gap, 0.0) * math.exp(-epsilon))
         index = int(np.argmax(worth))
         if worth[index] > 0.0 and (found is None or worth[index] > found[0]):
             found = float(worth[index]), (float(p[index]), float(q[index]), epsilon, delta)

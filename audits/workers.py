@@ -32,6 +32,7 @@ from hockeystick.accounting.validate import integer
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+_MOST_WORKERS = 1 << 16
 _MOST_DEATHS = 3  # of workers in a row, without any piece finished
 _SUSPECT = 2  # deaths during which a piece was under way, before it has to be computed alone
 
@@ -52,7 +53,7 @@ class Lost:
 
 
 def _count(value: object) -> int:
-    found = integer("workers", value, low=-1)
+    found = integer("workers", value, low=-1, high=_MOST_WORKERS)
     if found == 0:
         raise InvalidArgumentError(
             "workers", value, "computes nothing", "give a number of processes, or -1 for all cores"
@@ -113,7 +114,12 @@ class Workers:
                 if count == -1:
                     count = max(1, sum(client.nthreads().values()))
             if self.backend is not None:
-                stack.enter_context(joblib.parallel_config(backend=self.backend))
+                try:
+                    stack.enter_context(joblib.parallel_config(backend=self.backend))
+                except ValueError as error:
+                    raise InvalidArgumentError(
+                        "backend", self.backend, f"is unknown to joblib ({error})", 'use "loky", or register it'
+                    ) from None
             pool = joblib.Parallel(n_jobs=count, batch_size=1, return_as="generator_unordered", pre_dispatch="3*n_jobs")
             yield Crew(pool, joblib.effective_n_jobs(count) if count == -1 else count)
 

@@ -28,6 +28,7 @@ from hockeystick.accounting import (
     Skellam,
 )
 from hockeystick.accounting.rounding import quotient_down
+from hockeystick.accounting.serialise import unique_keys
 
 OPEN = "?"
 _WHOLE = {"count", "answers", "categories", "k", "size", "coordinates", "batch", "population", "length"}
@@ -124,7 +125,7 @@ class Template:
           GraphError: not JSON, or nothing is open in it.
         """
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise GraphError(f"graph: not valid JSON ({error})") from None
         places = tuple(_open_places(data, ()))

@@ -58,12 +58,17 @@ class _Program(click.Group):
         except (click.Abort, KeyboardInterrupt) as error:
             complain(str(error) if isinstance(error, Interrupted) else _INTERRUPTED)
             status = INTERRUPTED
-        sys.exit(status or 0)
+        sys.exit(_printed(status or 0))
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """As click does; here ``--help`` and ``--version`` are printed."""
         with _closed_output():
-            return super().make_context(*args, **kwargs)
+            try:
+                return super().make_context(*args, **kwargs)
+            except BrokenPipeError:
+                raise
+            except OSError as error:  # a full disk, say
+                raise click.ClickException(_in_words(error)) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, with the errors of the library and of the machine turned into one line each."""
@@ -76,6 +81,23 @@ class _Program(click.Group):
                 raise click.ClickException(_in_words(error)) from error
 
 
+def _printed(status: int) -> int:
+    """Returns the exit status, once all that was printed has gone out; Python's own attempt comes too late for that."""
+    if sys.stdout is None:
+        return status
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return status or BROKEN_PIPE
+    except (OSError, ValueError) as error:
+        silence_stdout()
+        if status != COULD_NOT_RUN:  # else it was told
+            complain(f"the standard output can't be written: {getattr(error, 'strerror', None) or error}")
+        return COULD_NOT_RUN
+    return status
+
+
 def _in_words(error: Exception) -> str:
     """Returns what to tell the user about an error that a command did not expect to end with."""
     from hockeystick.accounting import HockeystickError  # here, not above: it loads all of the accounting
@@ -83,7 +105,9 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, HockeystickError):
         return str(error)
     if isinstance(error, MemoryError):
-        return "not enough memory; ask for fewer --samples"
+        return (
+            "not enough memory for numbers of that size; give smaller ones (of records, clients, rounds, samples, ...)"
+        )
     if isinstance(error, OSError):
         return (f"{error.filename}: " if error.filename else "") + (error.strerror or str(error))
     traceback.print_exception(error)  # a defect of ours: whoever repairs it needs all of it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import traceback
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from hockeystick.cli_output import (
     warn,
 )
 from hockeystick.cli_search import OPTIONS as WITH_SEARCH
-from hockeystick.cli_search import as_text, audit_worst, content, load_domain, search_options, show_search
-from hockeystick.cli_types import Count, Real
+from hockeystick.cli_search import as_text, audit_worst, content, is_module, load_domain, search_options, show_search
+from hockeystick.cli_types import Count, DataText, FileName, Real, TargetName
 
 if TYPE_CHECKING:
     from hockeystick.audits import SearchedAudit, Verdict
@@ -29,9 +30,9 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
 
 
 @click.command()
-@click.argument("target", nargs=-1, metavar="MODULE:CALLABLE")
-@click.option("--d0", metavar="X", help=f"A data set. {_DATA}")
-@click.option("--d1", metavar="Y", help=f"A neighbour of it. {_DATA}")
+@click.argument("target", nargs=-1, metavar="MODULE:CALLABLE", type=TargetName())
+@click.option("--d0", metavar="X", type=DataText(), help=f"A data set. {_DATA}")
+@click.option("--d1", metavar="Y", type=DataText(), help=f"A neighbour of it. {_DATA}")
 @search_options()
 @click.option("--epsilon", metavar="E", type=Real(0.0, 700.0), help="The claimed ε.")
 @click.option("--delta", default=0.0, metavar="D", type=Real(0.0, 1.0), help="The claimed δ; 0 without it.")
@@ -45,7 +46,7 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
     help="Probability that a true claim is not refuted; 0.999 without it.",
 )
 @click.option(
-    "--seed", metavar="S", type=Count(0), help="Of all random numbers; without it a new one is drawn and shown."
+    "--seed", metavar="S", type=Count(0, None), help="Of all random numbers; without it a new one is drawn and shown."
 )
 @click.option("--bits", is_flag=True, help="Also attack the bit patterns of floating-point outputs.")
 @click.option("--exceptions-as-output", is_flag=True, help="Count an exception as one more output of the target.")
@@ -62,7 +63,12 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
 )
 @click.option("--backend", metavar="NAME", help="A joblib backend to work with: dask, loky, ...")
 @click.option("--address", metavar="URL", help="With --backend dask: of the scheduler.")
-@click.option("--checkpoint", metavar="FILE", help="Keep what is drawn there; the same command continues from it.")
+@click.option(
+    "--checkpoint",
+    metavar="FILE",
+    type=FileName("kept", beside=(".audit", ".part", ".audit.part")),
+    help="Keep what is drawn there; the same command continues from it.",
+)
 @click.option("--traceback", "full", is_flag=True, help="Show all of an error that the target raises.")
 @output_options()
 @click.option("--catalogue", is_flag=True, help="Audit what is known to be right or wrong; arguments are patterns.")
@@ -73,7 +79,12 @@ _DATA = "Inline JSON, or a .json, .npy or .csv file."
     type=Real(0.0, low_open=True),
     help="With --catalogue: about so long for each case, with fewer samples if need be.",
 )
-@click.option("--resume", metavar="FILE", help="With --catalogue: continue the run whose --json wrote this file.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    type=FileName(replaced_by="--json"),
+    help="With --catalogue: continue the run whose --json wrote this file.",
+)
 @click.pass_context
 def audit(
     ctx: click.Context,
@@ -251,13 +262,13 @@ def _audit_one(
 ) -> int:
     from hockeystick.target import load_data, load_target
 
-    kept = "" if options.get("checkpoint") is None else f"; the same command continues from {options['checkpoint']}"
     files = result_files(written)
     data = None if named is None else (load_data("--d0", named[0]), load_data("--d1", named[1]))
     found: SearchedAudit | None = None
     context: dict[str, Any] = {}
-    with target_output_to_stderr(), _target_errors(target, full, kept), Progress() as progress:
-        loaded, given = load_target(target), _given(rng=seed, **options)
+    with target_output_to_stderr(), _target_errors(target, full, options["checkpoint"]), Progress() as progress:
+        loaded = load_target(target)
+        given = _given(rng=seed, identity=_identity(target, loaded, search, options["checkpoint"]), **options)
         if named is not None:
             verdict = _audit(loaded, target, claim, data, progress, **given)
         else:
@@ -279,6 +290,18 @@ def _audit_one(
     if result["outcome"] == "inconclusive":
         warn("inconclusive: too few samples to say anything useful; give more --samples")
     return 1 if result["refuted"] else 0
+
+
+def _identity(target: str, loaded: Any, search: str | None, checkpoint: str | None) -> str | None:
+    """What must be the same for a checkpoint to be gone on from, beside what the library is asked: all code named."""
+    from hockeystick.target import load_object, source_identity
+
+    if checkpoint is None:
+        return None
+    found = source_identity(target, loaded)
+    if search is not None and is_module(search):
+        found += "\n" + source_identity(search, load_object(search))
+    return found
 
 
 def _audit(target: Any, name: str, claim: tuple[float, float], data: Any, progress: Progress, **given: Any) -> Verdict:
@@ -305,7 +328,7 @@ def _as_options(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _target_errors(spec: str, full: bool, kept: str) -> Iterator[None]:
+def _target_errors(spec: str, full: bool, checkpoint: str | None) -> Iterator[None]:
     """Turns what goes wrong with the target into one line in the words of the command line."""
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import TargetError, WorkerError
@@ -324,8 +347,19 @@ def _target_errors(spec: str, full: bool, kept: str) -> Iterator[None]:
         hint = "" if full or error.__cause__ is None else "; --traceback shows all of it"
         raise click.ClickException(_as_options(str(error)) + hint) from error
     except WorkerError as error:
-        raise click.ClickException(f"{error}{kept}") from error
+        raise click.ClickException(f"{error}{_kept(checkpoint)}") from error
     except SystemExit as error:  # no target may choose our exit status
         raise click.ClickException(f"the target ended the program: {describe_error(error)}") from error
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted before there was a verdict; result files are unchanged{kept}") from None
+        raise Interrupted(
+            f"interrupted before there was a verdict; result files are unchanged{_kept(checkpoint)}"
+        ) from None
+
+
+def _kept(checkpoint: str | None) -> str:
+    """What to say of the checkpoint, once the work has stopped; the first samples are kept when they are complete."""
+    if checkpoint is None:
+        return ""
+    if os.path.exists(checkpoint):
+        return f"; the same command continues from {checkpoint}"
+    return f"; nothing was kept in {checkpoint} yet"

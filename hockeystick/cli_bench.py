@@ -10,7 +10,7 @@ from hockeystick.cli_bench_accounting import accounting
 from hockeystick.cli_files import deliver, result_files
 from hockeystick.cli_options import output_options
 from hockeystick.cli_output import Interrupted, Progress, warn
-from hockeystick.cli_types import Count, FileName, Real, named_by
+from hockeystick.cli_types import Count, FileName, Real, TargetName, named_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +24,13 @@ _QUICK_TIGHT = ("laplace 1", "randomised response 1", "leaky response (1, 0.05)"
 _QUICK_BROKEN = ("laplace 1, true 2x", "leaky response (1, 0.05), true 1.5x")
 
 
-@click.group()
-def bench() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def bench(ctx: click.Context) -> int:
     """Rate what the package rests on."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
 
 
 bench.add_command(accounting)
@@ -38,6 +42,7 @@ bench.add_command(accounting)
     "names",
     multiple=True,
     metavar="NAME|MODULE:CALLABLE",
+    type=TargetName(),
     help="What to rate; without it all bounds of the package that assume nothing. May be given several times.",
 )
 @click.option("--quick", is_flag=True, help="Fewer targets, and 300 replications: minutes instead of hours.")
@@ -52,12 +57,12 @@ bench.add_command(accounting)
     "--replications", metavar="R", type=Count(100), help="Audits for each rate; 2000 without it (--quick: 300)."
 )
 @click.option("--samples", default=500, metavar="N", type=Count(20), help="Outputs of each data set in those audits.")
-@click.option("--seed", default=0, metavar="S", type=Count(0), help="Of all random numbers; 0 without it.")
+@click.option("--seed", default=0, metavar="S", type=Count(0, None), help="Of all random numbers; 0 without it.")
 @output_options()
 @click.option(
     "--resume",
     metavar="FILE",
-    type=FileName(),
+    type=FileName("kept"),
     help="Keep what is finished in FILE, and go on from what it holds of an earlier run.",
 )
 def audits(
@@ -114,6 +119,8 @@ def audits(
                 kept.add(found)
     except KeyboardInterrupt:
         saved = f"; what is finished is in {resume}" if resume else "; --resume FILE would have kept what was finished"
+        if not kept.results:
+            saved = "; nothing was finished yet"
         raise Interrupted("interrupted" + saved) from None
     asked = {one.name for one in rated}, {one.name for one in [*tight, *broken]}
     results = [one for one in kept.results if one.estimator in asked[0] and one.target in asked[1]]

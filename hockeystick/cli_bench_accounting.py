@@ -10,7 +10,7 @@ from hockeystick.cli_files import deliver, result_files
 from hockeystick.cli_options import output_options
 from hockeystick.cli_output import target_output_to_stderr
 from hockeystick.cli_result import working
-from hockeystick.cli_types import named_by
+from hockeystick.cli_types import TargetName, named_by
 
 if TYPE_CHECKING:
     from hockeystick.accounting.accountant_rating import Answer, RatedAccountant
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     "names",
     multiple=True,
     metavar="NAME|MODULE:CALLABLE",
+    type=TargetName(),
     help="What to rate: hockeystick, dp-accounting-pld, dp-accounting-rdp (all of them without it), or a function of "
     "yours. May be given several times.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_files import deliver, result_files, write
+from hockeystick.cli_files import deliver, output_file, result_files, write
 from hockeystick.cli_options import POSITIVE, SHARE, Given, need, output_options, picked, refuse
 from hockeystick.cli_output import warn
 from hockeystick.cli_result import working
@@ -47,7 +47,7 @@ _mechanism = together(
 @click.argument("what", metavar="MECHANISM|GRAPH.json", type=FileName())
 @_target
 @_mechanism
-@click.option("--graph", "graph_file", metavar="FILE", type=FileName(), help="Write the graph that was found.")
+@click.option("--graph", "graph_file", metavar="FILE", type=FileName("output"), help="Write the graph that was found.")
 @output_options()
 def calibrate(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.
@@ -201,6 +201,4 @@ def _delta(given: Given) -> float:
 
 
 def _graph_path(given: Given) -> Path | None:
-    from hockeystick.files import check_writable
-
-    return None if given["graph_file"] is None else check_writable("--graph", given["graph_file"])
+    return None if given["graph_file"] is None else output_file("--graph", given["graph_file"])

@@ -146,7 +146,12 @@ def _audit(
         except WorkerError as error:
             lost = error
     deliver(files, _content(plan, done), shown=(table(done), summary(plan, done)))
-    kept = f"; --resume {json_path} continues" if json_path is not None else "; nothing was written"
+    if json_path is not None and json_path.is_file():
+        kept = f"; --resume {json_path} continues"
+    elif json_path is not None or files.stdout == "json":
+        kept = "; --resume FILE continues, if the JSON that was written is in a FILE"
+    else:
+        kept = "; nothing was written"
     if interrupted:
         raise Interrupted(f"interrupted after {len(done)} of {len(cases)} cases{kept}")
     if lost is not None:

@@ -24,7 +24,7 @@ from hockeystick.cli_types import Count, Real
     type=Real(0.0, 1.0, low_open=True, high_open=True),
     help="The δ of the claim; 1e-5 without it.",
 )
-@click.option("--seed", default=0, metavar="S", type=Count(0), help="Of all random numbers; 0 without it.")
+@click.option("--seed", default=0, metavar="S", type=Count(0, None), help="Of all random numbers; 0 without it.")
 @output_options()
 def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
     """Certify and audit a private learner on real data, then catch broken ones.

@@ -5,11 +5,16 @@ With ``-`` one of them takes the standard output, and the report for people move
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hockeystick.cli_output import note, print_report, print_text
+import click
+
+from hockeystick.cli_output import note, print_bytes, print_report
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,11 +39,11 @@ def result_files(given: Mapping[str, Any], *others: Path | None, drawings: Seque
       drawings: names of further formats, with options named in the same way.
 
     Raises:
-      InvalidArgumentError: a path that can't be written, or one for two of them, or two for the standard output.
+      InvalidArgumentError: a path that can't be written, or one for two of them or of a file that the command reads; or
+        two for the standard output, or one where it is closed.
       MissingExtraError: ``--html`` without the packages that draw it.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
-    from hockeystick.files import check_writable
 
     paths: dict[str, Path] = {}
     stdout = None
@@ -49,15 +54,66 @@ def result_files(given: Mapping[str, Any], *others: Path | None, drawings: Seque
 
             require_html()
         if file == "-":
+            if sys.stdout is None:
+                raise InvalidArgumentError(f"--{name}", file, "the standard output is closed", "give a file")
             if stdout is not None:
                 raise InvalidArgumentError(f"--{name}", file, f"is where --{stdout} goes too", "give a file to one")
             stdout = name
         elif file is not None:
-            path = check_writable(f"--{name}", file)
-            if path in (*paths.values(), *others):
-                raise InvalidArgumentError(f"--{name}", file, "is another result's file too", "give different files")
-            paths[name] = path
+            paths[name] = output_file(f"--{name}", file, *paths.values(), *others)
     return ResultFiles(paths, stdout)
+
+
+def output_file(option: str, file: str, *taken: Path | None) -> Path:
+    """Returns where something is written that an option gives a file for.
+
+    Args:
+      option: its flag.
+      file: its value.
+      taken: where something else goes.
+
+    Raises:
+      InvalidArgumentError: it can't be written; or it is one of ``taken``, or a file that the command itself reads or
+        keeps, as its options' types say (``FileName``).
+    """
+    from hockeystick.accounting.errors import InvalidArgumentError
+    from hockeystick.files import check_writable
+
+    path = check_writable(option, file)
+    if path in taken:
+        raise InvalidArgumentError(option, file, "is another result's file too", "give different files")
+    for name, other in _read_or_kept(option):
+        if _same_file(path, other):
+            raise InvalidArgumentError(option, file, f"is the file of {name}, which it would replace", "give another")
+    return path
+
+
+def _read_or_kept(option: str) -> Iterator[tuple[str, str]]:
+    """The files that the command under way reads or keeps, and by which of its parameters.
+
+    Args:
+      option: which of its results may replace some of them.
+    """
+    from hockeystick.cli_types import FileName
+
+    ctx = click.get_current_context(silent=True)
+    for parameter in () if ctx is None else ctx.command.params:
+        kind, value = parameter.type, ctx.params.get(parameter.name or "") if ctx is not None else None
+        if value is None or not isinstance(kind, FileName) or kind.role == "output" or kind.replaced_by == option:
+            continue
+        name = parameter.opts[0] if isinstance(parameter, click.Option) else str(parameter.metavar).rstrip(".")
+        for one in value if isinstance(value, tuple) else (value,):
+            yield from ((name, file) for file in kind.files(one))
+
+
+def _same_file(path: Path, other: str) -> bool:
+    if path.exists() and not path.is_file():
+        return False  # a device or a pipe: nothing is replaced
+    with contextlib.suppress(OSError, ValueError):
+        return os.path.samefile(path, other)
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # neither need exist yet
+        return path == Path(other).resolve()
+    return False
 
 
 def deliver(
@@ -87,7 +143,7 @@ def deliver(
     parts = [part for result in results for part in (to_terminal(result), *gap)] if shown is None else shown
     print_report(*parts, err=files.stdout is not None)
     if files.stdout is not None:
-        print_text(made[files.stdout]())
+        print_bytes(made[files.stdout]().encode("utf-8", errors="backslashreplace"))
 
 
 def write(path: Path, content: str | bytes) -> None:

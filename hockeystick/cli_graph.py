@@ -23,9 +23,13 @@ _DRAWINGS = ("svg", "dot", "mermaid")
     "--delta", metavar="D", type=Real(0.0, 1.0), help="Show the ε that each release costs alone at this δ; 0: pure."
 )
 @click.option("--view", metavar="NAME", help="Count what this threat model of the graph pays, and nothing else.")
-@click.option("--svg", "svg_file", metavar="FILE", type=FileName(), help="Draw it as SVG ('-': to standard output).")
-@click.option("--dot", "dot_file", metavar="FILE", type=FileName(), help="Write it in Graphviz' DOT language.")
-@click.option("--mermaid", "mermaid_file", metavar="FILE", type=FileName(), help="Write it as a Mermaid flowchart.")
+@click.option(
+    "--svg", "svg_file", metavar="FILE", type=FileName("output"), help="Draw it as SVG ('-': to standard output)."
+)
+@click.option("--dot", "dot_file", metavar="FILE", type=FileName("output"), help="Write it in Graphviz' DOT language.")
+@click.option(
+    "--mermaid", "mermaid_file", metavar="FILE", type=FileName("output"), help="Write it as a Mermaid flowchart."
+)
 @output_options()
 def graph(**given: Any) -> int:
     """Show a graph of releases: who reads which data, and what each release costs.

@@ -24,7 +24,7 @@ from hockeystick.cli_options import (
 )
 from hockeystick.cli_output import Progress, warn
 from hockeystick.cli_result import conclude, working
-from hockeystick.cli_types import Count, Real, together
+from hockeystick.cli_types import Count, FileName, Real, together
 
 if TYPE_CHECKING:
     from hockeystick.run_kl import Question
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 _SAMPLES = 1000
 
 _tables = together(
-    click.option("--reference", required=True, metavar="FILE", help="The public reference, CSV or Parquet."),
-    click.option("--clients", metavar="FILE", help="The private records, CSV or Parquet: one a line."),
+    click.option(
+        "--reference", required=True, metavar="FILE", type=FileName(), help="The public reference, CSV or Parquet."
+    ),
+    click.option("--clients", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet: one a line."),
     click.option("--column", default="symbol", show_default=True, metavar="NAME", help="The symbols', in both files."),
     click.option("--client-column", default="client", show_default=True, metavar="NAME", help="The clients'."),
     click.option("--window-column", metavar="NAME", help="The windows'; one estimate for each."),
@@ -165,8 +167,14 @@ def _planned(given: Given) -> dict[str, Any]:
     import numpy as np
 
     from hockeystick import run_kl
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.accounting.validate import MOST
 
     reference, question = _reference(given), _question(given)
+    whole = given["population"] * given["records_each"] * (given["windows"] or 1)
+    if whole > MOST:  # sums of 64 bits would wrap around
+        reason = f"with so many records each (and windows) is {whole} records in all"
+        raise InvalidArgumentError("--population", given["population"], reason, f"plan for {MOST} records at most")
     each = given["records_each"] if question.group is None else min(given["records_each"], question.group)
     sizes = np.full(given["population"], each, dtype=np.int64)
     if _watched(given):

@@ -52,7 +52,7 @@ def plan_option(words: str = "Only account for it; play nothing.") -> Callable[[
 
 def seed_option(of: str = "the simulation") -> Callable[[Command], Command]:
     """``--seed``: None without it, so that it can be told from 0; see :func:`seed_of`."""
-    return click.option("--seed", metavar="S", type=Count(0), help=f"Of {of}; 0 without it.")
+    return click.option("--seed", metavar="S", type=Count(0, None), help=f"Of {of}; 0 without it.")
 
 
 def release_option(words: str) -> Callable[[Command], Command]:
@@ -71,7 +71,7 @@ def output_options() -> Callable[[Command], Command]:
 
 def file_option(name: str, words: str) -> Callable[[Command], Command]:
     """``--NAME FILE`` to write something to, as ``NAME_file``."""
-    return click.option(f"--{name}", f"{name}_file", metavar="FILE", type=FileName(), help=words)
+    return click.option(f"--{name}", f"{name}_file", metavar="FILE", type=FileName("output"), help=words)
 
 
 # --- what was given --------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def note(message: str) -> None:
 
 
 def _err(line: str) -> None:
-    with contextlib.suppress(BrokenPipeError, ValueError):  # ValueError: somebody has closed the stream
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it, its disk is full, or it is closed
         click.echo(line, err=True)
 
 
@@ -78,6 +78,20 @@ def print_text(text: str, *, err: bool = False) -> None:
     except BrokenPipeError:
         if not err:
             silence_stdout()
+
+
+def print_bytes(data: bytes) -> None:
+    """Prints a result for programs, as it is in a file: a page says that it is UTF-8, whatever the terminal takes."""
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:  # somebody's stream of text
+        print_text(data.decode("utf-8"))
+        return
+    try:
+        sys.stdout.flush()
+        stream.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        silence_stdout()
 
 
 def silence_stdout() -> None:

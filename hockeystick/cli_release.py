@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_files import ResultFiles, result_files, write
+from hockeystick.cli_files import ResultFiles, output_file, result_files, write
 from hockeystick.cli_options import (
     SHARE,
     Given,
@@ -21,7 +21,7 @@ from hockeystick.cli_options import (
 )
 from hockeystick.cli_output import Progress, warn
 from hockeystick.cli_result import conclude, working
-from hockeystick.cli_types import Count, Real, together
+from hockeystick.cli_types import Count, FileName, Real, together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _ANY = Real(float("-inf"))
 _table = together(
-    click.option("--data", metavar="FILE", help="The private records, CSV or Parquet: one a line."),
+    click.option("--data", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet: one a line."),
     click.option("--column", required=True, multiple=True, metavar="NAME", help="Whose values; two for rectangles."),
     click.option(
         "--low", required=True, multiple=True, metavar="A", type=_ANY, help="Public lower bound, one for each column."
@@ -44,7 +44,10 @@ _table = together(
         "--points", multiple=True, metavar="N", type=Count(2), help="Values between the bounds, for each column."
     ),
     click.option(
-        "--reference", metavar="FILE", help="Public records of the same columns, whose distribution is the base."
+        "--reference",
+        metavar="FILE",
+        type=FileName(),
+        help="Public records of the same columns, whose distribution is the base.",
     ),
 )
 _release = together(
@@ -96,12 +99,22 @@ _mode = together(
     click.option("--records", metavar="N", type=Count(1), help="With --plan: the number of records."),
     click.option("--simulate", is_flag=True, help="Use simulated noise, to try it out; nothing to publish."),
     seed_option("--simulate"),
-    click.option("--ledger", metavar="FILE", help="A durable ledger, charged before anything is drawn."),
-    click.option("--answers", metavar="FILE", help="Write the answers to the cover's queries, as CSV."),
-    click.option("--synthetic", metavar="FILE", help="Write synthetic records, as CSV."),
+    click.option(
+        "--ledger",
+        metavar="FILE",
+        type=FileName("kept", beside=(".lock",)),
+        help="A durable ledger, charged before anything is drawn.",
+    ),
+    click.option(
+        "--answers", metavar="FILE", type=FileName("output"), help="Write the answers to the cover's queries, as CSV."
+    ),
+    click.option("--synthetic", metavar="FILE", type=FileName("output"), help="Write synthetic records, as CSV."),
     click.option("--rows", metavar="M", type=Count(1), help="With --synthetic: how many; as many as records without."),
     click.option(
-        "--private-report", metavar="FILE", help="Write true against released, HTML. NOT private: never publish it."
+        "--private-report",
+        metavar="FILE",
+        type=FileName("output"),
+        help="Write true against released, HTML. NOT private: never publish it.",
     ),
     output_options(),
 )
@@ -156,6 +169,7 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], ReleasedQuer
     from hockeystick import run_release
     from hockeystick.release_table import read_columns
 
+    book = None if given["ledger"] is None else run_release.opened(given["ledger"])
     seed = (given["seed"] or 0) if given["simulate"] else None
     question, columns = _question(given), _columns(given)
     table = read_columns("--data", given["data"], given["column"])
@@ -165,7 +179,7 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], ReleasedQuer
     def rounds(done: int, total: int) -> None:
         progress("choosing and measuring", done / total)
 
-    found = run_release.released(plan, table, seed=seed, ledger=given["ledger"], progress=rounds)
+    found = run_release.released(plan, table, seed=seed, ledger=book, progress=rounds)
     return run_release.release_content(found, question, seed=seed, data=given["data"]), found, table
 
 
@@ -249,18 +263,12 @@ def _check(given: Given) -> None:
 
 
 def _paths(given: Given, files: ResultFiles) -> dict[str, Path]:
-    from hockeystick.accounting.errors import InvalidArgumentError
-    from hockeystick.files import check_writable
-
     found: dict[str, Path] = {}
     for name in _FILES:
         if given[name] is None:
             continue
         flag = "--" + name.replace("_", "-")
-        path = check_writable(flag, given[name])
-        if path in (*files.paths.values(), *found.values()):
-            raise InvalidArgumentError(flag, given[name], "is another result's file too", "give different files")
-        found[name] = path
+        found[name] = output_file(flag, given[name], *files.paths.values(), *found.values())
     if "private_report" in found:
         from hockeystick.report import require_html
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -46,8 +48,24 @@ def report(results: tuple[str, ...], certificate: str | None, **given: Any) -> i
     found = [one for file in results for one in read_results(file, _text(file))]
     if certificate is not None:
         found = _set_against(found, certificate, _text(certificate))
-    deliver(files, *found)
+    with _damaged(", ".join(results)):
+        deliver(files, *found)
     return 0
+
+
+@contextlib.contextmanager
+def _damaged(names: str) -> Iterator[None]:
+    """Says of results which no page can be made of that it is they that are wrong: they were written elsewhere."""
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.accounting.extras import MissingExtraError
+
+    try:
+        yield
+    except (click.ClickException, MissingExtraError, MemoryError, OSError):
+        raise
+    except Exception as error:  # templates have errors of their own
+        reason = f"can't be shown ({type(error).__name__}: {error})"
+        raise InvalidArgumentError("RESULT.json", names, reason, "give files that --json of a command wrote") from error
 
 
 def _text(file: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_files import ResultFiles, result_files, write
+from hockeystick.cli_files import ResultFiles, output_file, result_files, write
 from hockeystick.cli_options import (
     POSITIVE,
     SHARE,
@@ -30,7 +30,7 @@ from hockeystick.cli_result import conclude, working
 from hockeystick.cli_run_distribution import online_distribution
 from hockeystick.cli_run_federated import fed_stoch, fed_svt
 from hockeystick.cli_run_smoothed import smoothed_online
-from hockeystick.cli_types import Command, Count, Real, together
+from hockeystick.cli_types import Command, Count, FileName, Real, private_file, together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def _shared(played: str) -> Callable[[Command], Command]:
     """The options that both learners have; ``played`` says what a file of losses holds."""
     return together(
         plan_option("Only account for given parameters; play nothing."),
-        click.option("--losses", metavar="FILE", help=f"Play on these: {played}."),
+        click.option("--losses", metavar="FILE", type=FileName(), help=f"Play on these: {played}."),
         click.option(
             "--dataset", metavar="NAME", help="Play on the people of breast_cancer, wine or digits, of scikit-learn."
         ),
@@ -69,7 +69,9 @@ def _shared(played: str) -> Callable[[Command], Command]:
         ),
         seed_option(),
         release_option("Play with secure noise, to publish the actions."),
-        click.option("--actions", metavar="FILE.npy", help="Write what was played in every round."),
+        click.option(
+            "--actions", metavar="FILE.npy", type=FileName("output"), help="Write what was played in every round."
+        ),
         click.option("--clip", is_flag=True, help="Clip losses that are too large instead of refusing them."),
         click.option("--rounds", metavar="T", type=Count(1), help="With --plan: the rounds, one person each."),
         click.option("--batch", metavar="B", type=Count(1), help="With --plan: the rounds per action."),
@@ -300,7 +302,7 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
             view=given["view"] or FULL_VIEW,
         )
     else:
-        with working() as progress:
+        with working() as progress, private_file("--losses", given["losses"]):
             content, actions = played(progress)
         if actions_path is not None:
             _write_actions(actions_path, actions)
@@ -313,15 +315,7 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
 
 
 def _actions_path(actions: str | None, files: ResultFiles) -> Path | None:
-    from hockeystick.accounting.errors import InvalidArgumentError
-    from hockeystick.files import check_writable
-
-    if actions is None:
-        return None
-    path = check_writable("--actions", actions)
-    if path in files.paths.values():
-        raise InvalidArgumentError("--actions", actions, "is another result's file too", "give different files")
-    return path
+    return None if actions is None else output_file("--actions", actions, *files.paths.values())
 
 
 def _write_actions(path: Path, actions: Any) -> None:

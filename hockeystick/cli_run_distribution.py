@@ -9,7 +9,7 @@ import click
 from hockeystick.cli_files import result_files
 from hockeystick.cli_options import Given, mode_options, picked, refuse_with_plan, target_options
 from hockeystick.cli_result import conclude, working
-from hockeystick.cli_types import Count, together
+from hockeystick.cli_types import Count, FileName, private_file, together
 
 _CHANNELS = ("auto", "one-bit", "laplace-one", "laplace-all", "gaussian-all", "krr")
 _models = together(
@@ -17,6 +17,7 @@ _models = together(
         "--models",
         required=True,
         metavar="F.npy|NAME",
+        type=FileName(),
         help="Laws of the label: masses of shape (models, labels) or (contexts, models, labels); or half-uniform, "
         "hadamard, poisson, digits.",
     ),
@@ -53,8 +54,13 @@ _learner = together(
 )
 _play = together(
     click.option("--truth", metavar="J", type=Count(0), help="The true model, from 0; 0 without it and --labels."),
-    click.option("--labels", metavar="FILE.npy", help="Play on these labels, one a round."),
-    click.option("--contexts", metavar="FILE.npy", help="The context of each round, from 0; at random without it."),
+    click.option("--labels", metavar="FILE.npy", type=FileName(), help="Play on these labels, one a round."),
+    click.option(
+        "--contexts",
+        metavar="FILE.npy",
+        type=FileName(),
+        help="The context of each round, from 0; at random without it.",
+    ),
     click.option("--runs", metavar="R", type=Count(1), help="Simulated runs; 1 without it."),
     click.option("--block", metavar="B", type=Count(1), help="Rounds between two updates; 1 without it, 10 is faster."),
     mode_options(),
@@ -89,7 +95,7 @@ def online_distribution(**given: Any) -> int:
     from hockeystick import run_distribution as distribution
     from hockeystick.run_distribution_models import models_of
 
-    with working() as progress:
+    with working() as progress, private_file("--labels", given["labels"]):
         labels, contexts, rounds = _rounds(given)
         progress("calibrating")
         models = models_of(given["models"], rounds=rounds, **picked(given, "experts", "alphabet", "epsilon"))

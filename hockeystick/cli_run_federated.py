@@ -10,7 +10,7 @@ import click
 from hockeystick.cli_files import result_files
 from hockeystick.cli_options import SHARE, Given, absent, mode_options, picked, refuse_with_plan, target_options
 from hockeystick.cli_result import conclude, working
-from hockeystick.cli_types import Count, Real, together
+from hockeystick.cli_types import Count, FileName, Real, private_file, together
 
 if TYPE_CHECKING:
     from hockeystick.learners.threat_models import ThreatModel
@@ -31,6 +31,7 @@ _shared = together(
     click.option(
         "--losses",
         metavar="FILE.npy",
+        type=FileName(),
         help="Play on these: shape (clients, rounds, experts), numbers in [0, 1].",
     ),
     click.option(
@@ -138,7 +139,7 @@ def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) 
 
     model, seed = threat_model(given["threat_model"] or "output"), given["seed"] or 0
     target, sizes = picked(given, "epsilon", "delta"), picked(given, *_SIZES)
-    with working() as progress:
+    with working() as progress, private_file("--losses", given["losses"]):
         losses = None if given["losses"] is None else federated.losses_file(given["losses"], **sizes)
         progress("calibrating")
         shape = tuple(sizes.values()) if losses is None else losses.shape

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from hockeystick.cli_output import Progress, print_report
-from hockeystick.cli_types import Command, Count, together
+from hockeystick.cli_types import Command, Count, DataText, together
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +32,10 @@ def search_options() -> Callable[[Command], Command]:
     """``--search`` and what goes with it."""
     return together(
         click.option(
-            "--search", metavar="DOMAIN", help="Search the data sets of DOMAIN for the worst neighbours; see below."
+            "--search",
+            metavar="DOMAIN",
+            type=DataText(),
+            help="Search the data sets of DOMAIN for the worst neighbours; see below.",
         ),
         click.option(
             "--adjacency", type=click.Choice(_RELATIONS), help="With --search: which data sets the claim relates."
@@ -67,9 +70,14 @@ def load_domain(text: str) -> Domain:
 
     if text in _KINDS:
         return Answers(kind=text)
-    if re.fullmatch(r"[^\[{\"]*:[^\W\d][\w.]*", text):
+    if is_module(text):
         return _from_module(text)
     return _from_json(text, load_data("--search", text))
+
+
+def is_module(text: str) -> bool:
+    """Says whether ``--search`` names a MODULE:NAME."""
+    return re.fullmatch(r"[^\[{\"]*:[^\W\d][\w.]*", text) is not None
 
 
 def _from_json(text: str, plain: Any) -> Domain:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -31,6 +31,32 @@ def named_by(option: str, name: str) -> Iterator[None]:
         raise InvalidArgumentError(option, name, error.reason, error.remedy) from None
     except TargetImportError as error:
         raise click.ClickException(str(error)) from error
+
+
+_PRIVATE = re.compile(r"-*(losses|gradients|labels)\b")
+
+
+@contextlib.contextmanager
+def private_file(option: str, file: str | None) -> Iterator[None]:
+    """Says what is wrong with private data by the place alone: a message ends up in logs, where no number may be.
+
+    Args:
+      option: the option that names the file.
+      file: None where the data are public, and may be quoted.
+    """
+    from hockeystick.accounting import InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        if file is None or isinstance(error.value, str) or not _PRIVATE.match(error.argument):
+            raise
+        place = error.argument.lstrip("-")
+        reason = error.reason if place == option.lstrip("-") else f"{place}: {error.reason}"
+        remedy = error.remedy.replace("with clip=True", "with --clip")
+    else:
+        return
+    raise InvalidArgumentError(option, file, reason, remedy)  # out here: a cause would hold the value
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -73,12 +99,17 @@ class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
-    """A whole number from ``low`` on; ``200000``, ``200_000`` and ``2e5`` are the same."""
+    """A whole number from ``low`` on; ``200000``, ``200_000`` and ``2e5`` are the same.
+
+    Args:
+      high: the largest. Above 2^53 floats skip whole numbers, so that a bound for so many would be one for another
+        number, and no computer counts so far; None for what is no amount: a seed.
+    """
 
     name = "integer"
 
-    def __init__(self, low: int) -> None:
-        self.low = low
+    def __init__(self, low: int, high: int | None = 2**53) -> None:
+        self.low, self.high = low, high
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Returns ``value`` as an int, or fails with what was expected."""
@@ -93,17 +124,56 @@ class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
             self.fail(f"{value!r} is not a whole number; {wanted}", param, ctx)
         if number < self.low:
             self.fail(f"{value} is too small; {wanted}", param, ctx)
+        if self.high is not None and number > self.high:
+            self.fail(f"{value} is too large; expected at most {self.high}", param, ctx)
         return number
 
 
 class FileName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
-    """The name of a file, completed by the shell; it is checked where it is read or written."""
+    """The name of a file, completed by the shell; it is checked where it is read or written.
+
+    Args:
+      role: "input" is read, "output" is replaced by a result, and "kept" is what a command itself reads and writes. No
+        result may replace an input or what is kept.
+      beside: endings of the names of further files that are kept next to it.
+      replaced_by: an option whose result is meant to replace it all the same.
+    """
 
     name = "file"
+
+    def __init__(
+        self,
+        role: Literal["input", "output", "kept"] = "input",
+        *,
+        beside: tuple[str, ...] = (),
+        replaced_by: str | None = None,
+    ) -> None:
+        self.role, self.beside, self.replaced_by = role, beside, replaced_by
+
+    def files(self, value: str) -> list[str]:
+        """Returns the files that a value of an option stands for."""
+        return [] if value == "-" else [value + end for end in ("", *self.beside)]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Returns that a file's name is wanted."""
         return [CompletionItem(incomplete, type="file")]
+
+
+class DataText(FileName):
+    """JSON, or the name of a file that holds it or an array; see ``hockeystick.target.load_data``."""
+
+    def files(self, value: str) -> list[str]:
+        """Returns the file, if it is one."""
+        return [value] if value.endswith((".json", ".npy", ".csv")) else TargetName().files(value)
+
+
+class TargetName(FileName):
+    """MODULE:CALLABLE, of which MODULE may be a file."""
+
+    def files(self, value: str) -> list[str]:
+        """Returns the module's file, if it is named by it or lies in the working directory."""
+        where = value.rpartition(":")[0]
+        return [where if where.endswith(".py") else where + ".py"] if where else []
 
 
 def read_text(argument: str, file: str, remedy: str) -> str:
@@ -118,6 +188,8 @@ def read_text(argument: str, file: str, remedy: str) -> str:
     """
     from hockeystick.accounting.errors import InvalidArgumentError
 
+    if file == "-" and sys.stdin is None:
+        raise InvalidArgumentError(argument, file, "the standard input is closed", "give a file")
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return data.decode("utf-8-sig")
@@ -137,9 +209,9 @@ def read_graph(file: str) -> AccountantGraph:
       InvalidArgumentError: it can't be read. GraphError: it is no graph; the message names the file.
     """
     text = read_text("GRAPH.json", file, "write one with AccountantGraph.to_json()")
-    from hockeystick.accounting import AccountantGraph, GraphError
+    from hockeystick.accounting import AccountantGraph, GraphError, InvalidArgumentError
 
     try:
         return AccountantGraph.from_json(text)
-    except GraphError as error:
+    except (GraphError, InvalidArgumentError) as error:
         raise GraphError(f"{file}: {error}") from error

@@ -27,25 +27,33 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
       InvalidArgumentError: it is a folder, its folder does not exist, or either can't be written to.
     """
     shown = os.fspath(path)
-    target = Path(path)
     try:
-        target = target.resolve()  # replacing a symbolic link would leave the file behind it at its old content
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        mode = None
+        found = _status(path)
+        if found is not None and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            if stat.S_ISSOCK(found.st_mode) or not os.access(path, os.W_OK):
+                raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
+            return Path(path)  # as it was given: where the link /dev/stdout leads to has no name
+        target = Path(path).resolve()  # replacing a symbolic link would leave the file behind it at its old content
     except (OSError, RuntimeError, ValueError) as error:
         reason = f"can't be written ({getattr(error, 'strerror', None) or error})"
         raise InvalidArgumentError(argument, shown, reason, "give another file") from None
-    if mode is not None and stat.S_ISDIR(mode):
+    if found is not None and stat.S_ISDIR(found.st_mode):
         raise InvalidArgumentError(argument, shown, "is a folder", "give the name of a file")
-    if mode is not None and not os.access(target, os.W_OK):
+    if found is not None and not os.access(target, os.W_OK):
         raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
-    if mode is None or stat.S_ISREG(mode):
-        folder = target.parent
-        if not folder.is_dir():
-            raise InvalidArgumentError(argument, shown, f"there is no folder {folder}", "create it first")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise InvalidArgumentError(argument, shown, f"the folder {folder} is not writable", "give another file")
+    if found is not None and _is_stdout(found):  # replaced, it would lose all that is printed
+        raise InvalidArgumentError(
+            argument, shown, "is where the standard output goes, too", "give '-' or another file"
+        )
+    if not target.parent.is_dir():
+        raise InvalidArgumentError(argument, shown, f"there is no folder {target.parent}", "create it first")
+    try:  # permissions don't tell: no one may make a file in /proc, or on a disk that is mounted for reading
+        descriptor, temporary = _draft(target.parent)
+        os.close(descriptor)
+        os.unlink(temporary)
+    except OSError as error:
+        reason = f"the folder {target.parent} is not writable ({error.strerror})"
+        raise InvalidArgumentError(argument, shown, reason, "give another file") from None
     return target
 
 
@@ -60,15 +68,13 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     """
     # backslashreplace: half a surrogate pair (from a file name, say) must not cost the result
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
-    target = Path(path).resolve()
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        mode = stat.S_IFREG | (0o666 & ~_umask())
+    found = _status(path)
+    mode = stat.S_IFREG | (0o666 & ~_umask()) if found is None else found.st_mode
     if not stat.S_ISREG(mode):
-        target.write_bytes(data)
+        Path(path).write_bytes(data)
         return
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    target = Path(path).resolve()
+    descriptor, temporary = _draft(target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -81,6 +87,25 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
             os.unlink(temporary)
         raise
     _sync_folder(target.parent)
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """What is at a path, behind links; None if nothing is. A pipe behind a link of /proc has no path of its own."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_stdout(found: os.stat_result) -> bool:
+    with suppress(OSError):  # it may be closed
+        return os.path.samestat(found, os.fstat(1))
+    return False
+
+
+def _draft(folder: Path) -> tuple[int, str]:
+    """A new file to be renamed. Its name is short: one made from the target's could be longer than names may be."""
+    return tempfile.mkstemp(dir=folder, prefix=".hockeystick.", suffix=".tmp")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.serialise import unique_keys
 from hockeystick.report import SCHEMA_VERSION, TOGETHER, to_report
 
 _REMEDY = "give a file that --json of a command wrote"
@@ -22,7 +23,7 @@ def read_results(name: str, text: str) -> tuple[dict[str, Any], ...]:
       InvalidArgumentError: not JSON, or no result of which this version makes a report.
     """
     try:
-        plain = json.loads(text, parse_constant=_no_constant)
+        plain = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError("FILE", name, f"is not JSON ({error})", _REMEDY) from None
     return tuple(_checked(name, one) for one in _several(name, plain))

@@ -21,6 +21,7 @@ MODELS = ("half-uniform", "hadamard", "poisson", "digits")
 
 _POISSON_MEANS = (1.0, 50.0)
 _DIGIT_CONTEXTS, _DIGIT_MODELS = 128, 32
+_MOST_NUMBERS = 1 << 32  # of a table of masses: 32 GB
 
 
 @frozen(eq=False)
@@ -70,6 +71,10 @@ def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, 
     """
     if name == "half-uniform":
         labels = experts if alphabet is None else alphabet
+        if experts * labels > _MOST_NUMBERS:
+            raise InvalidArgumentError(
+                "--experts", experts, f"have {labels} labels each: too large a table", "use fewer"
+            )
         if labels % experts:
             raise InvalidArgumentError("--alphabet", labels, f"is no multiple of {experts} models", "give one")
         return half_uniform(experts, labels)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import asdict, frozen
 
-from hockeystick.accounting import DurableLedger
+from hockeystick.accounting import Adjacency, DurableLedger, UnsupportedAdjacencyError
 from hockeystick.guarantee_content import drawn_content
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.public_column import PublicColumn
@@ -102,8 +102,24 @@ def _column(column: PublicColumn) -> dict[str, Any]:
     }
 
 
+def opened(ledger: str) -> DurableLedger:
+    """The ledger in a file, for the relation that a release hides: which is known before any record is read.
+
+    Raises:
+        LedgerError: it can't be read, or is damaged.
+        UnsupportedAdjacencyError: it is for another relation.
+    """
+    book = DurableLedger.open(ledger)
+    if book.adjacency is not Adjacency.REPLACE_ONE:
+        raise UnsupportedAdjacencyError(
+            f"--ledger {ledger} is for {book.adjacency.value}, and a release publishes how many records there are, "
+            "which only replace-one leaves public: make it with PureFilter(E, adjacency=Adjacency.REPLACE_ONE)"
+        )
+    return book
+
+
 def released(
-    plan: QueryRelease, table: FloatArray, *, seed: int | None, ledger: str | None, progress: Progress
+    plan: QueryRelease, table: FloatArray, *, seed: int | None, ledger: DurableLedger | None, progress: Progress
 ) -> ReleasedQueries:
     """Releases the law, or simulates it.
 
@@ -111,17 +127,16 @@ def released(
         plan: Of as many records.
         table: The records, shape (n, d).
         seed: Of a simulation; None for a release.
-        ledger: The file of a ``DurableLedger``, which is charged before anything is drawn.
+        ledger: Charged before anything is drawn.
         progress: Called with the rounds done and all of them.
 
     Raises:
         HockeystickError: the ledger refuses; nothing was drawn.
         SecureReleaseUnavailableError: a release without the extra ``secure``.
     """
-    book = None if ledger is None else DurableLedger.open(ledger)
     noise: Noise = ReleaseNoise() if seed is None else SimulationNoise(np.random.default_rng(seed))
-    note = None if book is None else "hockeystick release"
-    return plan.release(table, ledger=book, name=note, noise=noise, progress=progress)
+    note = None if ledger is None else "hockeystick release"
+    return plan.release(table, ledger=ledger, name=note, noise=noise, progress=progress)
 
 
 def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:

@@ -6,10 +6,14 @@ and the way out; nothing of the audit has started by then.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import difflib
+import functools
+import hashlib
 import importlib
 import importlib.util
+import inspect
 import json
 import math
 import os
@@ -74,16 +78,47 @@ def load_object(spec: str) -> Any:
     return target
 
 
-def _load_module(spec: str, where: str) -> ModuleType:
+def source_identity(spec: str, loaded: object) -> str:
+    """Returns a name of what ``MODULE:NAME`` is and of how it is written, for whoever must not mix two versions of it.
+
+    It holds digests of the named module's file and of the one that defines the object. What these import may change
+    unnoticed.
+
+    Args:
+      spec: the MODULE:NAME.
+      loaded: what :func:`load_object` gave for it.
+    """
+    where = spec.rpartition(":")[0]
+    module = sys.modules.get(where) if _file_of(where) is None else None
+    files = {_file_of(where) or getattr(module, "__file__", None)}
+    inner: Any = loaded
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    for one in (inspect.unwrap(inner) if callable(inner) else inner, type(inner)):
+        with contextlib.suppress(TypeError, OSError):  # what is built in has no file, and an instance has its class's
+            files.add(inspect.getfile(one))
+    parts = [spec]
+    for file in sorted({Path(file).resolve() for file in files if file is not None}):
+        with contextlib.suppress(OSError):
+            parts.append(f"{file} {hashlib.sha256(file.read_bytes()).hexdigest()}")
+    return "\n".join(parts)
+
+
+def _file_of(where: str) -> Path | None:
+    """The file that MODULE means; None if it is to be imported."""
     if where.endswith(".py") or os.sep in where or (os.altsep and os.altsep in where):
-        file = Path(where if where.endswith(".py") else where + ".py")
+        return Path(where if where.endswith(".py") else where + ".py")
+    return Path(where + ".py") if os.path.isfile(where + ".py") else None
+
+
+def _load_module(spec: str, where: str) -> ModuleType:
+    file = _file_of(where)
+    if file is not None:
         if not os.path.isfile(file):
             raise InvalidArgumentError("target", spec, f"there is no file {file}", _nearby_files(file))
         return _run_file(spec, file)
     if not all(part.isidentifier() for part in where.split(".")):
         raise InvalidArgumentError("target", spec, f"{where!r} is no module name", f"write for example {_EXAMPLE}")
-    if os.path.isfile(where + ".py"):
-        return _run_file(spec, Path(where + ".py"))
     _make_importable(Path.cwd())
     importlib.invalidate_caches()  # the file may be newer than the last look into its folder
     try:

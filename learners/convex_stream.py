@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, frozen
 
+from hockeystick.accounting import Adjacency
 from hockeystick.learners.checkpoint import refused, seal, unseal
 from hockeystick.learners.convex_losses import ConvexLosses, FloatArray, checked_losses
 from hockeystick.learners.convex_setting import Point, StreamSetting
@@ -91,7 +92,9 @@ def start(
 
     if ledger is None and name is None and reads is None:
         return begun()
-    return charged(learner.graph().guarantee().event, begun, source, ledger, name, reads)
+    return charged(
+        learner.graph().guarantee().event, begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE
+    )
 
 
 def resume(learner: LazyConvex, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:

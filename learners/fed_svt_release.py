@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.fed_svt_losses import segment_sums
 from hockeystick.mechanisms import ExponentialMechanism
@@ -170,4 +170,4 @@ def release(
                     course.draw(total)
         return course.found()
 
-    return charged(learner.event(), play, source, ledger, name, reads)
+    return charged(learner.event(), play, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)

@@ -21,6 +21,8 @@ from hockeystick.learners import arguments
 
 FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[int], FloatArray]
+_MOST_NUMBERS = 1 << 40  # drawn at once: 8 TB, more than any one machine holds
+
 Form = Literal["expected", "sampled", "distributions"]
 
 
@@ -86,6 +88,10 @@ class FederatedStream(ABC):
             InvalidArgumentError: ``block`` is no integer >= 1.
         """
         block = integer("block", block, low=1)
+        numbers = self.clients * self.experts * min(block, self.rounds)
+        if numbers > _MOST_NUMBERS:
+            reason = f"with {self.experts} experts has {numbers} losses in {min(block, self.rounds)} rounds"
+            raise InvalidArgumentError("clients", self.clients, reason, "play with fewer, or plan only")
         draw = self.start(rng)
         return (draw(min(block, self.rounds - first)) for first in range(0, self.rounds, block))
 

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.kl_watch import Watch
 from hockeystick.mechanisms import AboveThreshold
-from hockeystick.mechanisms.noise import Noise
-from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.threshold_stream import ThresholdSession
 
 _UP = 1.0 + 2.0**-48
@@ -74,7 +74,13 @@ class DriftAlarms(Watch):
         It holds the noise of the threshold, which is secret, so that there are no checkpoints of it.
         """
         name = None if ledger is None else "alarms"
-        return AlarmSession(self, self.mechanism().start(ledger=ledger, name=name, reads=reads, noise=noise))
+        source, mechanism = check_noise(noise), self.mechanism()
+
+        def begun() -> ThresholdSession:
+            return mechanism.start(noise=source)
+
+        asked = charged(mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return AlarmSession(self, asked)
 
     def simulate(
         self, data: Sequence[ClientCounts], coins: np.random.Generator, rng: np.random.Generator, runs: int

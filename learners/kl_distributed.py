@@ -22,7 +22,7 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy.special import digamma
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent, compose
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray, Harmonic, Smoothed
@@ -303,7 +303,7 @@ class DistributedKL:
                 bits=self.bits(),
             )
 
-        return charged(self.event(), drawn, source, ledger, name, reads)
+        return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def _client_counts(self, data: ClientCounts) -> list[tuple[npt.NDArray[np.int64], Integers]]:
         """Each cohort with its clients' counts of what they are asked for."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners import kl_sensitivity
 from hockeystick.learners.client_counts import ClientCounts
@@ -203,7 +203,7 @@ class TrustedHistogram(WholeNoise):
                 bits=self.bits(),
             )
 
-        return charged(self.event(), drawn, source, ledger, name, reads)
+        return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
 
 def _noisy(shares: Shares, factor: int, counts: Numbers, rng: np.random.Generator, runs: int) -> FloatArray:
@@ -324,7 +324,11 @@ class RandomizedKL:
     ) -> Reports:
         """All clients' reports, by secure coins; arguments as for a mechanism's release."""
         source, truth = check_noise(noise), self._symbols(data)[0]
-        told = self.mechanism.release(truth, ledger=ledger, name=name, reads=reads, noise=source)
+
+        def drawn() -> Any:
+            return self.mechanism.release(truth, noise=source)
+
+        told = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
         counts = np.bincount(told, minlength=len(self.reference))
         return Reports(counts=counts, simulated=source.simulated, plan=self)
 

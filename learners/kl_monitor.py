@@ -20,6 +20,7 @@ from hockeystick import accounting
 from hockeystick.accounting import (
     SAME,
     AccountantGraph,
+    Adjacency,
     EpsilonDelta,
     Guarantee,
     InvalidArgumentError,
@@ -293,7 +294,9 @@ class MonitorSession:
             )
 
         name = None if self._outer is None else "look"
-        return charged(monitor.event(), drawn, self._noise, self._outer, name, self._reads)
+        return charged(
+            monitor.event(), drawn, self._noise, self._outer, name, self._reads, adjacency=Adjacency.REPLACE_ONE
+        )
 
     def guarantee(self) -> Guarantee:
         """That of the whole budget, whatever was looked at so far."""

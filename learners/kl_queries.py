@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer
+from hockeystick.accounting.validate import MOST, integer
 from hockeystick.learners.count_logarithms import FloatArray
 from hockeystick.learners.kl_sensitivity import reference
 from hockeystick.mechanisms.arguments import generator
@@ -63,7 +63,7 @@ def draw_queries(pi: npt.ArrayLike, samples: int, rng: np.random.Generator) -> Q
     Raises:
         InvalidArgumentError: no reference (see ``kl_sensitivity.reference``), or no sample.
     """
-    law, count, source = reference(pi), integer("samples", samples, low=1), generator(rng)
+    law, count, source = reference(pi), integer("samples", samples, low=1, high=MOST), generator(rng)
     if len(law) <= _DENSE * count:
         drawn = source.multinomial(count, law)
         symbols = np.flatnonzero(drawn)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick import accounting
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent, compose
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray
@@ -206,7 +206,11 @@ class TrustedKL:
         """One estimate with secure noise, to be published; arguments as for a mechanism's release."""
         source = check_noise(noise)
         value = self.average.value(data, self.multiplier)
-        found = self.mechanism.release(value, ledger=ledger, name=name, reads=reads, noise=source)
+
+        def drawn() -> float:
+            return float(self.mechanism.release(value, noise=source))
+
+        found = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
         return KLEstimate(estimate=found, noise_deviation=self.noise_deviation, simulated=source.simulated)
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
@@ -365,7 +369,7 @@ class AggregatedKL:
                 simulated=source.simulated,
             )
 
-        return charged(self.event(), drawn, source, ledger, name, reads)
+        return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
         """Data sets that differ in one record, at the largest distance of V."""

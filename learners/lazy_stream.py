@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import asdict, frozen
 
+from hockeystick.accounting import Adjacency
 from hockeystick.learners.checkpoint import seal, unseal
 from hockeystick.learners.expert_losses import checked_losses
 from hockeystick.learners.loss_batches import loss_batches
@@ -184,7 +185,7 @@ def start(
         walk = first(source) if sampler is None else sampler.start(first, noise=source)
         return LazyStream(learner, walk, source.simulated)
 
-    return charged(learner.event(), begin, source, ledger, name, reads)
+    return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
 
 def resume(learner: LazyExperts, checkpoint: dict[str, Any], *, noise: Noise | None) -> LazyStream:

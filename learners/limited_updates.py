@@ -157,7 +157,7 @@ class LimitedUpdates:
                 experts.append(int(draw.release(-whole[first:stop].sum(axis=0), noise=source)))
             return self.plays(np.array(experts))
 
-        return charged(self.event(), play, source, ledger, name, reads)
+        return charged(self.event(), play, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     # --- utility -----------------------------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class LaplacePerQuery:
         def drawn() -> FloatArray:
             return self._shares(np.asarray(self.mechanism.release(sums, noise=source)))
 
-        return charged(self.event(), drawn, source, ledger, name, reads)
+        return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def answer(self, parameters: npt.ArrayLike, published: npt.ArrayLike) -> FloatArray:
         """Answers to queries (M, p) of the class from published ones (..., K): shape (..., M)."""

@@ -257,7 +257,8 @@ class SmoothMWEM:
                     progress(i + 1, self.rounds)
             return found
 
-        return self.answers(charged(self.event(), drawn, source, ledger, name, reads), simulated=source.simulated)
+        found = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return self.answers(found, simulated=source.simulated)
 
     def answers(self, transcripts: Transcripts, *, simulated: bool) -> PrivateAnswers:
         """What can be asked of a single transcript."""

@@ -294,7 +294,7 @@ class SubsampledNet:
             scores = (-self._scores(records)(nets)).tolist()
             return np.asarray(nets[softmax_draw(ExactScores.of(scores, self.scale).gaps(), source)])
 
-        places = charged(self.event(), drawn, source, ledger, name, reads)
+        places = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
         return NetRelease(places=places, points=self.domain[places], simulated=source.simulated)
 
     def largest_error(self, places: npt.ArrayLike, data: npt.ArrayLike) -> FloatArray:

@@ -32,8 +32,10 @@ from hockeystick.learners.expert_losses import FloatArray, checked_losses, regre
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
 from hockeystick.mechanisms.arguments import generator, quotient_up
 from hockeystick.mechanisms.factorisations import square_root
+from hockeystick.mechanisms.matrix_mechanism import MatrixStream
 from hockeystick.mechanisms.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.tree_aggregation import TreeStream
 
 Sums = Literal["tree", "square root"]
 PrefixSums = TreeAggregation | MatrixMechanism
@@ -221,7 +223,11 @@ class TreeExperts:
     ) -> npt.NDArray[np.int64]:
         """The expert of each round, shape ``(rounds,)``, from secure noise; arguments as for a mechanism's release."""
         stream, source = self._stream(losses), check_noise(noise)
-        sums = self.mechanism.release(stream[:-1], ledger=ledger, name=name, reads=reads, noise=source)
+
+        def drawn() -> FloatArray:
+            return np.asarray(self.mechanism.release(stream[:-1], noise=source))
+
+        sums = charged(self.mechanism.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
         shift: FloatArray = np.zeros(self.experts)
         if self.perturbation:
             shift = source.gaussian(1.0 / _GRID, self.experts).astype(np.float64) * (self.perturbation * _GRID)
@@ -380,7 +386,12 @@ class PrivateFTRL:
     ) -> FloatArray:
         """The point of each round, shape ``(rounds, d)``, from secure noise; arguments as for a mechanism's release."""
         stream, d = self._stream(losses), self.domain.dimension
-        running = self.mechanism.stream((d,), ledger=ledger, name=name, reads=reads, noise=noise)
+        source = check_noise(noise)
+
+        def begun() -> MatrixStream | TreeStream:
+            return self.mechanism.stream((d,), noise=source)
+
+        running = charged(self.mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
         points = np.empty((self.rounds, d))
         points[0] = self._leader(np.zeros((1, d)))[0]
         for t in range(self.rounds - 1):

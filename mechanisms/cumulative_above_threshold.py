@@ -130,7 +130,15 @@ class CumulativeAboveThreshold(Releasable):
         Arguments and errors are those of ``release``.
         """
         source = check_noise(noise)
-        return charged(self.event(), lambda: CumulativeSession(self, source), source, ledger, name, reads)
+        return charged(
+            self.event(),
+            lambda: CumulativeSession(self, source),
+            source,
+            ledger,
+            name,
+            reads,
+            adjacency=self._relation(),
+        )
 
     def _checked(self, value: ArrayLike) -> list[Number]:
         self._terms("value", value)

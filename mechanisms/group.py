@@ -149,6 +149,9 @@ class ForGroups(Releasable):
             raise UnsupportedEventError(f"{type(self.mechanism).__name__} has no log_likelihood_ratio")
         return np.asarray(own(output, value0, value1))
 
+    def _relation(self) -> accounting.Adjacency | None:
+        return self.mechanism._relation() if isinstance(self.mechanism, Releasable) else None
+
     def _checked(self, value: Any) -> Any:
         if not isinstance(self.mechanism, Releasable):
             name = type(self.mechanism).__name__

@@ -118,7 +118,7 @@ class LazySampler:
           As ``Laplace.release``.
         """
         source = check_noise(noise)
-        return charged(self.event(), lambda: LazyWalk(self, first, source), source, ledger, name, reads)
+        return charged(self.event(), lambda: LazyWalk(self, first, source), source, ledger, name, reads, adjacency=None)
 
     def resume(self, state: WalkState[Action], *, noise: Noise | None = None) -> LazyWalk[Action]:
         """Returns the walk that ``LazyWalk.state`` described; its cost was recorded when it was started.

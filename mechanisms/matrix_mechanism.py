@@ -218,7 +218,13 @@ class MatrixMechanism(Releasable):
         zeros, source = np.zeros(shape), check_noise(noise)
         scale, step = self._on_grid(zeros.size)
         return charged(
-            self.event(), lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads
+            self.event(),
+            lambda: MatrixStream(self, zeros.shape, source, scale, step),
+            source,
+            ledger,
+            name,
+            reads,
+            adjacency=self._relation(),
         )
 
     def _values(self, name: str, value: ArrayLike) -> Floats:

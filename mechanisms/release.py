@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from hockeystick.accounting import DurableLedger, FilteredLedger, InvalidArgumentError, Ledger, PrivacyEvent
+from hockeystick.accounting import (
+    Adjacency,
+    DurableLedger,
+    FilteredLedger,
+    InvalidArgumentError,
+    Ledger,
+    PrivacyEvent,
+    UnsupportedAdjacencyError,
+)
 from hockeystick.mechanisms.noise import Noise, check_noise
 
 AnyLedger = Ledger | FilteredLedger | DurableLedger
@@ -21,6 +29,10 @@ class Releasable(ABC):
     @abstractmethod
     def event(self) -> PrivacyEvent:
         """Returns the cost for one record."""
+
+    def _relation(self) -> Adjacency | None:
+        """The relation that the cost is meant for; None where the caller stated a sensitivity for that of the data."""
+        return None
 
     @abstractmethod
     def _checked(self, value: Any) -> Any:
@@ -58,7 +70,15 @@ class Releasable(ABC):
             ``DurableLedger.reserve``.
         """
         checked, source = self._checked(value), check_noise(noise)
-        return charged(self.event(), lambda: self._draw(checked, source), source, ledger, name, reads)
+        return charged(
+            self.event(),
+            lambda: self._draw(checked, source),
+            source,
+            ledger,
+            name,
+            reads,
+            adjacency=self._relation(),
+        )
 
 
 def charged(
@@ -68,21 +88,34 @@ def charged(
     ledger: AnyLedger | None,
     name: str | None = None,
     reads: Iterable[str] | None = None,
+    *,
+    adjacency: Adjacency | None,
 ) -> T:
     """Records ``event`` in ``ledger``, if there is one, and returns ``draw()``.
 
+    Args:
+      adjacency: the relation that ``event`` is the cost under. An event alone does not tell: a learner may publish how
+        many records there are, at no cost under replace-one and at an infinite one under add-or-remove-one. None where
+        the caller has stated a sensitivity, which is for the relation of the caller's own ledger.
+
     Raises:
       InvalidArgumentError: it is no ledger, or ``name`` and ``reads`` are missing or given where they mean nothing.
+      UnsupportedAdjacencyError: the ledger is for another relation; nothing was recorded.
     """
     if ledger is None:
         if name is not None or reads is not None:
             raise InvalidArgumentError("ledger", None, "is missing beside name or reads", "give the ledger, too")
         return draw()
+    if not isinstance(ledger, (Ledger, FilteredLedger, DurableLedger)):
+        raise InvalidArgumentError("ledger", ledger, "is no ledger", "give a Ledger, FilteredLedger or DurableLedger")
+    if adjacency is not None and ledger.adjacency is not adjacency:
+        raise UnsupportedAdjacencyError(
+            f"the ledger is for {ledger.adjacency.value}, and what this release costs is known for {adjacency.value}; "
+            f"charge a ledger that was made with adjacency=Adjacency.{adjacency.name}"
+        )
     if isinstance(ledger, DurableLedger):
         _refuse("reads", reads, ledger)
         return ledger.spend(event, draw, note=f"{name or ''}{' (simulated)' if noise.simulated else ''}")
-    if not isinstance(ledger, (Ledger, FilteredLedger)):
-        raise InvalidArgumentError("ledger", ledger, "is no ledger", "give a Ledger, FilteredLedger or DurableLedger")
     if name is None:
         raise InvalidArgumentError("name", name, "is missing", "name the release in the ledger")
     if isinstance(ledger, FilteredLedger):

@@ -95,6 +95,9 @@ class Subsampled(Releasable):
             )
         return self.sampler.event(self.mechanism.event(), adjacency=self.adjacency)
 
+    def _relation(self) -> Adjacency:
+        return self.adjacency
+
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
         """Returns outputs of shape (runs, ...), a fresh sample and real noise in each.
 

@@ -155,7 +155,9 @@ class ThresholdStream(Releasable):
         before. Arguments and errors are those of ``release``.
         """
         source = check_noise(noise)
-        return charged(self.event(), lambda: self._open(source), source, ledger, name, reads)
+        return charged(
+            self.event(), lambda: self._open(source), source, ledger, name, reads, adjacency=self._relation()
+        )
 
     def _open(self, noise: Noise) -> ThresholdSession:
         return ThresholdSession(self, noise)

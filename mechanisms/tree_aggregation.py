@@ -279,7 +279,13 @@ class TreeAggregation(Releasable):
         entries = self._moved_entries(zeros.size)
         scale, step = self._on_grid(entries)
         return charged(
-            self.event(), lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads
+            self.event(),
+            lambda: TreeStream(self, zeros.shape, source, scale, step),
+            source,
+            ledger,
+            name,
+            reads,
+            adjacency=self._relation(),
         )
 
     def _values(self, name: str, value: ArrayLike) -> Floats:

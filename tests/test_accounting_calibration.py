@@ -267,3 +267,16 @@ def test_a_value_whose_cost_can_not_be_computed_does_not_meet_the_target():
     target = Steep()
     found = calibrate(lambda scale: PureDP(1.0 / scale), target, guess=0.01)
     assert target.refused and 1.0 <= found.value <= 1.0 + 2e-6
+
+
+def test_a_count_that_costs_next_to_nothing_is_searched_to_its_end():
+    """Not to the other end: one use would be reported as the most."""
+    found = calibrate(lambda n: compose((Laplace(1e17), int(n))), EpsilonDelta(1.0), integer=True)
+    assert found.value == 2.0**53 and found.rejected is None
+    found = calibrate(lambda n: compose((Laplace(1e9), int(n))), EpsilonDelta(500.0), integer=True)
+    assert found.value == pytest.approx(5e11) and found.rejected == found.value + 1
+
+
+def test_the_end_of_a_domain_on_the_private_side_is_no_answer():
+    with pytest.raises(NumericalError, match="does the parameter matter"):
+        calibrate(lambda n: Laplace(1e17 / n), EpsilonDelta(1.0), low=0.5)

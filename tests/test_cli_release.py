@@ -14,7 +14,7 @@ import pytest
 from command_line import assert_refused
 
 import hockeystick.run_release
-from hockeystick.accounting import DurableLedger, InvalidArgumentError, PureFilter
+from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter
 from hockeystick.learners.public_column import PublicColumn
 from hockeystick.learners.query_release import QueryRelease
 from hockeystick.mechanisms.noise import SimulationNoise
@@ -103,13 +103,24 @@ def test_a_release_takes_secure_noise_and_is_recorded(
         return SimulationNoise(np.random.default_rng(1))
 
     monkeypatch.setattr(hockeystick.run_release, "ReleaseNoise", secure)
-    DurableLedger.create(tmp_path / "book", PureFilter(3.0))
+    DurableLedger.create(tmp_path / "book", PureFilter(3.0, adjacency=Adjacency.REPLACE_ONE))
     options = ["--data", table, *AGE, *TARGET, "--ledger", str(tmp_path / "book")]
     found = run(*options)
     assert found.exit_code == 0 and asked == [1] and "written nowhere" in found.stderr
     assert len((tmp_path / "book").read_text().splitlines()) == 2
     assert_refused(run(*options), "needs epsilon=2, but 1 is left")
-    assert_refused(run(*options[:-1], str(tmp_path / "none")), "none")
+
+
+def test_a_ledger_that_a_release_can_t_be_charged_to_is_refused_before_the_records_are_read(tmp_path: Path) -> None:
+    """Replace-one hides no record's presence, so that a ledger for add-or-remove-one would be charged too little."""
+    book = tmp_path / "book"
+    DurableLedger.create(book, PureFilter(3.0))
+    options = ["--data", str(tmp_path / "no-such.csv"), *AGE, *TARGET, "--ledger"]
+    assert_refused(run(*options, str(book)), "--ledger", "add-or-remove-one", "adjacency=Adjacency.REPLACE_ONE")
+    assert len(book.read_text().splitlines()) == 1
+    assert_refused(run(*options, str(tmp_path / "none")), "no such ledger")
+    assert_refused(run(*options, str(tmp_path)), "can't be opened")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["book", "book.lock"]
 
 
 def test_a_public_reference_is_the_base_measure(table: str, tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hockeystick.accounting import BoundedRange, DurableLedger, InvalidArgumentError, Laplace, PureFilter, compose
+from hockeystick.accounting import (
+    Adjacency,
+    BoundedRange,
+    DurableLedger,
+    InvalidArgumentError,
+    Laplace,
+    PureFilter,
+    compose,
+)
 from hockeystick.accounting.filters import BudgetExceededError
 from hockeystick.learners.box_deviation import box_deviation
 from hockeystick.learners.interval_classes import Intervals, Thresholds
@@ -194,7 +202,7 @@ def test_an_outlier_moves_no_more_than_a_record_at_the_bound() -> None:
 
 def test_a_release_is_charged_before_it_is_drawn(tmp_path: Any) -> None:
     of = plan(rounds=3)
-    ledger = DurableLedger.create(tmp_path / "book", PureFilter(3.0))
+    ledger = DurableLedger.create(tmp_path / "book", PureFilter(3.0, adjacency=Adjacency.REPLACE_ONE))
     noise = SimulationNoise(np.random.default_rng(0))
     found = of.release(ages(), ledger=ledger, name="ages", noise=noise)
     assert found.simulated and found.guarantee.epsilon(0.0).upper <= 2.0
