@@ -136,15 +136,25 @@ def _conditions(result: Result) -> tuple[Cell, ...]:
 def _curves(result: Result) -> str:
     return (
         f"A certificate is a whole curve of ε, δ. An audit tests it where a violation would show best; the measured ε "
-        f"is at δ = {exact(result['delta'])} all the same. Could catch: what would have been refuted with probability "
-        f"0.9. View: what is audited, the whole run or one decision of it."
+        f"is at δ = {exact(result['delta'])} all the same. Could catch: the ε at the tested δ that would have been "
+        f"refuted with probability 0.9, through such an event. View: what is audited, the whole run or one decision of "
+        f"it."
     )
 
 
 def _correct(result: Result) -> Table:
     return Table(
         "The correct learners, against their certificates",
-        ("learner", "neighbours", "view", "verdict", ">measured ε ≥", ">could catch ε ≥", ">samples"),
+        (
+            "learner",
+            "neighbours",
+            "view",
+            "verdict",
+            ">measured ε ≥",
+            ">tested at ε, δ",
+            ">could catch ε ≥",
+            ">samples",
+        ),
         tuple(
             (
                 audit["learner"],
@@ -152,6 +162,7 @@ def _correct(result: Result) -> Table:
                 audit["view"],
                 verdict_mark(audit["verdict"], expected=audit["as_expected"]),
                 lower(audit["verdict"]["epsilon_lower"]),
+                _tested(audit["verdict"]),
                 upper(audit["verdict"]["detectable_epsilon"]),
                 whole(audit["verdict"]["samples"]),
             )
@@ -159,6 +170,10 @@ def _correct(result: Result) -> Table:
             if audit["mutation"] is None
         ),
     )
+
+
+def _tested(verdict: Result) -> str:
+    return f"{brief(verdict['epsilon_tested'])}, {brief(verdict['delta_tested'])}"
 
 
 def _mutants(result: Result) -> Table:
@@ -171,7 +186,7 @@ def _mutants(result: Result) -> Table:
                 audit["mutation"],
                 audit["view"],
                 verdict_mark(audit["verdict"], expected=audit["as_expected"]),
-                f"{brief(audit['verdict']['epsilon_tested'])}, {brief(audit['verdict']['delta_tested'])}",
+                _tested(audit["verdict"]),
                 lower(audit["verdict"]["epsilon_lower"]),
                 whole(audit["verdict"]["samples"]),
             )
