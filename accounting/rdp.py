@@ -69,8 +69,8 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
     """Returns a value that no order can beat, below ``found`` = ``epsilon(event, delta)``.
 
     For a fixed ε the logarithm of δ is convex in α (as (α−1)·rdp is, for an exact Rényi curve), so that between two
-    orders it lies above the chords drawn on either side, and at either end above the nearest one. Where that falls
-    beyond the last orders, the divergence is at least what it is there.
+    orders it lies above the chords drawn on either side. Towards order 1 it rises, as the best ε is above the
+    divergences there; where it falls beyond the last orders, the divergence is at least what it is there.
     """
     log_delta, gap = math.log(delta), 1e-12
     orders = np.unique(np.concatenate([_GRID, *_search(lambda a: _epsilons(event, log_delta, a))[1]]))
@@ -91,9 +91,8 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.clip((h[2:-1] - h[1:-2] - right * width) / (left - right), 0.0, width)
         low = h[1:-2] + left * np.where(np.isfinite(t), t, 0.0)
-        first = h[1] - max(0.0, slope[1]) * (a[1] - 1)
-        if min(first, low.min()) >= log_delta:
-            return max(0.0, found * (1 - gap) if slope[-2] >= 0.0 else min(found * (1 - gap), beyond))
+        if low.min() >= log_delta:
+            return max(0.0, found * (1 - gap) if slope[-2] >= 0.0 else beyond)
         gap *= 4
     return 0.0
 
