@@ -43,6 +43,7 @@ from .rounding import U
 _MOST = 2**20  # nodes on the line
 _FEWEST = 2**13
 _AIM = 1e-9  # relative width of the bracket to refine for
+_LEAST_MASS = 1e-290
 _REFUSE = 1e-4  # relative width beyond which nothing is returned
 
 
@@ -197,7 +198,10 @@ class _Inverse:
 
 @frozen(eq=False)
 class _Direct:
-    """δ(ε) of a single pair by its masses above ε, whose relative accuracy is known to be near 1e-14."""
+    """δ(ε) of a single pair by its masses above ε, whose relative accuracy is known to be near 1e-14.
+
+    Masses below 1e-290 may be anything from 0 to that: floats that small have lost digits.
+    """
 
     pair: DominatingPair
     law: Law
@@ -207,9 +211,11 @@ class _Direct:
         """As for ``_Inverse``."""
         masses = self.pair.cells(np.array([epsilon, math.inf]))
         p, q = float(masses.p[0] + masses.p_above), float(masses.q[0] + masses.q_above)
-        q = math.exp(epsilon + math.log(q)) if q > 0.0 else 0.0
-        error = 1e-13 * (p + (1 + epsilon) * q)
-        low, high = p - q - error, p - q + error
+        (p_low, p_high), (q_low, q_high) = ((x, x) if x >= _LEAST_MASS else (0.0, _LEAST_MASS) for x in (p, q))
+        less = math.exp(epsilon + math.log(q_low)) if q_low else 0.0
+        more = math.exp(min(epsilon + math.log(q_high), 700.0))
+        low = p_low - more - 1e-13 * (p_low + (1 + epsilon) * more)
+        high = p_high - less + 1e-13 * (p_high + (1 + epsilon) * less)
         return math.log(low) if low > 0.0 else -math.inf, math.log(high) if high > 0.0 else -math.inf
 
 

@@ -127,6 +127,8 @@ def test_a_bad_guess_costs_time_only(guess):
 def test_a_guess_beyond_the_domain_is_refused(guess):
     with pytest.raises(InvalidArgumentError, match="guess"):
         calibrate(Gaussian, EpsilonDelta(1.0, 1e-6), guess=guess, high=3.0)
+    with pytest.raises(InvalidArgumentError, match="low"):
+        calibrate(Gaussian, EpsilonDelta(1.0, 1e-6), low=-1.0)
     with pytest.raises(InvalidArgumentError, match="guess"):
         calibrate(Gaussian, EpsilonDelta(1.0, 1e-6), guess=0.5, low=1.0)
 
@@ -280,3 +282,10 @@ def test_a_count_that_costs_next_to_nothing_is_searched_to_its_end():
 def test_the_end_of_a_domain_on_the_private_side_is_no_answer():
     with pytest.raises(NumericalError, match="does the parameter matter"):
         calibrate(lambda n: Laplace(1e17 / n), EpsilonDelta(1.0), low=0.5)
+
+
+@pytest.mark.parametrize("guess", [1.0, 10.0, 4000.0])
+def test_a_count_far_from_its_guess_is_found(guess):
+    found = calibrate(lambda n: compose((PureDP(2.0**-10), int(n))), EpsilonDelta(1.0, 0.0), integer=True, guess=guess)
+    assert (found.value, found.rejected) == (1024, 1025)
+    assert found.evaluations <= 40

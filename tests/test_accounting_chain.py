@@ -254,3 +254,19 @@ def test_a_chain_of_too_many_cells_is_refused(monkeypatch):
     monkeypatch.setattr(sys.modules[Chain.__module__], "_MAX_CELLS", 10)
     with pytest.raises(NumericalError, match="a chain spans 11 cells"):
         _then(law, law, True)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_step_whose_losses_are_all_beyond_floats(upper):
+    first, second = LossPmf(1.0, 0, np.array([0.25, 0.75]), 0.0), LossPmf(1.0, 651, np.array([0.4, 0.6]), 0.0)
+    law = _then(first, second, upper)
+    assert not law.p.any()
+    assert law.infinity == pytest.approx(1.0 if upper else 0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_the_support_of_a_chain_holds_its_smallest_and_its_largest_loss(length):
+    """Randomised response k times in a row has its losses between −kε and kε, both of which it takes."""
+    low, high = chain(PureDP(1.0), length).loss_support()
+    assert low <= -length * (1 - 1e-9) and length * (1 - 1e-9) <= high
+    assert high - low <= 2.02 * length

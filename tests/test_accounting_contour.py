@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 
-from hockeystick.accounting import contour, gaussian_dp, pld
+from hockeystick.accounting import contour, delta, gaussian_dp, mixture_moments, pld, rounding
 from hockeystick.accounting.additive_noise import Gaussian, Laplace
 from hockeystick.accounting.composite import VisibleMixture, compose, parallel
 from hockeystick.accounting.declared import ZCDP, ApproximateDP, NonPrivate, PureDP
@@ -650,3 +650,74 @@ def test_a_root_next_to_an_atom_is_resolved_there(delta):
     """The first guess lies between two losses, where fewer nodes suffice."""
     low, high = ends(compose((PureDP(0.3), 1000)), delta)
     assert low <= pld.epsilon(compose((PureDP(0.3), 1000)), delta) and high <= low * (1 + 1e-9)
+
+
+def test_what_one_order_of_the_data_sets_refuses_is_not_passed_over(monkeypatch):
+    """Unless all of its losses are below what the other one gives."""
+    one_way = contour._epsilon
+
+    def refusing(event, delta, upper):
+        if event.direction == "removal":
+            raise NumericalError("not to be had")
+        return one_way(event, delta, upper)
+
+    monkeypatch.setattr(contour, "_epsilon", refusing)
+    with pytest.raises(NumericalError, match="not to be had"):
+        contour.epsilon(PoissonSampled(0.1, Gaussian(1.0)), 1e-6)
+
+
+def test_two_sampled_laplace_releases_lie_between_the_ends():
+    """Of laws on grids, one on either side: δ of the second at what the first leaves of ε, by quadrature."""
+    q, eps = 0.1, 0.1
+
+    def once(x):
+        y = math.log((math.exp(x) - 1 + q) / q) if math.exp(x) > 1 - q else -1.0
+        if y >= 1.0:
+            return 0.0
+        if y <= -1.0:
+            return 1 - math.exp(x)
+        return q * (-math.expm1((y - 1) / 2) if y >= 0 else -math.expm1(y) - math.exp(y) * math.expm1((-y - 1) / 2))
+
+    def left(y):  # times the sampled density where the first loss, before sampling, is y
+        return once(eps - math.log(1 - q + q * math.exp(y)))
+
+    ends_of_it = (q * 0.5 + (1 - q) * 0.5 * math.exp(-1)) * left(1.0) + (q * 0.5 * math.exp(-1) + (1 - q) * 0.5) * left(
+        -1.0
+    )
+    between, _ = integrate.quad(
+        lambda x: 0.5 * (q * math.exp(-x) + (1 - q) * math.exp(x - 1)) * left(1 - 2 * x),
+        0.0, 1.0, points=[k / 8 for k in range(1, 8)], epsabs=1e-13, epsrel=1e-13, limit=500,
+    )  # fmt: skip
+    low, high = contour.delta(compose((PoissonSampled(q, Laplace(1.0), "removal"), 2)), eps)
+    assert low <= ends_of_it + between <= high <= low * (1 + 1e-4)
+
+
+def test_masses_that_are_no_normal_floats_are_not_relied_on():
+    """Q's mass above ε is a few units of the smallest float there, and e^ε times it no small part of δ."""
+    event, eps = Laplace(1 / 740), 739.9
+    exact = -math.expm1((eps - 740) / 2)  # δ of Laplace noise
+    with pytest.raises(NumericalError):
+        contour.delta(event, eps)
+    found = delta(event, eps, bracket=True)
+    assert found.lower is not None and found.lower <= exact <= found.upper
+    low, high = contour.delta(event, 600.0)
+    assert low <= -math.expm1((600.0 - 740) / 2) <= high
+
+
+def test_masses_too_small_for_floats_leave_no_lower_bound_and_a_positive_upper_one():
+    pair = GaussianPair(1.0)
+    low, high = contour._Direct(pair, GaussianLaw(1.0), 60.0).logs(60.0)
+    assert low == -math.inf
+    with mpmath.workdps(30):
+        exact = mpmath.ncdf(-59.5) - mpmath.exp(60) * mpmath.ncdf(-60.5)
+        assert 0 < exact <= rounding.exp(high)
+
+
+def test_a_moment_of_too_many_nodes_is_refused(monkeypatch):
+    law = NormalMixtureLaw(NormalMixture((0.0, 1.0), (0.9, 0.1)), ORIGIN)
+    nodes = 2 * law._grid(1.0)[3]
+    monkeypatch.setattr(mixture_moments, "_MOST", nodes)
+    assert math.isfinite(law.log_moment(1.0)[0])
+    monkeypatch.setattr(mixture_moments, "_MOST", nodes - 1)
+    with pytest.raises(NumericalError, match=f"needs {nodes // 2} nodes"):
+        law.log_moment(1.0)

@@ -412,3 +412,12 @@ def test_many_outcomes_take_the_larger_order_on_a_grid():
     for eps in AT:
         exact = max(float(np.maximum(a - math.exp(eps) * b, 0.0).sum()) for a, b in ((p, q), (q, p)))
         assert exact * (1 - 1e-12) <= delta(event, eps).upper <= exact * 1.001 + 1e-9
+
+
+@pytest.mark.parametrize("event", [PrivacyProfile((0.0,), (1.0,)), TradeOff((0.0,), (0.0,))])
+def test_what_fails_for_certain_costs_nothing_else(event):
+    """There is no other case whose losses could count."""
+    assert event.failure_delta() == 1.0
+    assert event.pure_epsilon() == 0.0
+    np.testing.assert_array_equal(event.rdp(ORDERS), 0.0)
+    assert event.pair().support() == (0.0, 0.0)

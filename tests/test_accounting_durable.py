@@ -358,6 +358,7 @@ def sealed(body: dict[str, object], previous: str = "") -> tuple[bytes, str]:
         {"schema_version": 2, "filter": {"type": "PureFilter"}},
         {"schema_version": 1},
         {"schema_version": 1, "filter": {"type": "os.system"}},
+        {"schema_version": 1, "filter": {"type": ["PureFilter"]}},
         {"schema_version": 1, "filter": {"type": "PureFilter", "budget": 1.0}},
         {"schema_version": 1, "filter": [1.0]},
         {"schema_version": 1, "filter": {"type": "PureFilter", "budget": 1, "failure_delta": 0, "adjacency": "any"}},

@@ -570,3 +570,21 @@ def test_one_member_is_no_group():
     graph = AccountantGraph().source("batches", 3).release("r", PureDP(0.5), reads=["batches"], reach=ALL)
     with pytest.raises(InvalidArgumentError, match="^member=2"):
         graph.guarantee_for("batches", member=2, group=2)
+
+
+def test_a_release_that_reads_no_block_hides_none_behind_it():
+    graph = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("blocks", size=3)
+    graph = graph.release("never", PureDP(1.0), reads=["blocks"], reach=Reach(7, 9))
+    graph = graph.release("each", PureDP(0.5), reads=["blocks"], reach=SAME)
+    assert graph.guarantee(group=2).epsilon(0.0).upper == pytest.approx(1.0)
+
+
+def test_a_views_guarantee_under_another_relation_is_the_views():
+    graph = AccountantGraph().source("s").release("a", PureDP(0.5), reads=["s"]).release("b", PureDP(2.0), reads=["s"])
+    seen = graph.view("press", sees=["a"]).guarantee(view="press")
+    assert seen.under(Adjacency.REPLACE_ONE).epsilon(0.0).upper == pytest.approx(1.0)
+
+
+def test_a_graph_in_json_is_for_people_to_read_too():
+    text = AccountantGraph().source("Prüfung ε").to_json()
+    assert "Prüfung ε" in text and text.count("\n") > 5

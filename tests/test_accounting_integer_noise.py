@@ -799,3 +799,22 @@ def test_more_vectors_than_can_be_tried_are_not_listed(coordinates, square):
     assert every is not None and spreads(square, coordinates, most=len(every)) == every
     assert spreads(square, coordinates, most=len(every) - 1) is None
     assert all(sum(x * x for x in vector) <= square and len(vector) <= coordinates for vector in every)
+
+
+@pytest.mark.parametrize("shift", [1, 3, 70])
+def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
+    """Whatever the errors are within their bounds, P's masses and the profile are no smaller than the true law's."""
+    true = np.log(laplace_law(9.0, reach=80))
+    error = 1e-3
+    wrong = true + error * np.where(np.arange(len(true)) % 2, 1.0, -1.0)
+    steps = wrong[:-1] - wrong[1:]
+    got = noise_tables.NoiseTable(wrong, steps, 0.0, error, np.full(len(steps), 2 * error)).shifted(shift)
+    assert (np.array(got.p) >= np.exp(true[:-shift])).all()
+    assert (np.array(got.losses) >= true[:-shift] - true[shift:] - 1e-12).all()
+    assert got.at_infinity >= np.exp(true[-shift:]).sum()
+    p, q = moved(np.exp(true), shift)
+    for eps in EPSILONS:
+        claim = got.at_infinity + sum(
+            m * -math.expm1(min(0.0, eps - x)) for m, x in zip(got.p, got.losses, strict=True)
+        )
+        assert float(np.maximum(p - math.exp(eps) * q, 0.0).sum()) <= claim * (1 + 1e-12)

@@ -283,3 +283,11 @@ def test_a_release_or_an_input_that_is_not_in_the_plan_is_named():
     filtered = FilteredLedger(AccountantGraph().source("people"), PureFilter(1.0))
     with pytest.raises(GraphError, match="no node 'animals'; there are 'people'"):
         filtered.record("sum", Laplace(2.0), reads=("animals",))
+
+
+def test_one_release_is_meant_where_none_are_counted():
+    ledger = FilteredLedger(BASE, PureFilter(1.0))
+    assert not ledger.would_exceed(PureDP(1.0), reads=["people"])
+    assert ledger.would_exceed(PureDP(1.0), reads=["people"], count=2)
+    ledger.record("all", PureDP(1.0), reads=["people"])
+    assert ledger.would_exceed(PureDP(0.5), reads=["people"])

@@ -226,3 +226,12 @@ def test_bad_rates_are_refused(bad):
             make(bad)
     with pytest.raises(InvalidArgumentError, match="forward"):
         OneWay(LogLipschitz(1.0), 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fall, rise", [(1e230, 1e-100), (1e-100, 1e230)])
+def test_rates_of_which_one_is_no_share_of_the_other_keep_their_largest_loss(fall, rise):
+    """Its mass is 1e-330, no float, and at order 2 its share e^loss of the moment is as good as all."""
+    event = LogLipschitz(fall, rise)
+    assert event.pure_epsilon() == 1e230
+    assert event.rdp(np.array([2.0]))[0] == pytest.approx(1e230, rel=1e-12)
+    assert math.isfinite(event.zcdp_rho())

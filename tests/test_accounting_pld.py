@@ -150,6 +150,17 @@ def test_powers_of_spectra_are_within_their_error_of_exact_ones(size, length, co
     )
     assert off <= error
     assert error <= 1e-9
+    assert (got >= 0.0).all()  # sums of them are taken for sums of positive terms
+
+
+@pytest.mark.parametrize("count", [9, 10**6, 10**9, 4 * 10**13])
+def test_the_share_by_which_a_power_may_be_off_is_no_less_than_errors_add_up_to(count):
+    """A number off by the share x of itself has a power off by the share (1 + x)^n − 1: more than n·x."""
+    spectrum = tilted_law._Spectrum(16)
+    spectrum.multiply(np.array([0.5, 0.5]), 0, count)
+    ((_, share),) = spectrum.errors
+    with mp.workdps(40):  # of the mass one half is moved by the transform
+        assert share >= (1 + mp.mpf(fft_error.transform(16)) / 2) ** count - 1
 
 
 def test_round_off_that_would_dominate_is_refused():
@@ -708,6 +719,16 @@ def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
     assert (above <= below * (1 + 1e-4)).all()
 
 
+def test_from_below_mass_beyond_the_last_grid_point_comes_down_to_it():
+    """None may be put above its loss, were it in the last cell or beyond."""
+    pair = Atoms((-0.5, 2.04), (0.4, 0.6))
+    law = loss_pmf._lower(pair, 0.1, -10, 20)
+    assert float(law.losses()[-1]) == pytest.approx(2.0)
+    assert 0.6 * (1 - 1e-9) <= float(law.p[-1]) <= 0.6
+    for eps in (1.5, 1.99, 2.04):
+        assert law_delta(law, eps) <= exact_pair_delta(pair, eps)
+
+
 @pytest.mark.parametrize("pair", [GaussianPair(0.7), GaussianPair(5.0), ExponentialLossPair(0.3, 0.25, 0.5)])
 @pytest.mark.parametrize("step", [0.3, 1e-3])
 def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
@@ -789,6 +810,29 @@ def test_a_delta_between_two_grid_points_is_rounded_outwards(infinity, upper):
             exact = infinity + (1 - mp.mpf(share)) * mp.exp(low) + share * mp.exp(high)
             assert (exact <= value) if upper else (value <= exact)
             assert value == pytest.approx(float(exact), rel=1e-13, abs=1e-280)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize(
+    "event",
+    [compose((PureDP(0.5), 6)), compose((LossDistribution((1.0, -1.0), (0.7, 0.2), 0.1, orientation="forward"), 2))],
+)
+def test_the_delta_that_finite_losses_may_have_is_rounded_to_the_safe_side(monkeypatch, event, upper):
+    """A smaller target has a larger ε; near 1 its logarithm's own rounding is too small to hide a wrong sign."""
+    seen: list[tuple[float, float]] = []
+
+    def root(points, target):
+        seen.append((points.tilted.law.infinity, target))
+        return 1.0, True
+
+    monkeypatch.setattr(pld, "_root", root)
+    for chance in (0.999, 0.97, 0.9, 0.7, 0.3):
+        assert pld.epsilon(event, chance, upper=upper) == 1.0
+        infinity, target = seen.pop()
+        with mp.workdps(40):
+            exact = mp.log(mp.mpf(chance) - mp.mpf(infinity))
+            assert target <= exact if upper else target >= exact
+            assert abs(target - exact) <= 1e-14 * (1 + abs(exact))
 
 
 def test_a_delta_of_the_infinite_losses_alone_is_paid_with_the_largest_finite_one():

@@ -157,6 +157,8 @@ def test_distances():
 def test_bad_input_is_refused(make):
     with pytest.raises(InvalidArgumentError):
         make()
+    with pytest.raises(TypeError):
+        Staircase(1.0, 0.5)  # type: ignore[call-arg]  # which number is which has to be said
 
 
 # Laplace noise: the tight ρ

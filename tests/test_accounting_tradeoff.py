@@ -9,7 +9,7 @@ import pytest
 from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from hockeystick.accounting import (
     NO_EVENT,
@@ -29,6 +29,7 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.curves import RenyiCurve
 from hockeystick.accounting.discrete import DiscretePair
+from hockeystick.accounting.log_lipschitz import LogLipschitz
 from hockeystick.accounting.tradeoff import advantage, deltas, trade_off, true_positive_rate
 
 RATES = np.array([0.0, 1e-12, 1e-6, 0.01, 0.05, 0.3, 0.5, 0.77, 0.999, 1.0])
@@ -281,3 +282,39 @@ def test_rates_of_gaussian_noise_are_rounded_outwards(mu):
         for rate, above, below in zip(RATES[1:-1].tolist(), most[1:-1].tolist(), least[1:-1].tolist(), strict=True):
             z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(rate) - 1)
             assert mpmath.ncdf(z + shift) <= above and below <= mpmath.ncdf(-z - shift)
+
+
+@pytest.mark.parametrize("order", [1.01, 1.1, 1.5, 3.0])
+@pytest.mark.parametrize("rho", [0.3, 5.0])
+def test_no_single_order_excludes_more(rho, order):
+    """The binary divergence of the two decisions, in either role, solved for the false-negative rate."""
+
+    def divergence(p, q):
+        return math.log(p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)) / (order - 1)
+
+    rates = np.array([1e-3, 0.1, 0.5])
+    for alpha, fnr in zip(rates, trade_off(ZCDP(rho), rates), strict=True):
+        for excess in (
+            lambda x, a=alpha: divergence(1 - x, a) - rho * order,
+            lambda x, a=alpha: divergence(a, 1 - x) - rho * order,
+        ):
+            if excess(1e-12) > 0:
+                assert optimize.brentq(excess, 1e-12, 1 - alpha, xtol=1e-15) <= fnr + 1e-9
+
+
+def test_the_advantage_is_that_of_the_worse_direction():
+    """A curve for either order of the data sets: the greatest difference of rates of the pair itself is allowed."""
+    p, q = np.array([0.97, 0.03]), np.array([0.9999, 0.0001])
+    orders = 1.0 + np.geomspace(1e-3, 50.0, 60)
+    curves = [
+        RenyiCurve(orders, np.log((x * (x / y) ** (orders[:, None] - 1.0)).sum(axis=1)) / (orders - 1.0) + 1e-12)
+        for x, y in ((p, q), (q, p))
+    ]
+    found = advantage(TwoWays(*curves))
+    assert found >= max(advantage(curve) for curve in curves) * (1 - 1e-9) >= 0.0299
+
+
+def test_what_fails_for_certain_has_every_delta_whatever_else_it_is_made_of():
+    """The other part's ρ of 1e230 is beyond the domain; nothing has to be computed of it."""
+    event = compose(LogLipschitz(1e230, 1e-100), Failure(1.0))
+    np.testing.assert_array_equal(deltas(event, np.array([0.0, 1.0, 700.0])), 1.0)

@@ -160,7 +160,7 @@ def write_app(folder: Path, *, timeout: float) -> None:
     (folder / "forecast" / "__init__.py").touch()
     for text in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
         (folder / "forecast" / text.split()[1]).write_text(text, encoding="utf-8")
-    (project,) = re.findall(r"^```text\n(\[project\].*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (project,) = re.findall(r"^```toml\n(\[project\].*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert "forecast.client:app" in project
     (folder / "pyproject.toml").write_text(project.replace("forecast.client:app", "forecast.trial:app"))
     (folder / "forecast" / "trial.py").write_text(TRIAL)
