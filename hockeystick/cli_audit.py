@@ -260,9 +260,12 @@ def _audit_one(
     written: dict[str, str | None],
     **options: Any,
 ) -> int:
+    from hockeystick.files import check_writable
     from hockeystick.target import load_data, load_target
 
     files = result_files(written)
+    if options["checkpoint"] is not None:
+        check_writable("--checkpoint", options["checkpoint"])  # now: the first samples may be hours away
     data = None if named is None else (load_data("--d0", named[0]), load_data("--d1", named[1]))
     found: SearchedAudit | None = None
     context: dict[str, Any] = {}

@@ -196,7 +196,7 @@ def test_ignored_files_make_a_run_a_part_where_pytest_would_have_looked_into_the
     (path / "test_more.py").write_text(HEAD + OTHER)
     project.run(training(5.0), "--privacy-update")
     for folder in ("venv", ".hidden", "__pycache__", "environment"):
-        (path / folder).mkdir()
+        (path / folder).mkdir(exist_ok=True)  # pytest may have made the third
         (path / folder / "test_none.py").write_text("")
     (path / "environment" / "pyvenv.cfg").write_text("")
     (path / "setup.py").write_text("")
