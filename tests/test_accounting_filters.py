@@ -283,6 +283,20 @@ def test_a_zcdp_filter_charges_rho():
         budget.spend(Gaussian(1.0))
 
 
+def test_an_rdp_filter_that_promises_a_little_too_much_is_made_smaller(monkeypatch):
+    """As rounding could: the shares give way until the promise is kept."""
+    exact, asked = RDPFilter.delta, []
+
+    def rounded(self, epsilon):
+        asked.append(epsilon)
+        assert len(asked) < 50
+        return exact(self, epsilon) * (1 + 3e-6)
+
+    monkeypatch.setattr(RDPFilter, "delta", rounded)
+    found = RDPFilter.for_target(1.0, 1e-6)
+    assert len(asked) > 1 and exact(found, 1.0) * (1 + 3e-6) <= 1e-6 < exact(found, 1.0) * (1 + 1e-5)
+
+
 def test_a_curve_lost_in_rounding_is_refused():
     class Negative(PureDP):
         def rdp(self, orders):

@@ -45,3 +45,9 @@ def test_what_is_no_such_array_is_refused(value: Any, wanted: dict[str, Any], sa
 def test_ends_of_a_range_belong_to_it() -> None:
     assert validate.array("x", [0.0, 1.0], low=0.0, high=1.0, shape=(2,)).dtype == float
     assert validate.array("x", np.zeros((0, 3)), shape=(None, 3), low=1.0).shape == (0, 3)
+
+
+@pytest.mark.parametrize(("low_open", "high_open", "shown"), [(True, True, r"\(0, 1\)"), (False, False, r"\[0, 1\]")])
+def test_a_refusal_shows_which_ends_belong_to_the_range(low_open, high_open, shown):
+    with pytest.raises(InvalidArgumentError, match=f"expected a number in {shown}"):
+        validate.real("share", 7.0, low=0.0, high=1.0, low_open=low_open, high_open=high_open)
