@@ -115,13 +115,22 @@ class TwoWays(PrivacyEvent):
         return np.maximum(self.forward.rdp(orders), self.backward.rdp(orders))
 
 
-def test_renyi_curves_of_two_directions_are_both_used_in_both_roles():
-    p, q = np.array([0.97, 0.03]), np.array([0.9999, 0.0001])
+# two laws whose divergences differ much by the order of the two
+LOPSIDED = np.array([0.97, 0.03]), np.array([0.9999, 0.0001])
+
+
+def lopsided_curves():
+    """The Rényi curves of the two laws in either order."""
+    p, q = LOPSIDED
     orders = 1.0 + np.geomspace(1e-3, 50.0, 60)
-    curves = [
+    return [
         RenyiCurve(orders, np.log((x * (x / y) ** (orders[:, None] - 1.0)).sum(axis=1)) / (orders - 1.0) + 1e-12)
         for x, y in ((p, q), (q, p))
     ]
+
+
+def test_renyi_curves_of_two_directions_are_both_used_in_both_roles():
+    (p, q), curves = LOPSIDED, lopsided_curves()
     rates = np.array([1e-4, 1e-3, 0.03, 0.1, 0.5])
     for event in (TwoWays(*curves), TwoWays(*curves[::-1])):
         power, fnr = true_positive_rate(event, rates), trade_off(event, rates)
@@ -304,12 +313,7 @@ def test_no_single_order_excludes_more(rho, order):
 
 def test_the_advantage_is_that_of_the_worse_direction():
     """A curve for either order of the data sets: the greatest difference of rates of the pair itself is allowed."""
-    p, q = np.array([0.97, 0.03]), np.array([0.9999, 0.0001])
-    orders = 1.0 + np.geomspace(1e-3, 50.0, 60)
-    curves = [
-        RenyiCurve(orders, np.log((x * (x / y) ** (orders[:, None] - 1.0)).sum(axis=1)) / (orders - 1.0) + 1e-12)
-        for x, y in ((p, q), (q, p))
-    ]
+    curves = lopsided_curves()
     found = advantage(TwoWays(*curves))
     assert found >= max(advantage(curve) for curve in curves) * (1 - 1e-9) >= 0.0299
 
