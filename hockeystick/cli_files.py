@@ -5,8 +5,6 @@ With ``-`` one of them takes the standard output, and the report for people move
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -77,13 +75,13 @@ def output_file(option: str, file: str, *taken: Path | None) -> Path:
         keeps, as its options' types say (``FileName``).
     """
     from hockeystick.accounting.errors import InvalidArgumentError
-    from hockeystick.files import check_writable
+    from hockeystick.files import check_writable, same_file
 
     path = check_writable(option, file)
     if path in taken:
         raise InvalidArgumentError(option, file, "is another result's file too", "give different files")
     for name, other in _read_or_kept(option):
-        if _same_file(path, other):
+        if same_file(path, other):
             raise InvalidArgumentError(option, file, f"is the file of {name}, which it would replace", "give another")
     return path
 
@@ -104,16 +102,6 @@ def _read_or_kept(option: str) -> Iterator[tuple[str, str]]:
         name = parameter.opts[0] if isinstance(parameter, click.Option) else str(parameter.metavar).rstrip(".")
         for one in value if isinstance(value, tuple) else (value,):
             yield from ((name, file) for file in kind.files(one))
-
-
-def _same_file(path: Path, other: str) -> bool:
-    if path.exists() and not path.is_file():
-        return False  # a device or a pipe: nothing is replaced
-    with contextlib.suppress(OSError, ValueError):
-        return os.path.samefile(path, other)
-    with contextlib.suppress(OSError, RuntimeError, ValueError):  # neither need exist yet
-        return path == Path(other).resolve()
-    return False
 
 
 def deliver(

@@ -89,6 +89,20 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     _sync_folder(target.parent)
 
 
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Returns whether what is written to ``one`` would replace ``other``; neither need exist yet.
+
+    Files that exist know best: names may differ in their case alone, or by a link. Devices and pipes are not replaced.
+    """
+    with suppress(OSError, ValueError):
+        if os.path.exists(one) and not os.path.isfile(one):
+            return False
+        return os.path.samefile(one, other)
+    with suppress(OSError, RuntimeError, ValueError):
+        return Path(one).resolve() == Path(other).resolve()
+    return Path(one) == Path(other)
+
+
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     """What is at a path, behind links; None if nothing is. A pipe behind a link of /proc has no path of its own."""
     try:

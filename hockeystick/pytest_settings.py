@@ -7,7 +7,6 @@ folder. What can't be used is a usage error: one line, before any test runs.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -163,17 +162,12 @@ def _report(config: pytest.Config, name: str) -> Path:
 
 def _check_apart(found: Settings) -> None:
     """Refuses one file for two things: at the end of the run the later would replace the earlier."""
+    from hockeystick.files import same_file
+
     files = [("the lock file", found.lock)]
     files += [] if found.ledger is None else [("the evidence ledger", found.ledger)]
     files += [(f"--privacy-report {path.name}", path) for path in found.reports]
     for i, (name, path) in enumerate(files):
         for other, second in files[:i]:
-            if _same(path, second):
+            if same_file(path, second):
                 raise pytest.UsageError(f"{name}: {path} is {other}, too; give another file")
-
-
-def _same(one: Path, other: Path) -> bool:
-    with suppress(OSError, RuntimeError, ValueError):
-        # the files, if they exist, know best: names may differ in their case alone
-        return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
-    return one == other

@@ -21,7 +21,7 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parameters, validate
 from hockeystick.mechanisms import above_threshold, arguments
 from hockeystick.mechanisms.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, Releasable, charged
+from hockeystick.mechanisms.release import AnyLedger, Releasable
 from hockeystick.mechanisms.threshold_law import ABOVE, BELOW, LAPLACE, Floats, log_probability, windows
 from hockeystick.mechanisms.threshold_stream import Number, checked_query, one_of, to_steps
 
@@ -130,15 +130,7 @@ class CumulativeAboveThreshold(Releasable):
         Arguments and errors are those of ``release``.
         """
         source = check_noise(noise)
-        return charged(
-            self.event(),
-            lambda: CumulativeSession(self, source),
-            source,
-            ledger,
-            name,
-            reads,
-            adjacency=self._relation(),
-        )
+        return self._charged(lambda: CumulativeSession(self, source), source, ledger, name, reads)
 
     def _checked(self, value: ArrayLike) -> list[Number]:
         self._terms("value", value)

@@ -40,7 +40,7 @@ from hockeystick.mechanisms import arguments, lattice
 from hockeystick.mechanisms.encoders import UNIT, Factorisation, Floats, Toeplitz, Whole
 from hockeystick.mechanisms.gaussian import Gaussian
 from hockeystick.mechanisms.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, Releasable, charged
+from hockeystick.mechanisms.release import AnyLedger, Releasable
 
 
 def _factorisation(value: Factorisation) -> Factorisation:
@@ -217,15 +217,7 @@ class MatrixMechanism(Releasable):
             raise InvalidArgumentError("factorisation", self.factorisation, "needs all steps at once", "use a Toeplitz")
         zeros, source = np.zeros(shape), check_noise(noise)
         scale, step = self._on_grid(zeros.size)
-        return charged(
-            self.event(),
-            lambda: MatrixStream(self, zeros.shape, source, scale, step),
-            source,
-            ledger,
-            name,
-            reads,
-            adjacency=self._relation(),
-        )
+        return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
     def _values(self, name: str, value: ArrayLike) -> Floats:
         given = validate.array(name, value)

@@ -70,15 +70,17 @@ class Releasable(ABC):
             ``DurableLedger.reserve``.
         """
         checked, source = self._checked(value), check_noise(noise)
-        return charged(
-            self.event(),
-            lambda: self._draw(checked, source),
-            source,
-            ledger,
-            name,
-            reads,
-            adjacency=self._relation(),
-        )
+        return self._charged(lambda: self._draw(checked, source), source, ledger, name, reads)
+
+    def _charged(
+        self,
+        draw: Callable[[], T],
+        noise: Noise,
+        ledger: AnyLedger | None,
+        name: str | None,
+        reads: Iterable[str] | None,
+    ) -> T:
+        return charged(self.event(), draw, noise, ledger, name, reads, adjacency=self._relation())
 
 
 def charged(

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, Releasable, charged
+from hockeystick.mechanisms.release import AnyLedger, Releasable
 from hockeystick.mechanisms.threshold_law import ABOVE, BELOW, NOT_ASKED, Floats, NoiseKind, log_probability
 
 Number = int | float | Fraction
@@ -155,9 +155,7 @@ class ThresholdStream(Releasable):
         before. Arguments and errors are those of ``release``.
         """
         source = check_noise(noise)
-        return charged(
-            self.event(), lambda: self._open(source), source, ledger, name, reads, adjacency=self._relation()
-        )
+        return self._charged(lambda: self._open(source), source, ledger, name, reads)
 
     def _open(self, noise: Noise) -> ThresholdSession:
         return ThresholdSession(self, noise)

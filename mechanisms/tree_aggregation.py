@@ -37,7 +37,7 @@ from hockeystick.accounting.correlated_noise import matrix_mechanism, tree_aggre
 from hockeystick.mechanisms import arguments, lattice, tree_blocks
 from hockeystick.mechanisms.gaussian import Gaussian
 from hockeystick.mechanisms.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, Releasable, charged
+from hockeystick.mechanisms.release import AnyLedger, Releasable
 from hockeystick.mechanisms.tree_blocks import Estimate, Floats, Whole
 
 Law = Literal["gaussian", "laplace"]
@@ -278,15 +278,7 @@ class TreeAggregation(Releasable):
         zeros, source = np.zeros(shape), check_noise(noise)
         entries = self._moved_entries(zeros.size)
         scale, step = self._on_grid(entries)
-        return charged(
-            self.event(),
-            lambda: TreeStream(self, zeros.shape, source, scale, step),
-            source,
-            ledger,
-            name,
-            reads,
-            adjacency=self._relation(),
-        )
+        return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
     def _values(self, name: str, value: ArrayLike) -> Floats:
         given = validate.array(name, value)
