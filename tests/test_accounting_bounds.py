@@ -472,6 +472,28 @@ def test_no_order_beats_the_rdp_floor_even_if_the_best_one_is_not_tried(knot):
     assert best * (1 + 1e-9) < found
 
 
+def test_the_rdp_floor_is_near_even_if_two_slopes_agree_to_the_last_bit():
+    """As of a flat curve at large orders; a division by zero there is none of the caller's business."""
+    event, delta = PureDP(1.0), 1e-10
+    found = rdp.epsilon(event, delta)
+    assert found * (1 - 1e-6) <= rdp.epsilon_floor(event, delta, found) <= found
+
+
+def test_deltas_by_orders_are_rounded_up_where_their_terms_cancel():
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        sigmas = rng.uniform(0.01, 1.0, 12).tolist()
+        event = compose(*((Gaussian(sigma), 1) for sigma in sigmas))
+        for order in (1e3, 1e6, 1e9):
+            with mpmath.workdps(60):
+                a = mpmath.mpf(order)
+                divergence = sum(a / (2 * mpmath.mpf(sigma) ** 2) for sigma in sigmas)
+                epsilon = float(divergence)
+                exact = (a - 1) * (divergence - epsilon + mpmath.log(1 - 1 / a)) - mpmath.log(a)
+            (found,) = rdp._log_deltas(event, np.array(epsilon), np.array([order]))
+            assert found >= exact
+
+
 def test_no_order_beats_the_rdp_floor_where_the_best_one_is_beyond_all_that_are_tried():
     event, delta = PureDP(1e-6), 1e-300
     found = rdp.epsilon(event, delta)
