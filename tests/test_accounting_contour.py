@@ -449,21 +449,20 @@ def test_what_wraps_round_is_taken_off(event, monkeypatch):
 @pytest.mark.parametrize("mu", [0.05, 3.0])  # periods below and above 1
 def test_what_wraps_round_is_the_sum_over_all_periods(mu):
     inverse = contour._on_line(GaussianLaw(mu**2), 2.0 / mu, mu, None)
+    assert inverse is not None
     period, none = 2 * math.pi / inverse.step, (1.0, -800.0)
     bare, _ = evolve(inverse, above=none, below=none).logs(mu)
     first = bare - inverse.k + inverse.c * mu - 4.0  # of the first period, tilted as the sum is
-    for sign, side in ((1, "above"), (-1, "below")):
-        a = 0.3 / period
-        ends = {"above": none, "below": none, side: (a, first + sign * a * mu + a * period)}
-        low, _ = evolve(inverse, **ends, top=math.inf).logs(mu)
-        lost = math.fsum(math.exp(-4.0 - 0.3 * m) for m in range(200))
+    a, lost = 0.3 / period, math.fsum(math.exp(-4.0 - 0.3 * m) for m in range(200))
+    for above, below in (((a, first + a * (period + mu)), none), (none, (a, first + a * (period - mu)))):
+        low, _ = evolve(inverse, above=above, below=below, top=math.inf).logs(mu)
         assert low - bare == pytest.approx(math.log1p(-lost), rel=1e-9)
 
 
 def test_a_line_within_its_errors_gives_bounds_within_the_bounds():
     """Also where an error stands at a place that hardly counts for δ, and does for what smoothing may have added."""
     inverse = contour._on_line(contour.law_of(compose((PureDP(0.3), 12)))[0], 2.0, 1.0, 2**10)
-    assert inverse.smoothing > 0.0
+    assert inverse is not None and inverse.smoothing > 0.0
     for place in (0, 10, -1):
         error = np.zeros(len(inverse.t))
         error[place] = 1e-3
