@@ -20,6 +20,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from .mixed_loss import mixed_up, moment_up
 from .pairs import Array
 
 Curve = Callable[[Array], Array]
@@ -58,20 +59,11 @@ def _gain_series(a: Array, q: float) -> Array:
 
 def convex(divergence: Array, q: float, a: Array) -> Array:
     """Returns ln(1 − q + q·e^{(α−1)·D})/(α−1): the bound by joint convexity of the moment."""
-    x = (a - 1) * divergence
-    return np.asarray(log_mean(x, q) / (a - 1))
-
-
-def log_mean(x: Array, q: float) -> Array:
-    """Returns ln(1 − q + q·e^x), x ≥ 0, rounded up."""
-    with np.errstate(invalid="ignore"):
-        near = np.log1p(q * np.expm1(np.minimum(x, 1.0)))
-        far = np.where(np.isinf(x), x, x + np.log(q + (1 - q) * np.exp(-np.maximum(x, 1.0))))
-    return np.asarray(np.where(x < 1.0, near, far) * (1 + 1e-15))
+    return np.asarray(mixed_up(moment_up(divergence, a), q) / (a - 1))
 
 
 def _norm_bound(divergence: Array, q: float, a: Array) -> Array:
-    return np.asarray(np.minimum(divergence, a / (a - 1) * log_mean((a - 1) / a * divergence, q) * _ROUND))
+    return np.asarray(np.minimum(divergence, a / (a - 1) * mixed_up((a - 1) / a * divergence, q) * _ROUND))
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,7 @@ from .adjacency import Adjacency
 from .errors import UnsupportedEventError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .loss_pmf import LossPmf, convolution, discretise, maximum, mixture
+from .mixed_loss import mixed_up, moment_up
 from .rounding import product_up, sum_up
 
 Part = tuple[PrivacyEvent, int]
@@ -216,11 +217,7 @@ class VisibleMixture(PrivacyEvent):
         if r == 0.0:
             return np.zeros_like(a)
         inner = self.event.rdp(a)
-        exponent = (a - 1) * inner
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            small = np.log1p(r * np.expm1(np.minimum(exponent, 30.0)))
-            large = exponent + np.log(r + (1 - r) * np.exp(-np.minimum(exponent, 745.0)))
-        return np.asarray(np.minimum(np.where(exponent < 30.0, small, large) / (a - 1), inner))
+        return np.asarray(np.minimum(mixed_up(moment_up(inner, a), r) / (a - 1), inner))
 
     def failure_delta(self) -> float:
         return self.probability * self.event.failure_delta()

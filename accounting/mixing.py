@@ -29,7 +29,9 @@ from .discrete import atoms_rdp
 from .errors import InvalidArgumentError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .loss_pmf import LossPmf, discretise, from_pair
+from .mixed_loss import mixed_up, moment_up, unmixed
 from .pairs import Atoms, Cells, DominatingPair
+from .rounding import U
 from .two_point import Oriented
 
 _SUM_TOLERANCE = 1e-12
@@ -368,7 +370,7 @@ class KeptPair(DominatingPair):
         """P's and Q's masses on the cells' parts above 0, and beyond the last edge."""
         if self.kept == 0.0:
             return np.zeros(len(edges) - 1), np.zeros(len(edges) - 1), 0.0, 0.0
-        inside = self.inner.cells(_unamplified(np.maximum(edges, 0.0), self.kept))
+        inside = self.inner.cells(unmixed(np.maximum(edges, 0.0), self.kept))
         other = 1.0 - self.kept
         return (
             self.kept * inside.p + other * inside.q,
@@ -387,33 +389,22 @@ class KeptPair(DominatingPair):
 
 def _amplified(epsilon: float, kept: float) -> float:
     """ln(1 + kept·(e^epsilon − 1)), rounded up, and never above epsilon."""
-    if kept == 0.0 or epsilon == 0.0:
-        return 0.0
-    if epsilon < 1.0:
-        value = math.log1p(kept * math.expm1(epsilon))
-    else:
-        value = epsilon + math.log(kept + (1.0 - kept) * math.exp(-epsilon))
-    return min(epsilon, value * (1 + 1e-15) + 1e-16 * (epsilon if epsilon >= 1.0 and epsilon < math.inf else 0.0))
-
-
-def _unamplified(epsilon: Array, kept: float) -> Array:
-    """The inverse of ``_amplified``."""
-    small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / kept)
-    large = epsilon - math.log(kept) + np.log1p(-(1.0 - kept) * np.exp(-np.maximum(epsilon, 1.0)))
-    return np.where(epsilon < 1.0, small, large)
+    return min(epsilon, float(mixed_up(np.array(epsilon), kept))) if kept else 0.0
 
 
 def _mixed_rdp(weights: tuple[float, ...], curves: list[Array], orders: Array) -> Array:
     """ln(1 + Σ w·(e^{(α−1)·curve} − 1))/(α−1), without cancellation or overflow."""
-    exponents = np.stack([(orders - 1) * curve for curve in curves])
+    exponents = np.stack([moment_up(curve, orders) for curve in curves])
     w = np.array(weights).reshape(-1, *([1] * orders.ndim))
     peak = exponents.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        small = np.log1p((w * np.expm1(np.minimum(exponents, 30.0))).sum(axis=0))
+        small = np.log1p((w * np.expm1(np.minimum(exponents, _LARGEST_LOSS))).sum(axis=0))
         rest = max(0.0, 1.0 - math.fsum(weights)) * np.exp(-np.minimum(peak, 745.0))
         shifted = np.where(np.isinf(peak), 1.0, np.exp(exponents - peak))
-        large = peak + np.log((w * shifted).sum(axis=0) + rest)
-    return np.where(np.isinf(peak), math.inf, np.where(peak < 30.0, small, large) / (orders - 1))
+        # They may cancel, as weights may be small.
+        large = (peak + np.log((w * shifted).sum(axis=0) + rest)) + 8 * U * peak
+    log_moment = np.where(np.isinf(peak), math.inf, np.where(peak < _LARGEST_LOSS, small, large))
+    return np.asarray(log_moment * (1 + (len(weights) + 8) * U) / (orders - 1))
 
 
 def _holds_oriented(event: PrivacyEvent) -> bool:

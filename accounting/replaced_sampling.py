@@ -22,6 +22,7 @@ from .errors import InvalidArgumentError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .gaussian_mixture import mixture_rdp
 from .loss_pmf import LossPmf, discretise
+from .mixed_loss import mixed, mixed_up
 from .normal_mixtures import MixturePair, NormalMixture
 from .pairs import DominatingPair
 from .sampling import any_of, gaussian_shift, inner_step
@@ -51,7 +52,7 @@ class _ReplacedSample(PrivacyEvent):
 
     def pure_epsilon(self) -> float:
         q, inner = self._parts()
-        return float(amplified_rdp.log_mean(np.array(inner.pure_epsilon()), q)) if q else 0.0
+        return float(mixed_up(np.array(inner.pure_epsilon()), q)) if q else 0.0
 
     def zcdp_rho(self) -> float:
         pure = self.pure_epsilon()
@@ -88,7 +89,7 @@ class _ReplacedSample(PrivacyEvent):
         low, high = inner.loss_support()
         if q == 1.0:
             return low, high
-        top = float(sampled_pair.mixed(np.array(max(0.0, high)), q))
+        top = float(mixed(np.array(max(0.0, high)), q))
         return -top, top
 
     def loss_law(self, step: float, upper: bool) -> LossPmf:

@@ -19,22 +19,8 @@ import numpy as np
 from attrs import frozen
 
 from .loss_pmf import LossPmf, from_pair
+from .mixed_loss import mixed, unmixed
 from .pairs import Array, Atoms, Cells, DominatingPair
-
-
-def mixed(losses: Array, q: float) -> Array:
-    """Returns ln(1 − q + q·e^l)."""
-    near = np.log1p(q * np.expm1(np.minimum(losses, 1.0)))
-    far = np.maximum(losses, 1.0)
-    return np.asarray(np.where(losses < 1.0, near, far + np.log(q + (1 - q) * np.exp(-far))))
-
-
-def unmixed(losses: Array, q: float) -> Array:
-    """Returns the l with ln(1 − q + q·e^l) as given; −inf where there is none."""
-    with np.errstate(divide="ignore"):
-        near = np.log1p(np.maximum(np.expm1(np.minimum(losses, 1.0)) / q, -1.0))
-    far = np.maximum(losses, 1.0)
-    return np.asarray(np.where(losses < 1.0, near, far - math.log(q) + np.log1p((q - 1) * np.exp(-far))))
 
 
 @frozen

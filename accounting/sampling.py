@@ -16,6 +16,7 @@ from .directed import DirectedEvent, direction
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .gaussian_mixture import MixtureOfGaussians, mixture_pair, mixture_rdp
 from .loss_pmf import LossPmf, discretise
+from .mixed_loss import mixed, mixed_up
 from .normal_mixtures import NormalMixture, coarse
 from .pairs import DominatingPair
 
@@ -93,7 +94,7 @@ class PoissonSampled(DirectedEvent):
         if q == 1.0 or epsilon == 0.0:
             return epsilon
         if self.direction == "removal":
-            return float(amplified_rdp.log_mean(np.array(epsilon), q))
+            return float(mixed_up(np.array(epsilon), q))
         return -math.log1p(q * math.expm1(-epsilon)) * (1 + 1e-15)
 
     def zcdp_rho(self) -> float:
@@ -139,8 +140,8 @@ class PoissonSampled(DirectedEvent):
         if self.probability == 1.0:
             return low, high
         if self.direction == "removal":
-            return math.log1p(-self.probability), float(sampled_pair.mixed(np.array(high), self.probability))
-        return -float(sampled_pair.mixed(np.array(-low), self.probability)), -math.log1p(-self.probability)
+            return math.log1p(-self.probability), float(mixed(np.array(high), self.probability))
+        return -float(mixed(np.array(-low), self.probability)), -math.log1p(-self.probability)
 
     def loss_law(self, step: float, upper: bool) -> LossPmf:
         if self.direction == "both" or self._directed_pair() is not None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hockeystick.accounting import Accountant, InvalidArgumentError
+from hockeystick.accounting import Accountant, InvalidArgumentError, Laplace, compose, from_dp_event
 from hockeystick.accounting.accountant_rating import (
     ACCOUNTANTS,
     TOLERANCE,
@@ -26,6 +26,7 @@ from hockeystick.accounting.accountant_rating import (
 )
 from hockeystick.accounting.accountant_targets import (
     KnownComposition,
+    _composed,
     _discrete_laplace,
     _response,
     gaussian_epsilon,
@@ -45,6 +46,14 @@ def ours(event: Any, delta: float) -> float:
 
 def rated(epsilon: Any, composition: KnownComposition = GAUSSIAN, **more: Any) -> Answer:
     return rate_accountant(RatedAccountant("mine", epsilon, **more), composition)
+
+
+def test_compositions_are_of_as_many_events() -> None:
+    laplace = dp_accounting.LaplaceDpEvent(1.0)
+    assert _composed([(laplace, 1)]) == laplace
+    for count in (2, 3):
+        assert from_dp_event(_composed([(laplace, count)])) == compose((Laplace(1.0), count))
+    assert from_dp_event(_composed([(laplace, 2), (laplace, 3)])) == compose((Laplace(1.0), 5))
 
 
 # --- the truth -------------------------------------------------------------------------------------------------------
@@ -94,11 +103,10 @@ def test_responses_by_all_outcomes(noise: float, buckets: int, count: int, delta
     assert 0.0 < low < high <= low * (1.0 + 1e-14)
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2, 3])
-@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+@pytest.mark.parametrize(("sensitivity", "delta"), [(1, 1e-9), (1, 0.1), (2, 1e-3), (2, 0.5), (3, 1e-9), (3, 0.5)])
 def test_discrete_laplace_noise_by_its_values(sensitivity: int, delta: float) -> None:
-    """Two releases, the noise's values up to 400: what is beyond holds less than e^-200."""
-    low, high = lattice_epsilon([_discrete_laplace(0.5, sensitivity, 2)], delta)
+    """Three releases, so that a loss of any size has a share; beyond 400 the noise's values hold less than e^-200."""
+    low, high = lattice_epsilon([_discrete_laplace(0.5, sensitivity, 3)], delta)
     with mpmath.workdps(40):
         a = mpmath.mpf(0.5)
         by_loss: dict[int, Any] = {}
@@ -107,8 +115,10 @@ def test_discrete_laplace_noise_by_its_values(sensitivity: int, delta: float) ->
             by_loss[loss] = by_loss.get(loss, 0) + mpmath.exp(-a * abs(k)) * mpmath.tanh(a / 2)
 
         def profile(epsilon: float) -> Any:
-            pairs = itertools.product(by_loss.items(), repeat=2)
-            return sum(p * q * max(0, 1 - mpmath.exp(epsilon - a * (x + y))) for (x, p), (y, q) in pairs)
+            return sum(
+                p * q * r * max(0, 1 - mpmath.exp(epsilon - a * (x + y + z)))
+                for (x, p), (y, q), (z, r) in itertools.product(by_loss.items(), repeat=3)
+            )
 
         assert profile(high) <= delta <= profile(low)
 

@@ -50,6 +50,7 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.curves import RenyiCurve
 from hockeystick.accounting.discrete import DiscretePair
+from hockeystick.accounting.log_lipschitz import LogLipschitz
 from hockeystick.accounting.pairs import Atoms
 
 # Exact laws of a few-outcome event: [(P mass, loss)], losses of one direction -----------------------------------------
@@ -93,6 +94,12 @@ def test_composition_of_few_outcomes_is_enumerated(events, share):
     lower, upper = ends(got)
     assert lower - 1e-15 <= exact <= upper + 1e-15
     assert upper <= exact + 1e-4
+
+
+def test_a_visible_mixture_has_the_losses_of_what_may_happen():
+    for event in (LogLipschitz(1.0, 0.5), Gaussian(1.0), compose((Laplace(0.5), 3))):
+        low, high = event.loss_support()
+        assert low < 0.0 < high and VisibleMixture(0.3, event).loss_support() == (low, high)
 
 
 @pytest.mark.slow
@@ -336,6 +343,12 @@ def test_sizes_beyond_the_extremes_are_rounded_to_the_safe_side_or_refused():
     for refused in (lambda: PureDP(1e101), lambda: ZCDP(1e201), lambda: Gaussian(1e-101), lambda: BoundedRange(1e101)):
         with pytest.raises(InvalidArgumentError, match="out of range"):
             refused()
+
+
+def test_a_delta_next_to_one_is_not_rounded_below_it():
+    """It is 1 - e^-200 and less."""
+    for mu, eps in ((60.0, 0.0), (60.0, 1.0), (100.0, 1000.0)):
+        assert gaussian_dp.log_delta(mu, eps) >= 0.0 >= gaussian_dp.log_delta(mu, eps, upper=False) >= -1e-11
 
 
 @pytest.mark.parametrize("mu", [1e-30, 1e-12, 1e-6, 0.1, 1.0, 30.0])

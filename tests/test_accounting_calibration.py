@@ -147,8 +147,8 @@ def test_what_cant_be_calibrated_is_refused():
         calibrate(lambda sigma: Gaussian(100.0), target)
     with pytest.raises(InvalidArgumentError, match="has no event"):
         calibrate(lambda sigma: sigma, target)
-    bad: list[dict[str, Any]] = [{"guess": 0.0}, {"guess": math.nan}, {"low": 2.0, "high": 1.0}, {"tolerance": 0.0}]
-    for arguments in bad:
+    bad: list[dict[str, Any]] = [{"guess": 0.0}, {"guess": math.nan}, {"low": 2.0, "high": 1.0}]
+    for arguments in [*bad, {"tolerance": 0.0}, {"tolerance": 0.6}]:
         with pytest.raises(InvalidArgumentError):
             calibrate(Gaussian, target, **arguments)
 

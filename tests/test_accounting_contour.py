@@ -480,6 +480,42 @@ def test_a_composition_without_a_formula_is_resolved(monkeypatch):
     assert not exact and low <= high <= low + 1e-5
 
 
+def test_bounds_allow_for_what_the_moment_is_off_by():
+    inverse = contour._on_line(GaussianLaw(1.0), 2.0, 1.0, None)
+    assert inverse is not None
+    low, high = evolve(inverse, k_error=0.0).logs(1.0)
+    wider = evolve(inverse, k_error=1e-3).logs(1.0)
+    assert wider == pytest.approx((low - 1e-3, high + 1e-3), abs=1e-12)
+    # At a moment of e^1000 round-off of the exponent alone is 1e-13.
+    far = evolve(inverse, k_error=0.0, k=1000.0).logs(1.0)
+    assert far[1] - far[0] > (high - low) + 2 * 1000 * 4 * 2.0**-53
+
+
+def test_a_wide_bracket_of_a_small_delta_is_refused(monkeypatch):
+    event = compose((Gaussian(1.0), 2), (Laplace(1.0), 2))
+    low, high = contour.delta(event, 8.0)
+    assert high < 1e-2 and low < high * (1 - 1e-15)
+    monkeypatch.setattr(contour, "_REFUSE", (1 - low / high) / 2)
+    with pytest.raises(NumericalError, match="too wide a bracket"):
+        contour.delta(event, 8.0)
+
+
+@pytest.mark.parametrize("c", [0.5, 30.0, 3000.0])
+def test_a_line_of_laplace_noise_is_within_its_errors(c):
+    law = ExponentialLaw(1.0, 0.25, 0.5)
+    line = law.line(c, 0.7, 40)
+    error = np.broadcast_to(line.error, line.phi.shape)
+    with mpmath.workdps(60):
+
+        def moment(z):
+            atoms = law.atom * (mpmath.exp(z) + mpmath.exp(-z - 1))
+            return atoms + law.density * (mpmath.exp(z) - mpmath.exp(-z - 1)) / (z + 0.5)
+
+        for i in (0, 1, 2, 3):
+            exact = moment(mpmath.mpc(c, 0.7 * i)) / moment(mpmath.mpf(c))
+            assert abs(exact - mpmath.mpc(complex(line.phi[i]))) <= error[i]
+
+
 @pytest.mark.slow
 def test_pairs_without_a_formula():
     event = compose((PoissonSampled(0.1, Laplace(2.0)), 30))

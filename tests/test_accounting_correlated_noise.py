@@ -107,6 +107,7 @@ def test_prefix_sums_by_the_square_root_and_by_the_identity():
 
 def test_fixed_epochs():
     assert fixed_epochs(6, 2) == ((0, 3), (1, 4), (2, 5))
+    assert fixed_epochs(1, 1) == ((0,),)
     c = np.tril(np.ones((6, 6)))
     exact = largest_move(c, fixed_epochs(6, 2))
     assert matrix_sensitivity(c, patterns=fixed_epochs(6, 2)) == pytest.approx(exact, rel=1e-12)

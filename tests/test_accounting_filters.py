@@ -38,6 +38,7 @@ from hockeystick.accounting.filters import (
     PureFilter,
     ZCDPFilter,
     gaussian_charge,
+    promised,
 )
 from hockeystick.accounting.rdp_filter import RDPFilter, renyi_charges
 
@@ -73,9 +74,9 @@ def worst_delta(budget: PrivacyFilter, epsilon: float, menu: tuple[float, ...]) 
 def test_no_adaptive_adversary_gets_past_a_filter(budget, epsilons):
     for epsilon in epsilons:
         attained = worst_delta(budget, epsilon, (1.0, 0.4, 0.25))
-        promised = budget.delta(epsilon)
-        assert attained <= promised
-        assert epsilon > 0.5 or attained > promised / 20, "the adversary is too weak to test anything"
+        allowed = budget.delta(epsilon)
+        assert attained <= allowed
+        assert epsilon > 0.5 or attained > allowed / 20, "the adversary is too weak to test anything"
 
 
 def test_a_filter_that_admitted_a_bit_more_would_be_caught():
@@ -150,14 +151,27 @@ def test_gaussian_charges_of_composite_events():
     assert gaussian_charge(NO_EVENT) == gaussian_charge(Failure(0.1)) == 0.0
 
 
+def what_orders_allow(budget, epsilon, slack=0.0):
+    with mpmath.workdps(40):
+        want = mpmath.mpf(budget.failure_delta)
+        for a, b in zip(map(mpmath.mpf, budget.orders), map(promised, budget.budgets), strict=True):
+            want += (1 - 1 / a) ** (a - 1) / a * mpmath.exp((a - 1) * (mpmath.mpf(b) - epsilon))
+        return want * (1 + slack)
+
+
 def test_what_an_rdp_filter_promises_is_the_sum_over_orders():
     budget = RDPFilter((1.5, 4.0, 32.0), (0.2, 0.5, 1.5), failure_delta=1e-9)
     for epsilon in (2.0, 5.0, 40.0):
-        with mpmath.workdps(40):
-            want = mpmath.mpf(1e-9)
-            for a, b in zip(map(mpmath.mpf, (1.5, 4, 32)), map(mpmath.mpf, budget.budgets), strict=True):
-                want += (1 - 1 / a) ** (a - 1) / a * mpmath.exp((a - 1) * (b - epsilon))
-            assert want <= budget.delta(epsilon) <= want * (1 + 1e-9)
+        assert what_orders_allow(budget, epsilon) <= budget.delta(epsilon) <= what_orders_allow(budget, epsilon, 1e-9)
+
+
+@given(order=st.floats(1.1, 1e3), share=st.floats(0.0, 1.0))
+def test_what_one_order_allows_is_rounded_up(order, share):
+    """Down to a δ of e^-700, whose exponent alone may be off by 1e-13."""
+    budget = RDPFilter((order,), (0.5,))
+    epsilon = 0.5 + share * 690.0 / (order - 1)
+    slack = 1e-13 * order + 1e-11
+    assert what_orders_allow(budget, epsilon) <= budget.delta(epsilon) <= what_orders_allow(budget, epsilon, slack)
 
 
 @pytest.mark.parametrize("kind", [ZCDPFilter, GDPFilter, RDPFilter])

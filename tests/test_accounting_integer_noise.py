@@ -538,6 +538,18 @@ def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_failure():
         assert ends * mp.exp(6 * dent * (1 - 1e-5)) <= charged <= ends * mp.exp(6 * dent) * (1 + 1e-13)
 
 
+def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_losses():
+    """One step of a straight line of slope 1 begins at its height and ends in a dent, or begins in it."""
+    heights, dent = -np.abs(np.arange(-6.0, 7.0)), 8e-10
+    heights[3] -= dent
+    for size, distance in ((1, 1), (3, 2)):
+        noise = IntegerNoise(heights - special.logsumexp(heights), distance=distance, coordinates=1)
+        worst = np.abs(heights[distance:] - heights[:-distance]).max()
+        assert worst == pytest.approx(distance + dent, abs=1e-15)
+        for found in (noise.pure_epsilon(), noise.loss_support()[1]):
+            assert worst * (1 - 1e-15) <= found <= worst + 8 * size * dent
+
+
 def test_a_failure_is_no_more_than_certain():
     """Two ends of two tenths each, and the tail once for each of two steps."""
     assert IntegerNoise(np.log(np.full(3, 0.1)), 0.7).at(2).failure_delta() == 1.0

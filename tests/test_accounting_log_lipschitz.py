@@ -171,6 +171,7 @@ def test_orientations_are_the_two_directions():
     assert (forward, backward) == (OneWay(event, True), OneWay(event, False))
     np.testing.assert_array_equal(event.rdp(ORDERS), np.maximum(forward.rdp(ORDERS), backward.rdp(ORDERS)))
     assert LogLipschitz(0.5).orientations() == (LogLipschitz(0.5),)
+    assert event.at(2) == LogLipschitz(1.4, 0.4)
     assert forward.at(2) == OneWay(LogLipschitz(1.4, 0.4), True)
     assert forward.pure_epsilon() == event.pure_epsilon() and forward.zcdp_rho() == event.zcdp_rho()
     # composed in one direction throughout it is less than composed with the worse one at each place

@@ -127,6 +127,8 @@ def test_bad_arguments():
             Odometer(delta)
     with pytest.raises(InvalidArgumentError):
         Odometer(0.1, orders=(1.0,))
+    with pytest.raises(TypeError):
+        Odometer(0.1, (2.0,))  # type: ignore[call-arg]
     with pytest.raises(InvalidArgumentError):
         Odometer(0.1).record(PureDP(0.1), count=-1)
     with pytest.raises(UnsupportedAdjacencyError):

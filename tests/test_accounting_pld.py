@@ -860,6 +860,31 @@ def test_a_coarser_grid_and_another_tilt_only_move_the_bounds_apart(coarser):
             assert root == pytest.approx(fine, rel=5e-3)
 
 
+def test_what_transforms_round_is_added_to_what_has_no_bound():
+    """Two transforms ahead, one back and the product, each by its own bound, of laws with known norms."""
+    n, size = 10_000, 2**15
+    law = loss_pmf.LossPmf(0.1, 0, np.full(n, 1.0 / n), 0.0)
+    found = loss_pmf._convolve(law, law, True).infinity
+    assert found >= (3 * fft_error.transform(size) + fft_error.COMPLEX_PRODUCT) * math.sqrt(size / n)
+    assert found <= 1.1 * (3 * fft_error.transform(size) + fft_error.COMPLEX_PRODUCT) * math.sqrt(size / n)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("tilt", [0.1, 10.0, 500.0])
+def test_the_moment_of_a_tilted_sum_is_within_its_margin(tilt, upper):
+    law = tilted_law.Law(compose((Laplace(1.0), 100), (PureDP(0.5), 7)), 0.01, upper)
+    sum_ = law.tilted(tilt, 30.0)
+    with mp.workdps(40):
+        exact = mp.mpf(0)
+        for pmf, count in law.parts:
+            at = enumerate(pmf.p, pmf.start)
+            exact += count * mp.log(mp.fsum(mp.mpf(float(p)) * mp.exp(mp.mpf(sum_.slope) * i) for i, p in at))
+        outwards = 200 * 2.0**-53 * 107 * (1 + abs(sum_.slope) * 100)  # each mass is rounded up, or down
+        low, high = (0.0, outwards) if upper else (-outwards, 0.0)
+        assert low - sum_.margin <= sum_.k - exact <= high + sum_.margin
+    assert 4 * 2.0**-53 * abs(sum_.k) < sum_.margin < 1e-12 * (1 + abs(sum_.k))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "event, d",

@@ -44,7 +44,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.loss_pmf import discretise
 from hockeystick.accounting.rdp import _GRID
-from hockeystick.accounting.sampling import PoissonSampled, binomial
+from hockeystick.accounting.sampling import PoissonSampled, binomial, gaussian_shift
 
 DATA = Path(__file__).parent / "data" / "sampled_gaussian_rdp.csv"
 P, G, L = dp_accounting.PoissonSampledDpEvent, dp_accounting.GaussianDpEvent, dp_accounting.LaplaceDpEvent
@@ -255,6 +255,47 @@ def test_dominates_every_mechanism_on_three_records(q, tables, eps, at, order):
     assert hockey_stick(with_record, empty, at) <= delta(group, at).upper * (1 + 1e-9) + 1e-15
     assert hockey_stick(empty, with_record, at) <= delta(group, at).upper * (1 + 1e-9) + 1e-15
     assert renyi(with_record, empty, order) <= group.rdp(np.array([order]))[0] * (1 + 1e-9) + 1e-13
+
+
+@given(noise=st.lists(st.tuples(st.floats(0.01, 100.0), st.integers(1, 10**6)), min_size=1, max_size=5))
+def test_the_shift_of_several_gaussians_is_rounded_up(noise):
+    event = compose(*((Gaussian(sigma), count) for sigma, count in noise))
+    exact = sum(count / Fraction(sigma) ** 2 for sigma, count in noise)
+    mu = Fraction(gaussian_shift(event))
+    if len(noise) > 1 or noise[0][1] > 1:
+        assert exact <= mu**2
+    assert mu**2 <= exact * (1 + Fraction(1, 10**14))
+
+
+@pytest.mark.parametrize("rate", [1e-14, 1e-9, 1e-6, 0.5, 1.0 - 1e-6, 1.0 - 1e-12])
+@pytest.mark.parametrize("loss", [0.9, 1.3, 5.0, 40.0])
+@pytest.mark.parametrize("direction", ["removal", "addition"])
+@pytest.mark.parametrize("method", ["pld", "contour"])
+def test_profiles_at_extreme_rates_keep_their_digits(rate, loss, direction, method):
+    """Of two outcomes; at half of the largest loss, where an error of that loss counts twice."""
+    event = PoissonSampled(rate, PureDP(loss), direction)
+    with mpmath.workdps(60):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(loss)))
+        with_record = [mpmath.mpf(rate) * a + (1 - mpmath.mpf(rate)) * (1 - a) for a in (p, 1 - p)]
+        first, second = (with_record, [1 - p, p])[:: 1 if direction == "removal" else -1]
+        at = float(max(mpmath.log(a / b) for a, b in zip(first, second, strict=True)) / 2)
+        exact = sum(max(0, a - mpmath.exp(at) * b) for a, b in zip(first, second, strict=True))
+        found = delta(event, at, method=method, bracket=True)
+        assert found.lower <= exact <= found.upper
+        assert method != "pld" or found.upper <= (2.1 if loss == 40.0 else 1.01) * exact + 1e-16
+
+
+@pytest.mark.parametrize("rate", [1e-14, 1e-9, 1e-4])
+@pytest.mark.parametrize("loss", [0.9, 1.0, 1.1, 3.0, 20.0])
+def test_divergences_at_small_rates_keep_their_digits(rate, loss):
+    """At an infinite order removal is worth ln(1 + q·(e^loss - 1)), to which a pure event comes as close as 1e-9."""
+    event = PoissonSampled(rate, PureDP(loss), "removal")
+    with mpmath.workdps(60):
+        p = mpmath.exp(loss) / (1 + mpmath.exp(loss))
+        order, q = mpmath.mpf(2) ** 40, mpmath.mpf(rate)
+        ratios = [(1 - p, 1 + q * mpmath.expm1(loss)), (p, 1 + q * mpmath.expm1(-loss))]
+        exact = mpmath.log(sum(weight * ratio**order for weight, ratio in ratios)) / (order - 1)
+    assert event.rdp(np.array([2.0**40]))[0] >= exact * (1 - mpmath.mpf("1e-16"))
 
 
 @pytest.mark.parametrize("eps, q, n", [(1.0, 0.3, 6), (3.0, 0.05, 20), (0.2, 0.9, 50)])

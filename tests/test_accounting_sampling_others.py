@@ -524,6 +524,16 @@ def test_a_truncated_sample_of_nobody_costs_nothing(rate, batch):
     assert epsilon(event, 0.0).upper == 0.0 and event.zcdp_rho() == 0.0
 
 
+@pytest.mark.parametrize(("rate", "batch"), [(0.0, 3), (0.5, 0), (0.3, 3), (0.9, 9), (1e-9, 5)])
+@pytest.mark.parametrize("upper", [True, False])
+def test_a_truncated_sample_is_cut_or_is_not(rate, batch, upper):
+    event = TruncatedPoissonSampled(10, rate, batch, 1.0, "removal")
+    assert math.fsum(weight for weight, _ in event._branches()) == pytest.approx(1.0, abs=1e-11)
+    law = discretise(event, 0.01, upper)
+    mass = law.infinity + float(law.p.sum())
+    assert mass >= 1.0 if upper else 1.0 - 1e-9 <= mass <= 1.0
+
+
 @pytest.mark.parametrize("upper", [True, False])
 def test_a_truncated_sample_of_either_direction_covers_both(upper):
     event, step, at = TruncatedPoissonSampled(10, 0.3, 3, 1.0), 0.01, np.array([0.0, 0.1, 0.3, 1.0, 4.0])
