@@ -33,7 +33,7 @@ def mixed(losses: Array, q: float) -> Array:
 
 
 def mixed_up(losses: Array, q: float) -> Array:
-    """Returns ln(1 − q + q·e^l) at each loss ≥ 0, rounded up."""
+    """Returns ln(1 − q + q·e^l) at each loss, rounded away from 0."""
     return np.asarray(mixed(losses, q) * (1 + 12 * U))
 
 

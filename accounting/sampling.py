@@ -95,7 +95,7 @@ class PoissonSampled(DirectedEvent):
             return epsilon
         if self.direction == "removal":
             return float(mixed_up(np.array(epsilon), q))
-        return -math.log1p(q * math.expm1(-epsilon)) * (1 + 1e-15)
+        return -float(mixed_up(np.array(-epsilon), q))
 
     def zcdp_rho(self) -> float:
         if self._inner() == NO_EVENT:

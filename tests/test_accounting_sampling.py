@@ -279,6 +279,7 @@ def test_profiles_at_extreme_rates_keep_their_digits(rate, loss, direction, meth
         with_record = [mpmath.mpf(rate) * a + (1 - mpmath.mpf(rate)) * (1 - a) for a in (p, 1 - p)]
         first, second = (with_record, [1 - p, p])[:: 1 if direction == "removal" else -1]
         at = float(max(mpmath.log(a / b) for a, b in zip(first, second, strict=True)) / 2)
+        assert event.pure_epsilon() >= max(mpmath.log(a / b) for a, b in zip(first, second, strict=True))
         exact = sum(max(0, a - mpmath.exp(at) * b) for a, b in zip(first, second, strict=True))
         found = delta(event, at, method=method, bracket=True)
         assert found.lower <= exact <= found.upper
