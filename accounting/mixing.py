@@ -354,6 +354,11 @@ class KeptPair(DominatingPair):
         # The mirror image: P and Q on (a, b] are Q and P on [−b, −a).
         q_m, p_m, q_below, p_below = self._positive(-edges[::-1])
         p, q = p + p_m[::-1], q + q_m[::-1]
+        # Where all edges lie on one side of 0, what lies between it and them.
+        p_before, q_before, _, _ = self._positive(np.array([0.0, edges[0]]))
+        q_after, p_after, _, _ = self._positive(np.array([0.0, -edges[-1]]))
+        p_below, q_below = p_below + float(p_before[0]), q_below + float(q_before[0])
+        p_above, q_above = p_above + float(p_after[0]), q_above + float(q_after[0])
         p_all, q_all, p_rest, q_rest = self._positive(np.array([0.0, math.inf]))
         at_zero = max(0.0, 1.0 - float(p_all[0] + q_all[0]) - p_rest - q_rest - self.infinity())
         zero = Atoms((0.0,), (at_zero,)).cells(edges)

@@ -516,6 +516,13 @@ def test_a_line_of_laplace_noise_is_within_its_errors(c):
             assert abs(exact - mpmath.mpc(complex(line.phi[i]))) <= error[i]
 
 
+def test_both_ends_of_a_composition_without_a_formula():
+    event = compose((LogLipschitz(1.0, 0.5), 2))
+    low, high = ends(event, 1e-3)
+    assert low < high <= low * (1 + 1e-4)
+    assert pld.epsilon(event, 1e-3, upper=False) <= high and low <= pld.epsilon(event, 1e-3)
+
+
 @pytest.mark.slow
 def test_pairs_without_a_formula():
     event = compose((PoissonSampled(0.1, Laplace(2.0)), 30))

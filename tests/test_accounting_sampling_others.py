@@ -41,10 +41,11 @@ from hockeystick.accounting import (
 from hockeystick.accounting.amplified_rdp import _gain_series, addition, removal, without_replacement
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.loss_pmf import LossPmf, discretise
+from hockeystick.accounting.mixing import KeptPair
 from hockeystick.accounting.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
 from hockeystick.accounting.pairs import Atoms, GaussianPair
 from hockeystick.accounting.replaced_sampling import PoissonSampledReplace, SampledWithoutReplacement
-from hockeystick.accounting.sampled_pair import Addition, LawPair, Removal
+from hockeystick.accounting.sampled_pair import Addition, LawPair, Removal, Replacement
 from hockeystick.accounting.sampling import PoissonSampled
 from hockeystick.accounting.truncated_sampling import TruncatedPoissonSampled
 
@@ -532,6 +533,14 @@ def test_a_truncated_sample_is_cut_or_is_not(rate, batch, upper):
     law = discretise(event, 0.01, upper)
     mass = law.infinity + float(law.p.sum())
     assert mass >= 1.0 if upper else 1.0 - 1e-9 <= mass <= 1.0
+
+
+@pytest.mark.parametrize("edges", [(-9.0, -8.0), (-9.0, 0.1, 9.0), (8.0, 9.0)])
+@pytest.mark.parametrize("kind", [Removal, Addition, Replacement, KeptPair])
+def test_wherever_the_edges_lie_all_masses_are_counted(kind, edges):
+    pair = kind(Atoms((1.0, -1.0), (0.6, 0.6 * math.exp(-1.0)), 1.0 - 0.6 * (1 + math.exp(-1.0))), 0.3)
+    cells = pair.cells(np.array(edges))
+    assert math.fsum(cells.p) + cells.p_below + cells.p_above + pair.infinity() == pytest.approx(1.0, abs=1e-14)
 
 
 @pytest.mark.parametrize("upper", [True, False])
