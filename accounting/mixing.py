@@ -282,7 +282,7 @@ class InputMix(PrivacyEvent):
 
     def zcdp_rho(self) -> float:
         epsilon = self.pure_epsilon()
-        return min(0.5 * epsilon * epsilon, self.event.zcdp_rho()) if self._kept else 0.0
+        return min(0.5 * epsilon * epsilon, self.event.zcdp_rho())
 
     def rdp(self, orders: Array) -> Array:
         a, kept = np.asarray(orders, dtype=float), self._kept
@@ -402,13 +402,12 @@ def _mixed_rdp(weights: tuple[float, ...], curves: list[Array], orders: Array) -
     exponents = np.stack([moment_up(curve, orders) for curve in curves])
     w = np.array(weights).reshape(-1, *([1] * orders.ndim))
     peak = exponents.max(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    rest = np.full_like(exponents[:1], max(0.0, 1.0 - math.fsum(weights)))
+    with np.errstate(divide="ignore"):
         small = np.log1p((w * np.expm1(np.minimum(exponents, _LARGEST_LOSS))).sum(axis=0))
-        rest = max(0.0, 1.0 - math.fsum(weights)) * np.exp(-np.minimum(peak, 745.0))
-        shifted = np.where(np.isinf(peak), 1.0, np.exp(exponents - peak))
-        # They may cancel, as weights may be small.
-        large = (peak + np.log((w * shifted).sum(axis=0) + rest)) + 8 * U * peak
-    log_moment = np.where(np.isinf(peak), math.inf, np.where(peak < _LARGEST_LOSS, small, large))
+        # Logarithms of weights may cancel with large exponents.
+        large = np.logaddexp.reduce(np.concatenate([np.log(w) + exponents, np.log(rest)])) + 8 * U * peak
+    log_moment = np.where(peak < _LARGEST_LOSS, small, large)
     return np.asarray(log_moment * (1 + (len(weights) + 8) * U) / (orders - 1))
 
 

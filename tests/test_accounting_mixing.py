@@ -35,7 +35,14 @@ from hockeystick.accounting import (
     parallel,
 )
 from hockeystick.accounting.curves import RenyiCurve
-from hockeystick.accounting.mixing import Assignment, InputMix, assignment, public_coin_gaussian, secret_assignment
+from hockeystick.accounting.mixing import (
+    Assignment,
+    InputMix,
+    KeptPair,
+    assignment,
+    public_coin_gaussian,
+    secret_assignment,
+)
 from hockeystick.accounting.pairs import Atoms
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 30.0])
@@ -485,6 +492,17 @@ def test_moments_of_unlikely_events_keep_their_digits(weight, moment):
             assert exact <= found <= exact * (1 + mpmath.mpf(moment + 10) * 1e-15) + mpmath.mpf("2e-314")
 
 
+@pytest.mark.parametrize("moments", [[744.9], [745.2], [745.2, 744.4, 744.3, 744.2], [800.0, 1e5]])
+def test_moments_of_events_of_the_least_probability_are_not_lost(moments):
+    """The products of weights and moments may lie between floats that are far apart."""
+    least, order = 5e-324, np.array([2.0])
+    events = [Gaussian(math.sqrt(1.0 / moment)) for moment in moments]
+    with mpmath.workdps(400):
+        exact = mpmath.log1p(mpmath.fsum(least * mpmath.expm1(float(event.rdp(order)[0])) for event in events))
+        found = float(Assignment([least] * len(events), events).rdp(order)[0])
+        assert exact <= found <= exact * (1 + mpmath.mpf("1e-11"))
+
+
 def test_gaussians_on_a_public_coin_are_exact_up_to_as_many_as_are_kept():
     assert public_coin_gaussian([0.5, 0.5], [0.0, 0.0]) == NO_EVENT
     odds, mus = [0.5, 0.25, 0.25], [0.5, 1.0, 2.0]
@@ -493,6 +511,12 @@ def test_gaussians_on_a_public_coin_are_exact_up_to_as_many_as_are_kept():
     assert [event.noise_multiplier for event in rough.events] == pytest.approx([0.5, 1.0], rel=1e-14)
     assert sum(rough.probabilities) == 1.0 and rough.probabilities[1] == 0.75  # a half is charged as a one
     assert (rough.rdp(ORDERS) >= exact.rdp(ORDERS) * (1 - 1e-14)).all()  # both are rounded up
+
+
+def test_the_support_of_a_kept_pair_is_its_largest_loss():
+    pair = KeptPair(Atoms((-0.5, 0.5), (0.4, 0.6)), 0.25)
+    largest = math.log1p(0.25 * math.expm1(0.5))
+    assert pair.support() == pytest.approx((-largest, largest), rel=1e-14) and pair.support()[1] >= largest
 
 
 @pytest.mark.parametrize("distance", [1.5, 2.0, 4.0])
