@@ -351,6 +351,16 @@ def test_a_delta_next_to_one_is_not_rounded_below_it():
         assert gaussian_dp.log_delta(mu, eps) >= 0.0 >= gaussian_dp.log_delta(mu, eps, upper=False) >= -1e-11
 
 
+@pytest.mark.parametrize("eps", [0.05, 0.3, 1.0, 1.8])
+def test_digits_of_deltas_near_one_are_bounded(eps):
+    """Where the logarithm is a small difference of large ones."""
+    for mu in np.linspace(10.0, 13.0, 301).tolist():
+        with mpmath.workdps(60):
+            a = mpmath.mpf(mu) / 2 - mpmath.mpf(eps) / mu
+            exact = mpmath.log(mpmath.ncdf(a) - mpmath.exp(eps) * mpmath.ncdf(a - mu))
+            assert gaussian_dp.log_delta(mu, eps, upper=False) <= exact <= gaussian_dp.log_delta(mu, eps)
+
+
 @pytest.mark.parametrize("mu", [1e-30, 1e-12, 1e-6, 0.1, 1.0, 30.0])
 def test_gaussian_total_variation(mu):
     exact = math.erf(mu / math.sqrt(8))

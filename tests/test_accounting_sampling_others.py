@@ -543,6 +543,20 @@ def test_wherever_the_edges_lie_all_masses_are_counted(kind, edges):
     assert math.fsum(cells.p) + cells.p_below + cells.p_above + pair.infinity() == pytest.approx(1.0, abs=1e-14)
 
 
+@pytest.mark.parametrize("edges", [(-9.0, -0.6, -0.1), (0.1, 0.6, 9.0)])
+def test_a_kept_pair_has_the_cells_that_it_has_among_further_edges(edges):
+    pair = KeptPair(Atoms((1.0, -1.0), (0.6, 0.6 * math.exp(-1.0)), 1.0 - 0.6 * (1 + math.exp(-1.0))), 0.3)
+    whole = pair.cells(np.array([-9.0, -0.6, -0.1, 0.1, 0.6, 9.0]))
+    some = pair.cells(np.array(edges))
+    first = 0 if edges[0] < 0 else 3
+    for name in ("p", "q"):
+        inside, found = getattr(whole, name), getattr(some, name)
+        below, above = getattr(some, f"{name}_below"), getattr(some, f"{name}_above")
+        assert found == pytest.approx(inside[first : first + 2], abs=1e-15)
+        assert below == pytest.approx(inside[:first].sum() + getattr(whole, f"{name}_below"), abs=1e-15)
+        assert above == pytest.approx(inside[first + 2 :].sum() + getattr(whole, f"{name}_above"), abs=1e-15)
+
+
 @pytest.mark.parametrize("upper", [True, False])
 def test_a_truncated_sample_of_either_direction_covers_both(upper):
     event, step, at = TruncatedPoissonSampled(10, 0.3, 3, 1.0), 0.01, np.array([0.0, 0.1, 0.3, 1.0, 4.0])
