@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import libcst as cst
 from attrs import frozen
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, PositionProvider
 from mutmut.mutation import mutators
 
-_OPERATORS = (
+_OPERATORS: tuple[tuple[type[cst.CSTNode], Callable[[Any], Iterable[cst.CSTNode]]], ...] = (
     (cst.BaseNumber, mutators.operator_number),
     (cst.SimpleString, mutators.operator_string),
     (cst.Name, mutators.operator_name),
@@ -92,7 +93,11 @@ def mutants(file: str, source: str) -> tuple[Mutant, ...]:
             else:
                 text = None
             if text is None:  # parentheses or white space around it change as well
-                start, end, text = 0, len(source), wrapper.module.deep_replace(node, changed).code
+                start, end, text = (
+                    0,
+                    len(source),
+                    cst.ensure_type(wrapper.module.deep_replace(node, changed), cst.Module).code,
+                )
             start, end, text = _trimmed(source, start, end, text)
             if start == end and not text or (start, end, text) in found or not _compiles(source, start, end, text):
                 continue
@@ -148,9 +153,10 @@ def _changes(path: Path) -> Iterator[tuple[str, cst.CSTNode]]:
     if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
         yield "call left out", cst.Pass()
     if isinstance(node, cst.Call) and _name(node.func) in _SWAPPED:
-        name = node.func if isinstance(node.func, cst.Name) else node.func.attr
+        name = node.func if isinstance(node.func, cst.Name) else cst.ensure_type(node.func, cst.Attribute).attr
         yield "swapped function", node.with_deep_changes(name, value=_SWAPPED[name.value])
-    if isinstance(path[-2] if len(path) > 1 else None, (cst.If, cst.While)) and node is path[-2].test:
+    outer = path[-2] if len(path) > 1 else None
+    if isinstance(outer, (cst.If, cst.While)) and node is outer.test:
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return  # an operator of mutmut's
         if node.lpar or isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
