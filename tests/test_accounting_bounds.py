@@ -528,3 +528,22 @@ def test_both_orders_of_parallel_branches_are_those_of_the_branches():
     first, second = a.directions()
     assert parallel(a, b, c).directions() == (parallel(first, b, c), parallel(second, b, c))
     assert parallel(b, c).directions() == (parallel(b, c),)
+
+
+@pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(2, 3), Fraction(1, 10), 1 + Fraction(1, 2**60), Fraction(1, 2)])
+def test_fractions_are_rounded_up_to_the_next_float(x):
+    value = hull.float_up(x)
+    assert Fraction(math.nextafter(value, -math.inf)) < x <= Fraction(value)
+
+
+def test_sums_of_divergences_are_bounded_at_orders_below_two():
+    """Where many divergences cancel against ε, their round-off is more than that of what is left."""
+    rhos = [0.1 + i / 1000 for i in range(400)]
+    event, total = compose(*map(ZCDP, rhos)), sum(map(Fraction, rhos))
+    with mpmath.workdps(40):
+        for order in (1.05, 1.2, 1.5, 1.9):
+            less, divergence = mpmath.mpf(order) - 1, mpmath.mpf(total.numerator) / total.denominator * order
+            for shift in np.linspace(-1e-3, 1e-3, 21).tolist():
+                eps = float(total) * order + shift
+                exact = less * (divergence - eps - mpmath.log1p(1 / less)) - mpmath.log(order)
+                assert exact <= rdp._log_deltas(event, np.array(eps), np.array([order]))[0] <= exact + 1e-8

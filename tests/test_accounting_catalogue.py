@@ -375,3 +375,13 @@ def test_bad_parameters_are_refused(event, bad):
     for build in [*make, lambda: event.at(bad)]:
         with pytest.raises(HockeystickError):
             build()
+
+
+def test_compositions_and_alternatives_have_one_form_whatever_their_order():
+    a, b, d = c.Laplace(1.0), c.Gaussian(2.0), c.PureDP(0.5)
+    for build in (c.compose, c.parallel):
+        assert len({build(*order) for order in itertools.permutations((a, b, d))}) == 1
+        form = event_to_json(build(a, b))
+        (name,) = {"parts", "branches"} & set(form)
+        assert event_from_json({**form, name: form[name][::-1]}) == build(a, b)
+        assert event_from_json({**form, name: [form[name][0]] * 2}) == build(b, b)

@@ -451,6 +451,7 @@ def edits():
     yield "node", change(["nodes", 0], [])
     yield "reach", change(["nodes", 1, "reach"], {"from": 1})
     yield "stability", change(["nodes", 7, "stability"], [["records", "l2"]])
+    yield "one row of stability", change(["nodes", 7, "stability"], [["records", "l2", 1.0], ["records", "l1"]])
     yield "composed", change(["nodes", 8, "event"], {"type": "Composed", "parts": [[1]]})
     deep = {"type": "PureDP", "epsilon": 1}
     for _ in range(100):
@@ -588,3 +589,10 @@ def test_a_views_guarantee_under_another_relation_is_the_views():
 def test_a_graph_in_json_is_for_people_to_read_too():
     text = AccountantGraph().source("Prüfung ε").to_json()
     assert "Prüfung ε" in text and text.count("\n") > 5
+
+
+def test_a_release_is_no_simulation_unless_it_is_said_to_be():
+    graph = AccountantGraph().source("s").release("r", Laplace(1.0), reads=["s"])
+    assert "simulated" not in graph.to_json()
+    again = AccountantGraph().source("s").release("r", Laplace(1.0), reads=["s"], simulated=True)
+    assert "simulated" in again.to_json() and graph != again

@@ -830,3 +830,9 @@ def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
             m * -math.expm1(min(0.0, eps - x)) for m, x in zip(got.p, got.losses, strict=True)
         )
         assert float(np.maximum(p - math.exp(eps) * q, 0.0).sum()) <= claim * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("event", [DiscreteGaussian, DiscreteLaplace, Skellam])
+def test_what_a_second_number_would_mean_has_to_be_said(event):
+    with pytest.raises(TypeError):
+        event(1.0, 2)

@@ -291,3 +291,12 @@ def test_one_release_is_meant_where_none_are_counted():
     assert ledger.would_exceed(PureDP(1.0), reads=["people"], count=2)
     ledger.record("all", PureDP(1.0), reads=["people"])
     assert ledger.would_exceed(PureDP(0.5), reads=["people"])
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
+def test_a_reading_asks_for_a_delta_between_nothing_and_all(delta):
+    ledger = Ledger(PLAN)
+    with pytest.raises(InvalidArgumentError, match="delta"):
+        ledger.reading(delta)
+    with pytest.raises(InvalidArgumentError, match="delta"):
+        FilteredLedger(AccountantGraph().source("s"), PureFilter(1.0)).reading(delta)

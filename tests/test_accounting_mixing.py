@@ -3,6 +3,7 @@
 import itertools
 import math
 import warnings
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -527,3 +528,19 @@ def test_an_input_mix_of_several_records(distance):
     assert mix.at(distance) == InputMix(0.3**k, PureDP(0.5).at(distance))
     worst = math.log1p((1 - 0.3**k) * math.expm1(PureDP(0.5).at(distance).epsilon))
     assert mix.at(distance).pure_epsilon() == pytest.approx(worst, rel=1e-12)
+
+
+def test_the_rest_of_a_secret_assignment_is_not_rounded_up():
+    for share in np.linspace(0.01, 0.49, 97).tolist():
+        event = secret_assignment([share, share / 2], [Gaussian(1.0), Gaussian(2.0)])
+        assert isinstance(event, InputMix)
+        assert Fraction(event.probability) <= 1 - Fraction(share) - Fraction(share / 2)
+        assert event.probability == pytest.approx(1 - 1.5 * share, rel=1e-14)
+
+
+def test_the_least_positive_loss_of_a_mixed_composition_counts():
+    """On a coarse grid all of them are one step."""
+    event = InputMix(0.5, compose(PureDP(0.5), (PureDP(0.25), 2)))
+    law = event.loss_law(1.0, True)
+    found = law.infinity + float(law.p @ np.maximum(0.0, -np.expm1(-law.losses())))
+    assert found >= delta(event, 0.0).upper * (1 - 1e-9)

@@ -1,6 +1,7 @@
 """Privacy-loss distributions: rounding against many digits, composition against exact laws and contour integrals."""
 
 import math
+from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -996,3 +997,47 @@ def test_a_part_that_gives_everything_away_does_so_in_a_composition(upper):
 
 def test_no_order_pays_for_a_delta_of_nothing():
     assert rdp.epsilon(Gaussian(1.0), 0.0) == math.inf
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_the_logarithm_of_a_target_is_rounded_to_the_safe_side(upper, monkeypatch):
+    targets: list[float] = []
+    original = pld._root
+
+    def root(points: Any, target: float) -> tuple[float, bool]:
+        targets.append(target)
+        return original(points, target)
+
+    monkeypatch.setattr(pld, "_root", root)
+    event = compose((Gaussian(10.0), 4))
+    with mp.workdps(40):
+        for i in range(30):
+            wanted = math.exp(-5.0 - 2.0 * i)
+            pld.epsilon(event, wanted, upper=upper)
+            exact = mp.log(wanted)
+            assert targets and all(t <= exact if upper else t >= exact for t in targets)
+            assert targets == pytest.approx([float(exact)] * len(targets), abs=1e-9)
+            targets.clear()
+
+
+def test_sums_for_places_below_the_window_are_those_of_its_places():
+    tilted = pld._computed(compose((Gaussian(10.0), 100)), 40.0, 40.0, True, False)
+    assert tilted.first > 1000
+    points, steps = pld._Points(tilted), np.arange(tilted.first, tilted.last + 1)
+    for below in (1, 2, 10, 100):
+        place = tilted.first - below
+        gain = np.exp(-tilted.slope * (steps - place)) * -np.expm1((place - steps) * tilted.law.step)
+        exact = tilted.k - tilted.slope * place + math.log(float(tilted.t @ gain))
+        assert exact <= points.log_delta(place) <= exact + (1e-9 if below == 1 else 1e-5)
+
+
+def test_the_constant_of_four_roundings_is_rounded_once():
+    exact = 4 * Fraction(U) / (1 - 4 * Fraction(U))
+    assert abs(Fraction(fft_error._GAMMA_4) / exact - 1) <= U
+
+
+@pytest.mark.parametrize("tilt", [0.5, 40.0])
+def test_the_gain_ends_where_next_to_nothing_is_left_or_beyond_the_window(tilt):
+    tilted = pld._computed(compose((Gaussian(10.0), 100)), tilt, tilt, True, False)
+    count = len(tilted.gain())
+    assert count * tilted.slope >= tilted_law._BEYOND or count >= max(len(tilted.t), tilted.last + 1)

@@ -677,3 +677,12 @@ def test_the_losses_of_a_law_lie_between_the_ends_of_its_support(masses):
     assert (low, high) == (-0.5, 0.5 * len(masses) - 1.0)
     cells = pair.cells(np.array([low - 1e-9, high]))
     assert cells.p.sum() == math.fsum(masses) and cells.p_below == cells.p_above == 0.0
+
+
+@pytest.mark.parametrize("direction", ["removal", "addition"])
+def test_a_sample_of_one_direction_asks_for_that_of_the_access(direction):
+    sensitivities, probabilities = (0.0, 1.0, 3.0), (0.5, 0.3, 0.2)
+    both = PoissonSampled(0.3, MixtureOfGaussians(sensitivities, probabilities, 1.0), direction)
+    one = PoissonSampled(0.3, MixtureOfGaussians(sensitivities, probabilities, 1.0, direction), direction)
+    for eps in (0.0, 0.5, 1.0):
+        assert delta(both, eps, method="pld").upper == delta(one, eps, method="pld").upper
