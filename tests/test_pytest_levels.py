@@ -66,6 +66,7 @@ def numbered(**numbers: int | None) -> dict[str, Any]:
     return {name: [pytest.approx(1e-3 * part(k) * 0.75, rel=1e-8)] for name, k in numbers.items()}
 
 
+@pytest.mark.slow
 def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_go(pytester: pytest.Pytester) -> None:
     tests = auditing("c") + auditing("b") + auditing("a")
     for arguments, names in [

@@ -108,6 +108,7 @@ def test_another_graph_or_another_meaning_of_the_same_number(project: Project) -
     )
 
 
+@pytest.mark.slow
 def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project) -> None:
     both = training(5.0) + OTHER
     project.run(both, "--privacy-update")
