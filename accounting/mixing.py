@@ -405,8 +405,9 @@ def _mixed_rdp(weights: tuple[float, ...], curves: list[Array], orders: Array) -
     rest = np.full_like(exponents[:1], max(0.0, 1.0 - math.fsum(weights)))
     with np.errstate(divide="ignore"):
         small = np.log1p((w * np.expm1(np.minimum(exponents, _LARGEST_LOSS))).sum(axis=0))
-        # Logarithms of weights may cancel with large exponents.
-        large = np.logaddexp.reduce(np.concatenate([np.log(w) + exponents, np.log(rest)])) + 8 * U * peak
+        # Logarithms of weights may cancel with large exponents, and each sum with the next.
+        large = np.logaddexp.reduce(np.concatenate([np.log(w) + exponents, np.log(rest)]))
+        large += (len(weights) + 8) * U * peak
     log_moment = np.where(peak < _LARGEST_LOSS, small, large)
     return np.asarray(log_moment * (1 + (len(weights) + 8) * U) / (orders - 1))
 
