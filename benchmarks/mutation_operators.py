@@ -93,11 +93,8 @@ def mutants(file: str, source: str) -> tuple[Mutant, ...]:
             else:
                 text = None
             if text is None:  # parentheses or white space around it change as well
-                start, end, text = (
-                    0,
-                    len(source),
-                    cst.ensure_type(wrapper.module.deep_replace(node, changed), cst.Module).code,
-                )
+                whole = cst.ensure_type(wrapper.module.deep_replace(node, changed), cst.Module)
+                start, end, text = 0, len(source), whole.code
             start, end, text = _trimmed(source, start, end, text)
             if start == end and not text or (start, end, text) in found or not _compiles(source, start, end, text):
                 continue
