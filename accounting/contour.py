@@ -22,6 +22,7 @@ taken off, it gives the lower end.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import singledispatch
@@ -34,7 +35,7 @@ from . import rounding, validate
 from .composite import Composed, Parallel, VisibleMixture
 from .errors import NumericalError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
-from .mixture_moments import NormalMixtureLaw
+from .mixture_moments import MixturesLaw, NormalMixtureLaw
 from .moments import AtomsLaw, ExponentialLaw, GaussianLaw, Law, MixtureLaw, SumLaw, discretised
 from .normal_mixtures import MixturePair
 from .pairs import Array, Atoms, DominatingPair, ExponentialLossPair, GaussianPair
@@ -74,13 +75,23 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     worst, refused = 0.0, []
     for one in _alternatives(event):
         try:
-            worst = max(worst, _epsilon(one, number, upper))
+            worst = max(worst, _epsilon(one, number, upper)[0])
         except NumericalError as error:
             refused.append((law_of(one)[0], error))
     for law, refusal in refused:
         if law.infinity() > 0.0 or _top(law) > worst:  # else all losses of what could not be resolved are below
             raise refusal
     return worst
+
+
+def sharp_epsilon(event: PrivacyEvent, delta: float) -> float | None:
+    """Returns ε of an event with one direction from above where it is known to 1e-8 of itself, else None.
+
+    Raises:
+      NumericalError, UnsupportedEventError: as ``epsilon``.
+    """
+    high, low = _epsilon(event, delta, True)
+    return high if low is not None and high - low <= 1e-8 * high else None
 
 
 def _alternatives(event: PrivacyEvent) -> list[PrivacyEvent]:
@@ -100,7 +111,7 @@ def law_of(event: PrivacyEvent, *, upper: bool = True, tilt: float = 0.0) -> tup
     if isinstance(event, Composed):
         found = [(*law_of(inner, upper=upper, tilt=tilt), count) for inner, count in event.parts]
         variance = math.fsum(count * law.variance for law, _, count in found if isinstance(law, GaussianLaw))
-        parts = [(law, count) for law, _, count in found if not isinstance(law, GaussianLaw)]
+        parts = _side_by_side([(law, count) for law, _, count in found if not isinstance(law, GaussianLaw)])
         if variance:
             parts.append((GaussianLaw(variance), 1))
         return SumLaw(tuple(parts)), all(exact for _, exact, _ in found)
@@ -116,6 +127,18 @@ def law_of(event: PrivacyEvent, *, upper: bool = True, tilt: float = 0.0) -> tup
     if law is None:
         return discretised(pair, upper=upper, tilt=tilt), False
     return law, True
+
+
+def _side_by_side(parts: list[tuple[Law, int]]) -> list[tuple[Law, int]]:
+    """The parts with mixtures of normals of one shape taken together."""
+    shapes: dict[tuple[int, int], list[tuple[NormalMixtureLaw, int]]] = {}
+    others: list[tuple[Law, int]] = []
+    for law, count in parts:
+        if isinstance(law, NormalMixtureLaw):
+            shapes.setdefault((len(law.p.centres), len(law.q.centres)), []).append((law, count))
+        else:
+            others.append((law, count))
+    return [(MixturesLaw(*zip(*alike, strict=True)), 1) for alike in shapes.values()] + others
 
 
 @singledispatch
@@ -224,13 +247,6 @@ def _geometric(log_first: float, decay: float) -> float:
     return math.exp(log_first) / -math.expm1(-decay) if log_first < 700.0 else math.inf
 
 
-def _derivatives(law: Law, c: float) -> tuple[float, float, float]:
-    """k, k' and k'' at c > 0, by differences."""
-    d = 0.02 * c
-    low, k, high = (law.log_moment(x)[0] for x in (c - d, c, c + d))
-    return k, (high - low) / (2 * d), max(0.0, (high + low - 2 * k) / (d * d))
-
-
 def _curvature(c: float, second: float) -> float:
     """The second derivative of ln (integrand) on the real axis."""
     return second + 1 / c**2 + 1 / (1 + c) ** 2
@@ -264,14 +280,14 @@ def _cutoff(law: Law) -> float:
 
 
 def _saddle(law: Law, epsilon: float) -> float:
-    return _bisect(law, lambda c: _derivatives(law, c)[1] - 1 / c - 1 / (1 + c) < epsilon)
+    return _bisect(law, lambda c: law.cumulants(c)[1] - 1 / c - 1 / (1 + c) < epsilon)
 
 
 def _saddle_for_delta(law: Law, log_delta: float) -> tuple[float, float]:
     """The saddle point c, and ε, at which the saddle-point estimate of ln δ(ε) is ``log_delta``."""
 
     def estimate(c: float) -> tuple[float, float]:
-        k, first, second = _derivatives(law, c)
+        k, first, second = law.cumulants(c)
         epsilon = first - 1 / c - 1 / (1 + c)
         height = k - c * epsilon - math.log(c) - math.log1p(c)
         return epsilon, height - 0.5 * math.log(2 * math.pi * _curvature(c, second))
@@ -283,7 +299,7 @@ def _saddle_for_delta(law: Law, log_delta: float) -> tuple[float, float]:
 
 def _on_line(law: Law, c: float, epsilon: float, count: int | None) -> _Inverse | None:
     """The inverse on ``count`` nodes, smoothed so that they suffice; or unsmoothed, None if that needs too many."""
-    k, _, second = _derivatives(law, c)
+    k, _, second = law.cumulants(c)
     curvature = _curvature(c, second)
     estimate = -math.log(c) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
     smoothed = count is not None
@@ -319,24 +335,28 @@ def _on_line(law: Law, c: float, epsilon: float, count: int | None) -> _Inverse 
         error=line.error,
         tail=math.exp(whole.log_envelope(c, last)) / (math.pi * last),
         smoothing=smoothing,
-        above=(up[0], _chernoff(whole, c + up[0], k)),
-        below=(down[0], _chernoff(whole, c - down[0], k)),
+        above=(up[0], _chernoff(whole.log_moment(c + up[0])[0], c + up[0], k)),
+        below=(down[0], _chernoff(whole.log_moment(c - down[0])[0], c - down[0], k)),
         top=math.inf if smoothed else law.top(),
     )
 
 
-def _chernoff(law: Law, c: float, k: float) -> float:
-    """ln of a bound on δ(ε)·e^{cε−k}, from (1 − e^{−x})₊ ≤ e^{cx}·max_x (1 − e^{−x})e^{−cx}."""
-    return law.log_moment(c)[0] - k + (c * math.log(c) - (1 + c) * math.log1p(c) if c > 0.0 else 0.0)
+def _chernoff(k_here: float, c: float, k: float) -> float:
+    """ln of a bound on δ(ε)·e^{cε−k}, from (1 − e^{−x})₊ ≤ e^{cx}·max_x (1 − e^{−x})e^{−cx}; k at c is ``k_here``."""
+    return k_here - k + (c * math.log(c) - (1 + c) * math.log1p(c) if c > 0.0 else 0.0)
 
 
 def _period(
     law: Law, c: float, k: float, epsilon: float, target: float, width: float
 ) -> tuple[float, tuple[float, float], tuple[float, float]]:
     """W such that δ at ε ± W, tilted back to ε, is below e^target; with it (a, W) of the two bounds."""
+
+    def bound(tilt: float) -> float:
+        return _chernoff(law.cumulants(tilt)[0] if tilt else 0.0, tilt, k)
+
     tilts = np.geomspace(0.03, 30.0, 24) / width
-    ups = [(a, (_chernoff(law, c + a, k) - a * epsilon - target) / a) for a in tilts]
-    downs = [(a, (_chernoff(law, c - a, k) + a * epsilon - target) / a) for a in [*tilts[tilts < c], c]]
+    ups = [(a, (bound(c + a) - a * epsilon - target) / a) for a in tilts]
+    downs = [(a, (bound(c - a) + a * epsilon - target) / a) for a in [*tilts[tilts < c], c]]
     up, down = min(ups, key=lambda pair: pair[1]), min(downs, key=lambda pair: pair[1])
     return max(up[1], down[1], width), up, down
 
@@ -398,16 +418,17 @@ def _top(law: Law) -> float:
     return law.top() + 4 * U * abs(law.top())
 
 
-def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> float:
+def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> tuple[float, float | None]:
+    """The bound on the side asked for, and that on the other side if it costs nothing more."""
     law, _ = law_of(event)
     infinity = law.infinity() * (1 + 1e-14 if upper else 1 - 1e-14)
     if delta >= 1.0 or law.infinity() >= 1.0:
-        return math.inf if delta < 1.0 else 0.0
+        return (math.inf if delta < 1.0 else 0.0), None
     if law.top() <= 0.0 and infinity <= delta:
-        return 0.0
+        return 0.0, None
     spare = math.nextafter(delta - infinity, -1.0 if upper else 2.0)
     if spare <= 0.0:
-        return math.inf if infinity > delta else max(0.0, _top(law))
+        return (math.inf if infinity > delta else max(0.0, _top(law))), None
     target = math.log(spare)
     c, start = _saddle_for_delta(law, target)
     if c >= _cutoff(law):  # ε is within a few parts in 1e9 of the largest loss
@@ -415,7 +436,7 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> float:
         lower = next((x for k in range(20) if inverse.logs(x := max(0.0, start - k / c))[0] >= target), None)
         if lower is None:
             raise NumericalError(f"ε lies below {law.top():g}, and no lower bound near it is to be had")
-        return _top(law) if upper else lower
+        return (_top(law), lower) if upper else (lower, _top(law))
     aim = _AIM * max(1.0, c * start)
     inverse, exact = _resolved(event, c, start, upper, aim)
     root = _solved(inverse, start, target, upper)
@@ -424,14 +445,18 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> float:
         inverse, exact = _resolved(event, _saddle(law, root), root, upper, _AIM * max(1.0, c * root))
         root = _solved(inverse, root, target, upper)
     if root == 0.0:
-        return 0.0
+        return 0.0, None
     low, high = inverse.logs(root)
     if not exact:
         other, _ = _resolved(event, inverse.c, root, not upper)
         low, high = (other.logs(root)[0], high) if upper else (low, other.logs(root)[1])
     if high - low > _REFUSE * inverse.c * root + 1e-6:
         raise NumericalError(f"ln δ({root:g}) is known to {high - low:.1g} only, too wide a bracket to return")
-    return min(root, _top(law)) if upper else root
+    other_end = None
+    if exact:
+        with contextlib.suppress(NumericalError):
+            other_end = _solved(inverse, root, target, not upper)
+    return (min(root, _top(law)) if upper else root), other_end
 
 
 def _solved(inverse: _Inverse | _Direct, start: float, log_delta: float, upper: bool) -> float:

@@ -1,8 +1,13 @@
-"""Complex moments of the losses between mixtures of normals, which is what sampled Gaussian noise comes down to."""
+"""Complex moments of the losses between mixtures of normals, which is what sampled Gaussian noise comes down to.
+
+Compositions of many of them, as a schedule of noise scales makes, are one law: ``MixturesLaw`` holds the nodes of all
+quadratures in one array, so that two hundred events cost hardly more calls than one.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,13 +15,14 @@ from attrs import frozen
 from scipy import special
 
 from .errors import NumericalError
-from .moments import Law, Line, oscillating_sum
+from .moments import Law, Line, oscillating_sum, product
 from .normal_mixtures import ORIGIN, NormalMixture
 from .pairs import Array
 from .rounding import U
 
 _NEGLIGIBLE = 42.0  # e^-42 < 6e-19
 _MOST = 2**18  # nodes, times the terms of the mixtures
+_ROUGH = 0.4  # between the nodes of a sum that only leads a search
 
 
 @frozen
@@ -57,9 +63,7 @@ class NormalMixtureLaw(Law):
 
     def log_integrand(self, c: float, z: Array) -> tuple[Array, Array, Array]:
         """Returns the logarithm of the integrand at c, the losses, and what their rounding is in proportion to."""
-        (p, p_scale), (q, q_scale) = _log_ratio(self.p, z), _log_ratio(self.q, z)
-        base = -(z**2) / 2 - math.log(2 * math.pi) / 2
-        return base + (1 + c) * p - c * q, p - q, (1 + c) * p_scale + c * q_scale + np.abs(z) ** 2
+        return _log_integrand((self,), c, z, np.zeros(1, dtype=int))
 
     def _grid(self, c: float) -> tuple[float, float, float, int]:
         """The ends, the height and the number of nodes."""
@@ -84,55 +88,176 @@ class NormalMixtureLaw(Law):
             raise NumericalError(f"the moment at {c:.3g} of a mixture of normals needs {count} nodes")
         return low, high, height, count
 
-    def _quadrature(self, c: float) -> tuple[float, Array, Array, float]:
-        low, high, height, count = self._grid(c)
-        x, spacing = np.linspace(low, high, count, retstep=True)
-        y, losses, scale = self.log_integrand(c, x + 1j * height)
-        peak = float(y.real.max())
-        w = np.exp(y - peak)
-        total = float(w.real.sum())
-        w /= total
-        rounding = 4 * U * (float(np.abs(w) @ (16 + scale)) + abs(peak))
-        return peak + math.log(total * float(spacing)), w, losses, rounding + 20 * math.exp(-_NEGLIGIBLE)
+    def _rough_grid(self, c: float) -> tuple[float, float, int]:
+        """The ends and the number of nodes on the real axis for a few digits."""
+        low, high = self._range(c)
+        narrow = 1 + c * self.q.least**2 / 4  # r_Q^{−c} may be that much narrower than the normal density
+        count = math.ceil((high - low) * math.sqrt(narrow) / _ROUGH) + 2
+        if count * max(len(self.p.centres), len(self.q.centres)) > _MOST:
+            raise NumericalError(f"the moment at {c:.3g} of a mixture of normals needs {count} nodes")
+        return low, high, count
 
     def log_moment(self, c: float) -> tuple[float, float]:
-        k, _, _, error = self._quadrature(c)
-        return k, error
+        return self._alone().log_moment(c)
 
     def line(self, c: float, step: float, count: int) -> Line:
-        _, w, losses, error = self._quadrature(c)
-        phi, summed = oscillating_sum(w, losses, step, count)
-        return Line(phi, summed + error)
+        return self._alone().line(c, step, count)
+
+    def log_envelope(self, c: float, t: float) -> float:
+        return self._alone().log_envelope(c, t)
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        return self._alone().cumulants(c)
+
+    def _alone(self) -> MixturesLaw:
+        return MixturesLaw((self,), (1,))
+
+
+@frozen
+class MixturesLaw(Law):
+    """The sum of independent losses, ``counts[i]`` of the law ``laws[i]``, whose mixtures have equally many terms."""
+
+    laws: tuple[NormalMixtureLaw, ...]
+    counts: tuple[int, ...]
+
+    def top(self) -> float:
+        return math.fsum(count * law.top() for law, count in zip(self.laws, self.counts, strict=True))
+
+    def _quadrature(self, c: float) -> _Quadrature:
+        grids = [law._grid(c) for law in self.laws]
+        x, spacing, starts, index = _nodes([(low, high, count) for low, high, _, count in grids])
+        height = np.array([height for _, _, height, _ in grids])
+        y, losses, scale = _log_integrand(self.laws, c, x + 1j * height[index], index)
+        peak = np.maximum.reduceat(y.real, starts)
+        w = np.exp(y - peak[index])
+        total = np.add.reduceat(w.real, starts)
+        w /= total[index]
+        rounding = 4 * U * (np.add.reduceat(np.abs(w) * (16 + scale), starts) + np.abs(peak))
+        return _Quadrature(
+            peak + np.log(total * spacing), rounding + 20 * math.exp(-_NEGLIGIBLE), w, losses, [*starts, len(x)]
+        )
+
+    def log_moment(self, c: float) -> tuple[float, float]:
+        found, n = self._quadrature(c), np.array(self.counts, dtype=float)
+        sums = 2 * U * np.abs(found.k) if len(n) > 1 or n[0] > 1 else 0.0
+        return math.fsum(n * found.k), math.fsum(n * (found.error + sums))
+
+    def line(self, c: float, step: float, count: int) -> Line:
+        found = self._quadrature(c)
+        if self.counts == (1,):
+            return found.line(0, step, count)
+        return product(((found.line(i, step, count), times) for i, times in enumerate(self.counts)), count)
 
     def log_envelope(self, c: float, t: float) -> float:
         # |φ| is at most the integral of the integrand's modulus at any height, and that falls with t.
-        heights, slopes = _moduli(self, c)
-        return min(0.0, float(np.log((heights * np.exp(-t * slopes)).sum(axis=1).min() + 1e-9)))
+        heights, slopes, starts = _moduli(self, c)
+        moduli = np.add.reduceat(heights * np.exp(-t * slopes), starts, axis=1).min(axis=0)
+        return math.fsum(np.array(self.counts) * np.minimum(0.0, np.log(moduli + 1e-9)))
 
-    def at_heights(self, c: float) -> tuple[Array, Array]:
-        """Returns the modulus of the normalised integrand at heights, and how fast its logarithm falls with t."""
-        low, high = self._range(c)
-        count = min(2**15, math.ceil((high - low) * max(20.0, 5 * self._widest())) + 1)
-        x, spacing = np.linspace(low, high, count, retstep=True)
-        heights = np.geomspace(0.003, 2.9, 12)[:, None] * min(1.0, 1 / self._widest())
-        y, losses, _ = self.log_integrand(c, x + 1j * heights)
-        return spacing * np.exp(np.minimum(y.real - self.log_moment(c)[0], 600.0)), np.maximum(losses.imag, 0.0)
+    def at_heights(self, c: float) -> tuple[Array, Array, Array]:
+        """Returns the modulus of the normalised integrands at heights, how fast its logarithm falls with t, and starts.
+
+        The arrays have a row for each height, and in it the nodes of one law after the other, from its start.
+        """
+        widest = np.array([law._widest() for law in self.laws])
+        ranges = [law._range(c) for law in self.laws]
+        counts = [
+            min(2**15, math.ceil((high - low) * max(20.0, 5 * wide)) + 1)
+            for (low, high), wide in zip(ranges, widest, strict=True)
+        ]
+        x, spacing, starts, index = _nodes([(*ends, count) for ends, count in zip(ranges, counts, strict=True)])
+        heights = np.geomspace(0.003, 2.9, 12)[:, None] * np.minimum(1.0, 1 / widest)[index]
+        (p, p_angle), (q, q_angle) = (
+            _modulus(_columns([getattr(law, side) for law in self.laws], index), x, heights) for side in ("p", "q")
+        )
+        log_modulus = (heights**2 - x**2 - math.log(2 * math.pi)) / 2 + (1 + c) * p - c * q
+        k = self._quadrature(c).k[index]
+        return spacing[index] * np.exp(np.minimum(log_modulus - k, 600.0)), np.maximum(p_angle - q_angle, 0.0), starts
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        x, spacing, starts, index = _nodes([law._rough_grid(c) for law in self.laws])
+        p, q = (_columns([getattr(law, side) for law in self.laws], index) for side in ("p", "q"))
+        log_p, log_q = _modulus(p, x, 0.0)[0], _modulus(q, x, 0.0)[0]
+        y, losses = -(x**2) / 2 + (1 + c) * log_p - c * log_q, log_p - log_q
+        peak, n = np.maximum.reduceat(y, starts), np.array(self.counts, dtype=float)
+        w = np.exp(y - peak[index])
+        total = np.add.reduceat(w, starts)
+        mean = np.add.reduceat(w * losses, starts) / total
+        variance = np.add.reduceat(w * (losses - mean[index]) ** 2, starts) / total
+        k = peak + np.log(total * spacing / math.sqrt(2 * math.pi))
+        return float(n @ k), float(n @ mean), float(n @ variance)
 
 
-@lru_cache(maxsize=64)
-def _moduli(law: NormalMixtureLaw, c: float) -> tuple[Array, Array]:
+@frozen(eq=False)
+class _Quadrature:
+    """Of each law ln of the moment with its error, and the weights and losses at its nodes, from ``ends[i]`` on."""
+
+    k: Array
+    error: Array
+    w: Array
+    losses: Array
+    ends: list[int]
+
+    def line(self, i: int, step: float, count: int) -> Line:
+        mine = slice(self.ends[i], self.ends[i + 1])
+        phi, summed = oscillating_sum(self.w[mine], self.losses[mine], step, count)
+        return Line(phi, summed + float(self.error[i]))
+
+
+def _nodes(grids: Sequence[tuple[float, float, int]]) -> tuple[Array, Array, Array, Array]:
+    """The nodes of all grids (low, high, count), the spacing and the start of each, and which one a node is of."""
+    counts = np.array([count for _, _, count in grids])
+    low, spacing = np.array([low for low, _, _ in grids]), np.array([(h - low) / (n - 1) for low, h, n in grids])
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    index = np.repeat(np.arange(len(counts)), counts)
+    return low[index] + spacing[index] * (np.arange(len(index)) - starts[index]), spacing, starts, index
+
+
+@lru_cache(maxsize=16)
+def _moduli(law: MixturesLaw, c: float) -> tuple[Array, Array, Array]:
     return law.at_heights(c)
 
 
-def _log_ratio(mixture: NormalMixture, z: Array) -> tuple[Array, Array]:
-    """ln of a mixture's density over that of N(0, 1), and what its rounding is in proportion to."""
-    if mixture == ORIGIN:
+Columns = Sequence[tuple[Array, Array]]
+
+
+def _columns(mixtures: Sequence[NormalMixture], index: Array) -> Columns:
+    """Centres and weights of the first terms at all nodes, of the second ones, ...; () for N(0, 1) alone."""
+    if all(mixture == ORIGIN for mixture in mixtures):
+        return ()
+    table = np.array([(mixture.centres, mixture.weights) for mixture in mixtures])
+    where = index if len(mixtures) > 1 else np.zeros(1, dtype=int)  # of one mixture: a scalar for all nodes
+    return [(table[where, 0, j], table[where, 1, j]) for j in range(table.shape[2])]
+
+
+def _log_integrand(laws: Sequence[NormalMixtureLaw], c: float, z: Array, index: Array) -> tuple[Array, Array, Array]:
+    (p, p_scale), (q, q_scale) = (
+        _log_ratio(_columns([getattr(law, side) for law in laws], index), z) for side in ("p", "q")
+    )
+    base = -(z**2) / 2 - math.log(2 * math.pi) / 2
+    return base + (1 + c) * p - c * q, p - q, (1 + c) * p_scale + c * q_scale + np.abs(z) ** 2
+
+
+def _modulus(columns: Columns, x: Array, height: Array | float) -> tuple[Array, Array]:
+    """ln of the modulus, and the angle, of mixtures' densities over that of N(0, 1) at x + i·height."""
+    if not columns:
+        return np.zeros(np.shape(x * height)), np.zeros(np.shape(x * height))
+    logs = [c * x - c * c / 2 for c, _ in columns]
+    shift = np.max(logs, axis=0)
+    sizes = [w * np.exp(log - shift) for (_, w), log in zip(columns, logs, strict=True)]
+    real = sum(size * np.cos(c * height) for (c, _), size in zip(columns, sizes, strict=True))
+    imaginary = sum(size * np.sin(c * height) for (c, _), size in zip(columns, sizes, strict=True))
+    return shift + np.log(np.hypot(real, imaginary)), np.arctan2(imaginary, real)
+
+
+def _log_ratio(columns: Columns, z: Array) -> tuple[Array, Array]:
+    """ln of mixtures' densities over that of N(0, 1), and what its rounding is in proportion to."""
+    if not columns:
         return np.zeros(z.shape), np.zeros(z.shape)
-    terms = list(zip(mixture.centres, mixture.weights, strict=True))
-    shift = np.max([c * z.real - c * c / 2 for c in mixture.centres], axis=0)
+    shift = np.max([c * z.real - c * c / 2 for c, _ in columns], axis=0)
     excess, sizes = np.zeros(z.shape, dtype=complex), np.zeros(z.shape)  # of 1, term by term
     total = np.zeros(z.shape, dtype=complex)
-    for c, weight in terms:
+    for c, weight in columns:
         v = c * z - c * c / 2
         term = weight * _expm1(np.where(shift < 1.0, v, 0.0))
         excess += term

@@ -21,7 +21,7 @@ from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, 
 from hockeystick.accounting.event import NO_EVENT, PrivacyEvent
 from hockeystick.accounting.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.log_lipschitz import LogLipschitz
-from hockeystick.accounting.mixture_moments import NormalMixtureLaw
+from hockeystick.accounting.mixture_moments import MixturesLaw, NormalMixtureLaw
 from hockeystick.accounting.moments import (
     AtomsLaw,
     ExponentialLaw,
@@ -282,7 +282,7 @@ def test_rounding_of_an_integrand_is_in_proportion_to_no_less_than_itself(c):
 def test_moduli_are_those_of_the_integrand():
     """What bounds the moment's decay: the integral of the modulus at each height, by quadrature."""
     law, c = NormalMixtureLaw(NormalMixture((0.0, 3.0), (0.82, 0.18)), ORIGIN), 6.0
-    heights, _ = law.at_heights(c)
+    heights, _, _ = MixturesLaw((law,), (1,)).at_heights(c)
     k, _ = law.log_moment(c)
     imaginary = np.geomspace(0.003, 2.9, 12) / 3.0  # the widest centre
     for row, height in zip(heights[:9], imaginary, strict=False):
@@ -293,6 +293,45 @@ def test_moduli_are_those_of_the_integrand():
             limit=400,
         )
         assert row.sum() == pytest.approx(exact, rel=1e-8)
+
+
+def shapes(rng, kind, many=5):
+    """Laws of one kind, as different as sampled Gaussians of a schedule are, with counts."""
+    laws = []
+    for q, mu in zip(10 ** rng.uniform(-4, -0.3, many), 10 ** rng.uniform(-0.7, 0.5, many), strict=True):
+        mixture = NormalMixture((0.0, mu), (1 - q, q))
+        pair = {"removal": (mixture, ORIGIN), "addition": (ORIGIN, mixture.mirrored())}
+        laws.append(NormalMixtureLaw(*pair.get(kind, (mixture, mixture.mirrored()))))
+    return tuple(laws), tuple(int(n) for n in rng.integers(1, 30, many))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [0.4, 7.0])
+def test_laws_side_by_side_are_the_sum_of_each(kind, c):
+    laws, counts = shapes(np.random.default_rng(3), kind)
+    together, apart = MixturesLaw(laws, counts), SumLaw(tuple(zip(laws, counts, strict=True)))
+    (k, error), (other, other_error) = together.log_moment(c), apart.log_moment(c)
+    assert abs(k - other) <= error + other_error < 1e-9
+    step, count = 0.7, 12
+    line, others = together.line(c, step, count), apart.line(c, step, count)
+    assert (np.abs(line.phi - others.phi) <= line.error + others.error + 1e-15).all()
+    assert line.error.max() < 1e-9
+    for t in (0.1, 1.0, 5.0):
+        assert together.log_envelope(c, t) == pytest.approx(apart.log_envelope(c, t), rel=1e-9, abs=1e-12)
+    assert together.top() == pytest.approx(apart.top())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [0.02, 1.0, 20.0])
+def test_cumulants_that_lead_a_search_are_near_those_of_the_law(kind, c):
+    laws, counts = shapes(np.random.default_rng(4), kind, 3)
+    for law in (MixturesLaw(laws, counts), SumLaw(((laws[0], 3), (GaussianLaw(0.3), 2)))):
+        d = 1e-3 * c
+        low, exact, high = (law.log_moment(x)[0] for x in (c - d, c, c + d))
+        k, first, second = law.cumulants(c)
+        assert k == pytest.approx(exact, rel=1e-4, abs=1e-9)
+        assert first == pytest.approx((high - low) / (2 * d), rel=1e-4, abs=1e-6)
+        assert second == pytest.approx((high - 2 * exact + low) / d**2, rel=1e-2, abs=1e-4)
 
 
 def test_log_ratios_are_solved_up_to_the_end_of_the_table():
