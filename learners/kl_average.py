@@ -193,15 +193,16 @@ class QueryAverage:
             draw: "realised": for the symbols that were drawn, which are public. "worst": whatever had been drawn.
             group: Records that are replaced, of one client.
         """
-        many, sizes = integer("group", group, low=1), self.records.tolist()
-        worst = kl_sensitivity.worst_draw(
+        many = integer("group", group, low=1)
+        if draw == "realised":
+            return self._swap(multiplier, many).sensitivity
+        return kl_sensitivity.worst_draw(
             self.reference,
             multiplier=multiplier,
-            records=sizes,
+            records=self.records.tolist(),
             logarithm=self.logarithm,
             group=many * self.step,
         )
-        return worst if draw == "worst" else min(worst, many * self._swap(multiplier).sensitivity)
 
     def sum_sensitivities(self, *, draw: Draw = "realised", group: int = 1) -> tuple[float, float]:
         """How far ``group`` records of one client move V and U, which they may do together."""
@@ -214,14 +215,15 @@ class QueryAverage:
         )
         return min(worst[0], many * one[0]), min(worst[1], many * one[1])
 
-    def _swap(self, multiplier: float) -> kl_sensitivity.Swap:
+    def _swap(self, multiplier: float, group: int = 1) -> kl_sensitivity.Swap:
         return kl_sensitivity.realised_draw(
             self.reference,
             self.weights(),
             multiplier=multiplier,
             records=self.records.tolist() if len(self.cohorts) > 1 else int(self.records[0]),
             logarithm=self.logarithm,
-            group=self.step,
+            group=group,
+            step=None if self.weighting == "record" else self.step,  # a record's shares may be rounded to the same
         )
 
     def worst_case_neighbours(self, multiplier: float) -> tuple[ClientCounts, ClientCounts]:

@@ -147,34 +147,39 @@ def realised_draw(
     records: int | Sequence[int],
     logarithm: CountLogarithm,
     group: int = 1,
+    step: int | None = None,
 ) -> Swap:
     """The sensitivity of the average over the symbols that *were* drawn: often several times less than the worst draw.
 
     A swap takes a record from y to x. The change of w(x) f(x) is at most w(x)*(lambda/(M Pi(x)) - least rise), that of
-    -w(y) f(y) at most w(y)*(largest rise - lambda/(M Pi(y))); the opposite swap moves the other way. Where cohorts
-    differ, the first term is taken at the smallest M and the second at the largest, and each is 0 at least: both at
-    their worst.
+    -w(y) f(y) at most w(y)*(largest rise - lambda/(M Pi(y))); the opposite swap moves the other way. Where it may move
+    one cell and not the other, or be asked about in some rounds only, each term is 0 at least; where cohorts differ,
+    the first term is taken at the smallest M and the second at the largest. A group moves it as far as its records one
+    after the other, and no further than the worst draw allows.
 
     Args:
         pi: The reference, shape (k,).
         w: Weights of the symbols in the average, shape (k,), public.
         multiplier, records, logarithm: As for :func:`worst_draw`.
-        group: Records that move from y to x together.
+        group: Records that are replaced, each between two symbols of its own.
+        step: None where a record moves either count by exactly one; otherwise each by 0, ..., step, whatever the other
+            does, as where shares are rounded down.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
     found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
     share, sizes = weights(w, len(found)), Sizes.of(records, len(found))
-    many = integer("group", group, low=1)
+    many, reach = integer("group", group, low=1), 1 if step is None else integer("step", step, low=1)
     small, large = (rule.mass(size, sizes.symbols) for size in (sizes.least, sizes.most))
-    rises = share * (many * lam / (small * found) - rule.least_rise(sizes.most))
-    falls = share * (rule.largest_rise(many) - lam / (large * found))
-    if many > 1 or not isinstance(records, int):  # what moves may be less than the group, or be asked in fewer rounds
+    rises = share * (reach * lam / (small * found) - rule.least_rise(sizes.most))
+    falls = share * (rule.largest_rise(reach) - lam / (large * found))
+    if step is not None or not isinstance(records, int):
         rises, falls = np.maximum(rises, 0.0), np.maximum(falls, 0.0)
     tops = [np.argsort(-each, kind="stable")[:2] for each in (rises, falls)]
     change, x, y = max((float(rises[x] + falls[y]), int(x), int(y)) for x in tops[0] for y in tops[1] if x != y)
-    return Swap(sensitivity=max(0.0, change) * _UP, gains=x, loses=y)
+    worst = worst_draw(found, multiplier=lam, records=records, logarithm=rule, group=many * reach)
+    return Swap(sensitivity=min(worst, many * max(0.0, change) * _UP), gains=x, loses=y)
 
 
 def of_pair(
