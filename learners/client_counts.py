@@ -21,6 +21,8 @@ from hockeystick.mechanisms.arguments import generator
 Counts = npt.NDArray[np.int64]
 
 _LARGEST = 2**31 - 1
+_MOST_SYMBOLS = 2**32  # a place's symbol has 32 bits
+_PIECE = 1 << 20  # records whose keys are drawn at a time
 
 
 def _table(value: object) -> sparse.csr_array:
@@ -31,6 +33,8 @@ def _table(value: object) -> sparse.csr_array:
         raise InvalidArgumentError("table", found.dtype, "does not hold whole numbers")
     if found.shape[0] < 1 or found.shape[1] < 2:
         raise InvalidArgumentError("table", found.shape, "is too small", "give a row per client, two symbols or more")
+    if found.shape[1] > _MOST_SYMBOLS:
+        raise InvalidArgumentError("table", found.shape, f"has more than {_MOST_SYMBOLS} symbols", "merge rare ones")
     if found.nnz and (found.data.min() < 0 or found.data.max() > _LARGEST):
         raise InvalidArgumentError("table", "...", f"holds a count outside 0, ..., {_LARGEST}")
     found = found.astype(np.int64)
@@ -122,10 +126,11 @@ class ClientCounts:
         return found
 
     def capped(self, most: int, rng: np.random.Generator, *, fill: int | None = None) -> ClientCounts:
-        """At most ``most`` records of each client, drawn without replacement.
+        """At most ``most`` records of each client, each subset of a client's as likely.
 
-        Each client's draw looks at its own records alone, and a record that is replaced changes one of those that are
-        kept at most, for the same draw.
+        For the same state of the generator a replaced record changes one of its client's kept records at most, and none
+        of another client's; so the coins may be public, and a guarantee for records (or groups of them) of the capped
+        table is one for those of this table. One word is drawn, whatever the data.
 
         Args:
             most: B.
@@ -136,12 +141,20 @@ class ClientCounts:
         Raises:
             InvalidArgumentError: ``most`` is no integer >= 1, or ``fill`` no symbol.
         """
+        # A record's place is (client, symbol, which of the client's records of that symbol), and a client keeps the
+        # records with the B smallest keys. A place's key is a function of the drawn word and the place alone, and so
+        # is the order of equal keys: no data are in it. Replacing one of c records of symbol a by one of symbol b
+        # vacates the place (a, c - 1), takes the first free place of b, and moves nobody else. So before and after the
+        # client's places are R and one more. The B smallest of R and one more are the B - 1 smallest of R, and either
+        # that one or the B-th of R: they differ in one place at most. Other clients' places are what they were.
+        #
+        # Places in the order of the table would not do: between a and b each symbol's records would move up by one.
         limit, source = integer("most", most, low=1), generator(rng)
-        table = self.table.sorted_indices()
-        kept, size = table.data.copy(), self.records()
-        for client in np.flatnonzero(size > limit):
-            own = slice(table.indptr[client], table.indptr[client + 1])
-            kept[own] = source.multivariate_hypergeometric(table.data[own], limit)
+        word = int(source.integers(0, 2**64, dtype=np.uint64))
+        table, size = self.table.sorted_indices(), self.records()
+        kept, who = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
+        many = np.flatnonzero(size[who] > limit)
+        kept[many] = _smallest(word, who[many], table.indices[many], kept[many], limit)
         found = sparse.csr_array((kept, table.indices, table.indptr), shape=table.shape)
         if fill is not None:
             symbol = integer("fill", fill, low=0, high=self.symbols - 1)
@@ -181,3 +194,52 @@ def _numbers(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[
         most = "" if below is None else f", ..., {below - 1}"
         raise InvalidArgumentError(name, "...", f"holds a number outside 0{most}")
     return found.astype(np.int64)
+
+
+# --- keys of places --------------------------------------------------------------------------------------------------
+
+
+def _smallest(
+    word: int, clients: npt.NDArray[np.int64], symbols: npt.NDArray[np.integer], counts: Counts, limit: int
+) -> Counts:
+    """How many records of each cell are among the ``limit`` with the smallest keys of their client.
+
+    Cells are in the order of clients and symbols. Records are looked at some at a time, so that memory is for these,
+    the cells, and the ``limit`` records of the client that the next piece may go on with.
+    """
+    ends, found = np.cumsum(counts), np.zeros(len(counts), dtype=np.int64)
+    cells, keys = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
+    for start in range(0, int(counts.sum()), _PIECE):
+        places = np.arange(start, min(start + _PIECE, ends[-1]))
+        at = np.searchsorted(ends, places, side="right")
+        which = places - (ends[at] - counts[at])
+        cells = np.concatenate([cells, at])
+        keys = np.concatenate([keys, _keys(word, which, symbols[at], clients[at])])
+        order = np.lexsort((keys, clients[cells]))  # stable: equal keys are in the order of their places
+        who = clients[cells[order]]
+        first = np.flatnonzero(np.diff(who, prepend=-1))
+        rank = np.arange(len(who)) - np.repeat(first, np.diff(first, append=len(who)))
+        order = np.sort(order[rank < limit])
+        cells, keys = cells[order], keys[order]
+        goes_on = clients[cells] == clients[cells[-1]]
+        found += np.bincount(cells[~goes_on], minlength=len(found))
+        cells, keys = cells[goes_on], keys[goes_on]
+    return found + np.bincount(cells, minlength=len(found))
+
+
+def _keys(
+    word: int, which: npt.NDArray[np.int64], symbols: npt.NDArray[np.integer], clients: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """A random function of places, given by a word: Philox 4x32-10 of Salmon, Moraes, Dror & Shaw 2011, 64 bits of it.
+
+    As a counter a place has 32 bits for which record of its symbol it is, 32 for the symbol, and 64 for the client.
+    """
+    a, b, c = (np.asarray(each).astype(np.uint64) for each in (which, symbols, clients))
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    c, d = c & low, c >> half
+    first, second = word & 0xFFFFFFFF, word >> 32
+    for _ in range(10):
+        one, two = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (two >> half) ^ b ^ np.uint64(first), two & low, (one >> half) ^ d ^ np.uint64(second), one & low
+        first, second = (first + 0x9E3779B9) & 0xFFFFFFFF, (second + 0xBB67AE85) & 0xFFFFFFFF
+    return np.asarray((b << half) | a)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse, stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.client_counts import ClientCounts
+from hockeystick.learners.client_counts import ClientCounts, _keys
 from hockeystick.learners.kl_queries import Queries, draw_cohorts, draw_queries
 
 Records = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=30)
@@ -49,14 +49,92 @@ def test_capped_clients_keep_at_most_so_many(records: list[tuple[int, int]], mos
     assert (np.delete(filled, 2, axis=1) == np.delete(kept, 2, axis=1)).all()
 
 
-def test_capping_looks_at_one_client_only() -> None:
-    """A change of one client's records leaves those that others keep as they are, for the same draws."""
-    data = ClientCounts.of_records([0, 0, 1, 1, 1], [0, 1, 2, 2, 0], symbol_count=3)
-    for other in data.neighbours():
-        changed = np.flatnonzero((data.table - other.table).todense().any(axis=1))
-        both = [each.capped(2, np.random.default_rng(1)).table for each in (data, other)]
-        kept = np.flatnonzero((both[0] - both[1]).todense().any(axis=1))
-        assert len(changed) == 1 and set(kept) <= set(changed)
+Tables = st.integers(1, 5).flatmap(
+    lambda k: st.lists(st.lists(st.integers(0, 6), min_size=k + 1, max_size=k + 1), min_size=1, max_size=5)
+)
+
+
+@settings(max_examples=150)
+@given(Tables, st.integers(1, 9), st.integers(0, 2**32 - 1), st.data())
+def test_a_replaced_record_changes_one_kept_record_at_most(
+    table: list[list[int]], most: int, seed: int, data: st.DataObject
+) -> None:
+    """For the same coins: no other client's, and so many for so many records of whoever they are."""
+    before = np.array(table)
+    filled = [tuple(cell) for cell in np.argwhere(before)]
+    if not filled:
+        return
+    after, moved = before.copy(), data.draw(st.integers(1, 3))
+    for _ in range(moved):
+        client, symbol = data.draw(st.sampled_from([tuple(cell) for cell in np.argwhere(after)]))
+        after[client, symbol] -= 1
+        after[client, data.draw(st.integers(0, before.shape[1] - 1))] += 1
+    kept = [
+        np.asarray(ClientCounts(sparse.csr_array(own)).capped(most, np.random.default_rng(seed)).table.todense())
+        for own in (before, after)
+    ]
+    change = np.abs(kept[0] - kept[1]).sum(axis=1) // 2
+    touched = np.abs(before - after).sum(axis=1) // 2
+
+    assert (kept[0].sum(axis=1) == np.minimum(before.sum(axis=1), most)).all()
+    assert (change <= touched).all()
+
+
+def test_coupled_caps_of_large_tables() -> None:
+    """One draw of random words for each client in turn moved 67 of 150 kept records, in other clients too."""
+    rng = np.random.default_rng(0)
+    who, changes = np.repeat(np.arange(30), 40), []
+    for seed in range(60):
+        first = rng.integers(0, 4, len(who))
+        second = first.copy()
+        second[0] = (second[0] + 1) % 4
+        kept = [
+            ClientCounts.of_records(who, own, symbol_count=4).capped(5, np.random.default_rng(seed)).table.todense()
+            for own in (first, second)
+        ]
+        change = np.abs(np.asarray(kept[0]) - np.asarray(kept[1])).sum(axis=1) // 2
+        assert change[0] <= 1 and not change[1:].any()
+        changes.append(int(change[0]))
+
+    assert 0 < sum(changes) < 60
+
+
+def test_capping_draws_as_many_words_whatever_the_data() -> None:
+    """So what is drawn next from the same generator does not depend on them either."""
+    tables = [np.array([[9, 0, 1], [3, 3, 3]]), np.array([[0, 1, 0], [0, 0, 2]]), np.array([[99, 99, 99]])]
+    later = []
+    for table in tables:
+        rng = np.random.default_rng(3)
+        ClientCounts(sparse.csr_array(table)).capped(4, rng)
+        later.append(rng.random(3).tolist())
+
+    assert later[0] == later[1] == later[2]
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7])
+def test_capping_in_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    data = ClientCounts(sparse.csr_array(rng.integers(0, 5, size=(6, 4))))
+    whole = data.capped(3, np.random.default_rng(1)).table.todense()
+    monkeypatch.setattr("hockeystick.learners.client_counts._PIECE", piece)
+
+    assert (data.capped(3, np.random.default_rng(1)).table.todense() == whole).all()
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "known"),
+    [
+        ((0, 0, 0, 0), (0, 0), 0xE169C58D6627E8D5),
+        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, 0x41C83B0E408F276D),
+        ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0), 0x94FDCCEBD16CFE09),
+    ],
+)
+def test_keys_are_those_of_the_published_generator(counter: tuple[int, ...], key: tuple[int, int], known: int) -> None:
+    """The test vectors of Random123: Philox 4x32 with ten rounds."""
+    client = np.array([counter[2] | counter[3] << 32], dtype=np.uint64)
+    found = _keys(key[0] | key[1] << 32, np.array([counter[0]]), np.array([counter[1]]), client)  # type: ignore[arg-type]
+
+    assert int(found[0]) == known
 
 
 def test_capped_records_are_a_uniform_choice() -> None:
