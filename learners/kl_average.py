@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError
@@ -179,6 +179,24 @@ class QueryAverage:
         found = np.zeros(self.symbol_count)
         np.add.at(found, self.symbols, self.shares)
         return found / math.fsum(found)
+
+    def answered_by(self, clients: Iterable[npt.ArrayLike]) -> QueryAverage:
+        """The same queries of those alone who answer: N is then that of their records.
+
+        It is unbiased for them. For everybody it is if who answers does not depend on records.
+
+        Args:
+            clients: Those of each cohort that have answered, by number.
+
+        Raises:
+            InvalidArgumentError: they are no part of the cohorts, or those of a cohort have no record at all.
+        """
+        found = tuple(_whole("clients", own) for own in clients)
+        if len(found) != len(self.cohorts):
+            raise InvalidArgumentError("clients", len(found), f"are not those of each of {len(self.cohorts)} cohorts")
+        if not all(np.isin(own, cohort).all() for own, cohort in zip(found, self.cohorts, strict=True)):
+            raise InvalidArgumentError("clients", "...", "were not asked", "name members of each cohort")
+        return evolve(self, cohorts=found)
 
     def _asked_records(self) -> Numbers:
         return np.asarray(self.client_records[np.unique(np.concatenate(self.cohorts))])

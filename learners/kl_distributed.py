@@ -23,7 +23,7 @@ from attrs import evolve, field, frozen
 from scipy.special import digamma
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray, Harmonic, Smoothed
 from hockeystick.learners.kl_average import QueryAverage
@@ -33,7 +33,7 @@ from hockeystick.mechanisms.additive_integers import Integers, least_noise
 from hockeystick.mechanisms.arguments import generator, run_count
 from hockeystick.mechanisms.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
-from hockeystick.mechanisms.secure_aggregation import MaskedSum, modulus_for, secure_sum
+from hockeystick.mechanisms.secure_aggregation import AggregationError, MaskedSum, modulus_for, secure_sum
 
 Shares = SkellamShares | DiscreteGaussianShares | PolyaShares
 Law = Literal["skellam", "discrete gaussian", "polya"]
@@ -74,24 +74,28 @@ class NoisyCounts:
     """What is published: noisy counts of the cohort, of which every estimate is post-processing.
 
     Attributes:
-        counts: Shape (u,), in units of records.
-        deviation: Standard deviation of the noise on each.
+        counts: Shape (u,), in units of records: sums over those who have answered.
+        deviations: Standard deviations of the noise on them, shape (u,): of the shares of those who have answered.
         simulated: Whether the noise was simulated, so that it is no release.
-        average: The public plan.
+        average: The public plan, as those have answered it: its cohorts and records are theirs.
         bits: What each client of the first cohort sent and received.
     """
 
     counts: FloatArray = field(repr=False, eq=False)
-    deviation: float
+    deviations: FloatArray = field(repr=False, eq=False)
     simulated: bool
     average: QueryAverage = field(repr=False)
     bits: Bits
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on a count; the largest, where cohorts have answered in different numbers."""
+        return float(self.deviations.max())
+
     def estimate(self, multiplier: float = 0.0, *, floor: float | None = None, debias: bool = False) -> float:
         """lambda*U - V, for any multiplier: see :func:`estimates`."""
-        return float(
-            estimates(self.average, self.counts, multiplier, deviation=self.deviation if debias else 0.0, floor=floor)
-        )
+        spread = self.deviations if debias else 0.0
+        return float(estimates(self.average, self.counts, multiplier, deviation=spread, floor=floor))
 
 
 @frozen(kw_only=True)
@@ -227,6 +231,17 @@ class DistributedKL:
         answering = min(len(cohort) for cohort in self.average.cohorts)
         return math.sqrt(evolve(self.shares, survivors=answering).variance()) / self.factor
 
+    def deviations(self, average: QueryAverage | None = None) -> FloatArray:
+        """Standard deviation of the noise on each count, in records, shape (u,).
+
+        Args:
+            average: The plan as it was answered (``QueryAverage.answered_by``); by everybody by default.
+        """
+        found = np.empty(len(self.average.symbols))
+        for who, columns in _by_cohort_size(average or self.average):
+            found[columns] = math.sqrt(evolve(self.shares, survivors=who).variance()) / self.factor
+        return found
+
     def modulus(self) -> int:
         """R: the sums are found modulo R, with room for all records of a cohort and eight deviations of the noise."""
         largest = max(len(cohort) for cohort in self.average.cohorts)
@@ -245,22 +260,17 @@ class DistributedKL:
         """``runs`` published vectors of noisy counts, shape (runs, u), in records; everybody answers."""
         counts, source = self.average.counts(data), generator(rng)
         found = np.empty((run_count(runs), len(counts)))
-        for who, columns in self._by_cohort_size():
+        for who, columns in _by_cohort_size(self.average):
             noisy = evolve(self.shares, survivors=who).simulate(self.factor * counts[columns], source, len(found))
             found[:, columns] = noisy / self.factor
         return found
-
-    def _by_cohort_size(self) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:
-        sizes = np.array([len(cohort) for cohort in self.average.cohorts])
-        sizes = np.broadcast_to(sizes, (len(self.average.symbols),))
-        return ((int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes))
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
         """ln P(output | data0)/P(output | data1) of noisy counts of shape (runs, u)."""
         drawn = np.rint(np.asarray(output, dtype=np.float64) * self.factor).astype(np.int64)
         here, there = (self.factor * self.average.counts(data) for data in (data0, data1))
         total = np.zeros(len(drawn))
-        for who, columns in self._by_cohort_size():
+        for who, columns in _by_cohort_size(self.average):
             shares = evolve(self.shares, survivors=who)
             total += shares.log_likelihood_ratio(drawn[:, columns], here[columns], there[columns])
         return total
@@ -278,9 +288,11 @@ class DistributedKL:
     ) -> NoisyCounts:
         """One run with a share of secure noise for each client: what a deployment does, in one process.
 
+        Estimates are of those who answer: sums are divided by their records.
+
         Args:
             data: Everybody's counts.
-            answering: The clients that answer, by number; all by default.
+            answering: The clients that answer, by number; all by default. Who does must not depend on records.
             aggregation: "ideal", or "masked" to play the masks of secure aggregation.
             ledger, name, reads, noise: As for a mechanism's release.
 
@@ -291,19 +303,27 @@ class DistributedKL:
             HockeystickError: the ledger refuses.
         """
         source, counts = check_noise(noise), self._client_counts(data)
-        present = None if answering is None else set(answering)
+        here = [self._answering(cohort, answering) for cohort, _ in counts]
+        average = self.average.answered_by(cohort[own] for (cohort, _), own in zip(counts, here, strict=True))
 
         def drawn() -> NoisyCounts:
-            sums = [self._summed(cohort, own, present, source, aggregation) for cohort, own in counts]
+            sums = [self._summed(own, who, source, aggregation) for (_, own), who in zip(counts, here, strict=True)]
             return NoisyCounts(
                 counts=np.concatenate(sums) / self.factor,
-                deviation=self.deviation,
+                deviations=self.deviations(average),
                 simulated=source.simulated,
-                average=self.average,
+                average=average,
                 bits=self.bits(),
             )
 
         return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+
+    def _answering(self, cohort: npt.NDArray[np.int64], answering: Iterable[int] | None) -> list[int]:
+        """Who of a cohort answers, by place in it."""
+        here = np.arange(len(cohort)) if answering is None else np.flatnonzero(np.isin(cohort, [*answering]))
+        if len(here) < self.shares.survivors:
+            raise too_few(len(here), len(cohort), self.shares.survivors)
+        return [int(i) for i in here]
 
     def _client_counts(self, data: ClientCounts) -> list[tuple[npt.NDArray[np.int64], Integers]]:
         """Each cohort with its clients' counts of what they are asked for."""
@@ -312,21 +332,13 @@ class DistributedKL:
         asked = [symbols] if len(cohorts) == 1 else [symbols[i : i + 1] for i in range(len(symbols))]
         return [(cohort, data.of_symbols(part, cohort)) for cohort, part in zip(cohorts, asked, strict=True)]
 
-    def _summed(
-        self,
-        cohort: npt.NDArray[np.int64],
-        own: Integers,
-        present: set[int] | None,
-        noise: Noise,
-        aggregation: Aggregation,
-    ) -> Integers:
-        here = [i for i, client in enumerate(cohort.tolist()) if present is None or client in present]
+    def _summed(self, own: Integers, here: list[int], noise: Noise, aggregation: Aggregation) -> Integers:
         messages = self.factor * own
         for i in here:
             messages[i] += self.shares.share(own.shape[1], noise=noise)
         least = max(1, self.shares.survivors)
         if aggregation == "ideal":
-            spread = math.sqrt(evolve(self.shares, survivors=len(cohort)).variance())
+            spread = math.sqrt(evolve(self.shares, survivors=len(own)).variance())
             largest = self.factor * float(self.average.records.max())
             return secure_sum(
                 messages,
@@ -338,7 +350,7 @@ class DistributedKL:
             )
         if aggregation != "masked":
             raise InvalidArgumentError("aggregation", aggregation, "is unknown", 'use "ideal" or "masked"')
-        protocol = MaskedSum(self.modulus(), len(cohort), threshold=least)
+        protocol = MaskedSum(self.modulus(), len(own), threshold=least)
         return protocol.unmask({i: protocol.mask(i, messages[i]) for i in here})
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
@@ -356,7 +368,7 @@ class DistributedKL:
         """
         counts = self.average.counts(data)
         mean = variance = 0.0
-        for who, columns in self._by_cohort_size():
+        for who, columns in _by_cohort_size(self.average):
             drawn, masses = evolve(self.shares, survivors=who).law()
             for column in columns:
                 noisy = counts[column] + drawn / self.factor
@@ -364,6 +376,12 @@ class DistributedKL:
                 own = float(masses @ term)
                 mean, variance = mean + own, variance + float(masses @ (term - own) ** 2)
         return mean, variance
+
+
+def _by_cohort_size(average: QueryAverage) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:
+    """Numbers of clients, and which symbols so many are asked for."""
+    sizes = np.broadcast_to([len(cohort) for cohort in average.cohorts], average.symbols.shape)
+    return ((int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes))
 
 
 def changed_counts(average: QueryAverage) -> int:
@@ -388,7 +406,7 @@ def estimates(
     counts: npt.ArrayLike,
     multiplier: float = 0.0,
     *,
-    deviation: float = 0.0,
+    deviation: float | FloatArray = 0.0,
     floor: float | None = None,
 ) -> FloatArray:
     """lambda*U - V of published noisy counts, shape (...), for counts of shape (..., u).
@@ -397,10 +415,11 @@ def estimates(
     without smoothing), if no ``floor`` is given.
 
     Args:
-        average: The public plan.
+        average: The public plan, as it was answered (``QueryAverage.answered_by``): N is of those who have answered.
         counts: Noisy counts, in records.
         multiplier: lambda >= 0.
-        deviation: Of the noise, to take off the logarithm's bias sigma^2/(2 P^2) where P is far from 0; 0 leaves it.
+        deviation: Of the noise, of each count or of all, to take off the logarithm's bias sigma^2/(2 P^2) where P is
+            far from 0; 0 leaves it.
         floor: Least frequency, > 0.
 
     Raises:
@@ -417,11 +436,11 @@ def _terms(
     noisy: FloatArray,
     which: int | slice,
     multiplier: float,
-    deviation: float,
+    deviation: float | FloatArray,
     floor: float | None,
 ) -> FloatArray:
     """lambda*(r - 1) - ln r of noisy counts of one symbol that is asked for, or of all in the last axis."""
-    lam, spread = real("multiplier", multiplier, low=0.0), real("deviation", deviation, low=0.0)
+    lam, spread = real("multiplier", multiplier, low=0.0), array("deviation", deviation, low=0.0)
     sizes = average.records if len(average.cohorts) == 1 else average.records[which]
     rule, k = average.logarithm, average.symbol_count
     pi = average.reference[average.symbols][which]
@@ -436,6 +455,11 @@ def _terms(
     at = spread / mass
     correction = np.where(p > _SURE * at, 0.5 * (at / p) ** 2, 0.0)
     return np.asarray(lam * (p / pi - 1.0) - (logs - np.log(pi)) - correction)
+
+
+def too_few(answered: int, asked: int, needed: int) -> AggregationError:
+    """The error where fewer clients answer than the noise is made for."""
+    return AggregationError(f"{answered} of {asked} clients have answered; the noise is made for {needed}")
 
 
 def _least(

@@ -2,7 +2,8 @@
 
 The first asks every client of the cohort for its counts of the symbols that were drawn, with its share of noise and
 masked: of itself each answer is uniform on 0, ..., R - 1. If some have not answered, the second asks those that have
-for the masks that they share with the missing ones. The server takes them off and has the sum, and nothing else.
+for the masks that they share with the missing ones. The server takes them off and has the sum, and nothing else. It
+divides by the records of those who have answered, which are public: the estimate is of them.
 
 Masks come of a key that the clients share and the server does not have; how they agree on it is not played here, nor is
 the second mask that protects who is late from a server that lies about who has dropped out (Bonawitz et al. 2017). The
@@ -13,13 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.count_logarithms import FloatArray
 from hockeystick.learners.federation import FederationError, Request, Server, State, seed_or_noise, substream
-from hockeystick.learners.kl_distributed import DistributedKL, NoisyCounts
+from hockeystick.learners.kl_distributed import DistributedKL, NoisyCounts, too_few
 from hockeystick.mechanisms.additive_integers import Integers, whole_numbers
 from hockeystick.mechanisms.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.secure_aggregation import AggregationError, MaskedSum, unmasked
@@ -59,9 +60,8 @@ def _serve(estimator: DistributedKL, simulated: bool) -> Server[NoisyCounts]:
     sent = yield Request(1, (1,), np.empty(0), asked, 0.0, most)
     survivors = sent.clients.tolist()
     if len(survivors) < estimator.shares.survivors:
-        raise AggregationError(
-            f"{len(survivors)} of {everybody} clients have answered; the noise is made for {estimator.shares.survivors}"
-        )
+        raise too_few(len(survivors), everybody, estimator.shares.survivors)
+    answered = average.answered_by([average.cohorts[0][survivors]])
     missing = [i for i in range(everybody) if i not in set(survivors)]
     revealed = np.zeros((1, asked), dtype=np.uint64)
     if missing:
@@ -73,9 +73,9 @@ def _serve(estimator: DistributedKL, simulated: bool) -> Server[NoisyCounts]:
     total = unmasked(sent.values.astype(np.uint64), revealed, modulus=modulus)
     return NoisyCounts(
         counts=total / estimator.factor,
-        deviation=evolve(estimator.shares, survivors=len(survivors)).variance() ** 0.5 / estimator.factor,
+        deviations=estimator.deviations(answered),
         simulated=simulated,
-        average=average,
+        average=answered,
         bits=estimator.bits(),
     )
 

@@ -197,7 +197,7 @@ class TrustedHistogram(WholeNoise):
             noisy = self.plan.factor * counts + self.plan.shares.share(len(counts), noise=source)
             return NoisyCounts(
                 counts=noisy / self.plan.factor,
-                deviation=self.deviation,
+                deviations=np.full(len(counts), self.deviation),
                 simulated=source.simulated,
                 average=self.plan.average,
                 bits=self.bits(),

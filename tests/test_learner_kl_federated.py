@@ -52,7 +52,13 @@ def test_the_server_finds_the_survivors_sum(missing: set[int], factor: int) -> N
     assert (found.result.counts == exact / plan.factor).all() and found.result.simulated
     share = plan.shares.variance() / plan.shares.survivors
     assert found.result.deviation == pytest.approx(math.sqrt(len(kept) * share) / plan.factor)
-    assert math.isfinite(found.result.estimate(0.5))
+    size = 20 * len(kept)  # of those alone who have answered
+    p = np.maximum(exact / plan.factor + 1.0, 1.0) / (size + 4.0)
+    ratios = p / np.array([0.4, 0.3, 0.2, 0.1])
+    for lam in (0.0, 1.0):
+        known = float(plan.average.shares @ (lam * (ratios - 1.0) - np.log(ratios)))
+        assert found.result.estimate(lam) == pytest.approx(known, rel=1e-12)
+    assert found.result.average.records.tolist() == [size]
     asked = len(kept) * len(plan.average.symbols)
     assert found.communication.up == asked * (2 if missing else 1)
 
