@@ -15,6 +15,7 @@ from .errors import (
     HockeystickError,
     InvalidArgumentError,
     NumericalError,
+    RenamedMethodError,
     UnsupportedAdjacencyError,
     UnsupportedEventError,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "Reach",
     "Receipt",
     "RefinementError",
+    "RenamedMethodError",
     "TruePositiveRate",
     "UnsupportedAdjacencyError",
     "UnsupportedEventError",

@@ -149,12 +149,12 @@ class DurableLedger:
           BudgetExceededError: no room; nothing was charged.
           LedgerError: the file is damaged or could not be written; a charge may remain, nothing may be drawn.
           UnsupportedEventError: an event class of the user's own, which a file can't name.
-          UnsupportedAdjacencyError, InvalidArgumentError: see ``PrivacyFilter.spend``.
+          UnsupportedAdjacencyError, InvalidArgumentError: see ``PrivacyFilter.after``.
         """
         if not isinstance(note, str):
             raise InvalidArgumentError("note", note, "is not a string")
         with self._turn():
-            after = self._catch_up().spend(event, count=count)
+            after = self._catch_up().after(event, count=count)
             number = self._charges + 1
             charge = {"number": number, "event": serialise.event_to_json(event), "count": int(count), "note": note}
             line, digest = _line(charge, self._digest)
@@ -221,7 +221,7 @@ class DurableLedger:
                 if body["number"] != self._charges + 1 or not isinstance(body["note"], str):
                     raise GraphError(f"expected charge {self._charges + 1} with a note")
                 event = _event(json.dumps(body["event"]))
-                self._filter = self._filter.spend(event, count=validate.integer("count", body["count"], low=1))
+                self._filter = self._filter.after(event, count=validate.integer("count", body["count"], low=1))
                 self._charges += 1
         except BudgetExceededError as error:
             raise LedgerError(f"{where}: the charges are above the budget ({error})") from None

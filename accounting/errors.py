@@ -49,3 +49,7 @@ class GraphError(HockeystickError, ValueError):
 
 class NumericalError(HockeystickError, ArithmeticError):
     """A bound could not be computed to a useful accuracy; nothing is returned instead of a wrong number."""
+
+
+class RenamedMethodError(HockeystickError):
+    """A method has another name now, since under the old one it read as if it did something else; nothing was done."""

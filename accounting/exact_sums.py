@@ -13,6 +13,18 @@ def exact(value: float) -> int:
     return numerator * (_UNIT // denominator)
 
 
+def shown(amount: int) -> str:
+    """Returns ``amount``·2^-1074, not negative, in full: as a sum of floats, so that no two amounts look the same."""
+    if amount >= exact(math.nextafter(math.inf, 0.0)):
+        return f"{amount}·2^-1074"
+    terms = []
+    while amount > 0:
+        nearest = rounded(amount, up=False)
+        terms.append(repr(nearest))
+        amount -= exact(nearest)
+    return " + ".join(terms) or "0.0"
+
+
 def rounded(amount: int, *, up: bool) -> float:
     """Returns a float at least (``up``), or at most, ``amount``·2^-1074; what is negative becomes 0."""
     if amount <= 0:

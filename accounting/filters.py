@@ -29,9 +29,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 from scipy import special
 
 from . import bounds, parameters, validate
@@ -39,9 +39,9 @@ from .additive_noise import Gaussian
 from .adjacency import Adjacency
 from .composite import Composed, Parallel, VisibleMixture, compose
 from .declared import ZCDP, ApproximateDP, Failure, PureDP
-from .errors import HockeystickError, InvalidArgumentError, UnsupportedAdjacencyError
+from .errors import HockeystickError, InvalidArgumentError, RenamedMethodError, UnsupportedAdjacencyError
 from .event import PrivacyEvent, check_event
-from .exact_sums import exact, rounded
+from .exact_sums import exact, rounded, shown
 
 ADD_OR_REMOVE = Adjacency.ADD_OR_REMOVE_ONE
 _SLACK = 1e-12
@@ -102,6 +102,10 @@ def _mu(value: float) -> float:
     return validate.real("mu", value, low=1e-50, high=1e50)
 
 
+def _shown(spent: tuple[int, ...]) -> str:
+    return f"({', '.join(map(shown, spent))})"
+
+
 def gaussian_charge(event: PrivacyEvent) -> float:
     """Returns μ² such that the event, its failure set aside, is μ-Gaussian-DP in both directions; inf if none is known.
 
@@ -126,11 +130,13 @@ def gaussian_charge(event: PrivacyEvent) -> float:
     return mu * mu
 
 
-@frozen
+@frozen(repr=False)
 class PrivacyFilter(ABC):
-    """A budget and what was spent of it: an immutable value; ``spend`` returns the next one.
+    """A budget and what was spent of it: an immutable value; ``after`` returns the next one.
 
-    Keep the newest and spend from that one alone: going back to an older value forgets what was released since.
+    ``budget = budget.after(event)`` charges an event; where its result is dropped, nothing was charged. Keep the newest
+    value and go on from that one alone: going back to an older one forgets what was released since. What keeps count by
+    itself is a ``FilteredLedger``, or on disk a ``DurableLedger``.
 
     Args:
       failure_delta: the budget for events' failures.
@@ -139,8 +145,20 @@ class PrivacyFilter(ABC):
 
     failure_delta: float = field(default=0.0, kw_only=True, converter=parameters.delta)
     adjacency: Adjacency = field(default=ADD_OR_REMOVE, kw_only=True, converter=known_adjacency)
-    _spent: tuple[int, ...] = field(default=(), kw_only=True, repr=False, alias="_spent")
-    _failed: int = field(default=0, kw_only=True, repr=False, alias="_failed")
+    _spent: tuple[int, ...] = field(default=(), kw_only=True, repr=_shown, alias="_spent")
+    _failed: int = field(default=0, kw_only=True, repr=shown, alias="_failed")
+
+    def __repr__(self) -> str:
+        """The fields and what is spent in full: equal texts are equal filters."""
+        own = sorted(fields(type(self)), key=lambda attribute: attribute.kw_only)
+        told = {one.name: repr(getattr(self, one.name)) for one in own if not one.name.startswith("_")}
+        told["adjacency"] = self.adjacency.value
+        # Nothing charged yet is not the same value as charges of 0.
+        spent = dict(zip(self._budgets(), map(shown, self._spent), strict=False)) | {
+            "failure_delta": shown(self._failed)
+        }
+        told["spent"] = f"{{{', '.join(f'{name}: {amount}' for name, amount in spent.items())}}}"
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in told.items())})"
 
     @abstractmethod
     def _budgets(self) -> dict[str, float]:
@@ -159,8 +177,10 @@ class PrivacyFilter(ABC):
         """
         return not self._admits(*self._after(*checked(event, count, self.adjacency)))
 
-    def spend(self, event: PrivacyEvent, *, count: int = 1) -> Self:
+    def after(self, event: PrivacyEvent, *, count: int = 1) -> Self:
         """Returns the filter after ``count`` times ``event``; ask before any noise is drawn.
+
+        This value stays as it is: ``budget = budget.after(event)``.
 
         Raises:
           BudgetExceededError: it doesn't fit; this value stays usable for cheaper events.
@@ -174,6 +194,17 @@ class PrivacyFilter(ABC):
                 event, count, need | {"failure_delta": count * event.failure_delta()}, self.remaining()
             )
         return evolve(self, _spent=spent, _failed=failed)
+
+    def spend(self, *_: object, **__: object) -> NoReturn:
+        """Refuses, as it would charge nothing where its result is dropped; see ``after``.
+
+        Raises:
+          RenamedMethodError: always.
+        """
+        raise RenamedMethodError(
+            f"{type(self).__name__}.spend: a filter never changes, so nothing was charged; "
+            "use budget = budget.after(event), or a FilteredLedger or DurableLedger, which keep count themselves"
+        )
 
     def remaining(self) -> dict[str, float]:
         """Returns what is left of each budget, rounded down, by name; "failure_delta" is the last."""
@@ -245,11 +276,13 @@ class PrivacyFilter(ABC):
         return fits and failed <= _limit(self.failure_delta)
 
 
-@frozen
+@frozen(repr=False)
 class PureFilter(PrivacyFilter):
     """Admits events while their pure ε sum up to at most ``epsilon``; the interaction is ε-DP.
 
-    >>> budget = PureFilter(1.0).spend(PureDP(0.75))
+    >>> budget = PureFilter(1.0).after(PureDP(0.75))
+    >>> budget
+    PureFilter(budget=1.0, failure_delta=0.0, adjacency=add-or-remove-one, spent={epsilon: 0.75, failure_delta: 0.0})
     >>> budget.would_exceed(PureDP(0.5)), budget.would_exceed(PureDP(0.25))
     (True, False)
     """
@@ -266,7 +299,7 @@ class PureFilter(PrivacyFilter):
         return PureDP(promised(self.budget))
 
 
-@frozen
+@frozen(repr=False)
 class ZCDPFilter(PrivacyFilter):
     """Admits events while their ρ sum up to at most ``rho``; the interaction is ρ-zCDP.
 
@@ -302,7 +335,7 @@ class ZCDPFilter(PrivacyFilter):
         return ZCDP(promised(self.rho))
 
 
-@frozen
+@frozen(repr=False)
 class GDPFilter(PrivacyFilter):
     """Admits events while their μ² sum up to at most that of ``mu``; the interaction is μ-Gaussian DP.
 

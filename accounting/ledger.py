@@ -241,7 +241,7 @@ class FilteredLedger:
         Raises:
           BudgetExceededError: the filter has no room.
           GraphError: an unknown input, or a name that stands for another node.
-          UnsupportedAdjacencyError, InvalidArgumentError: see ``AccountantGraph.release`` and ``PrivacyFilter.spend``.
+          UnsupportedAdjacencyError, InvalidArgumentError: see ``AccountantGraph.release`` and ``PrivacyFilter.after``.
         """
         inputs = tuple(reads)
         known = self._nodes.get(release)
@@ -255,7 +255,7 @@ class FilteredLedger:
                 f"{release!r} stands for another node or other inputs: give this release a name of its own"
             )
         count = validate.integer("count", count, low=1)
-        self._filter = self._filter.spend(self._cost(event, inputs), count=count)
+        self._filter = self._filter.after(self._cost(event, inputs), count=count)
         self._nodes[release] = evolve(node, simulated=node.simulated or simulated)
         events = self._events.setdefault(release, {})
         events[event] = events.get(event, 0) + count

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -18,9 +19,9 @@ from scipy import optimize, special
 
 from . import parameters, validate
 from .adjacency import Adjacency
-from .errors import NumericalError
+from .errors import NumericalError, RenamedMethodError
 from .event import PrivacyEvent
-from .exact_sums import exact, rounded
+from .exact_sums import exact, rounded, shown
 from .filters import BudgetExceededError, checked, known_adjacency
 from .rdp_filter import orders_above_one, renyi_charges
 
@@ -32,6 +33,10 @@ _ROUNDING = 1e-12
 
 def _open_probability(value: float) -> float:
     return validate.probability("delta", value, open=True)
+
+
+def _shown(spent: tuple[int | None, ...]) -> str:
+    return f"({', '.join('inf' if amount is None else shown(amount) for amount in spent)})"
 
 
 @frozen
@@ -51,7 +56,10 @@ class OdometerReading:
 
 @frozen
 class Odometer:
-    """A running total of what was spent: an immutable value; ``record`` returns the next one.
+    """A running total of what was spent: an immutable value; ``after`` returns the next one.
+
+    ``odometer = odometer.after(event)`` counts an event; where its result is dropped, nothing was counted. What keeps
+    count by itself is a ``FilteredLedger``.
 
     Args:
       delta: in (0, 1); how likely a reading may fail at some time.
@@ -60,7 +68,7 @@ class Odometer:
       adjacency: the neighbouring relation of the data.
 
     >>> from hockeystick.accounting import Gaussian
-    >>> odometer = Odometer(1e-6).record(Gaussian(10.0), count=4)
+    >>> odometer = Odometer(1e-6).after(Gaussian(10.0), count=4)
     >>> round(odometer.reading().epsilon, 3)
     1.202
     """
@@ -69,11 +77,11 @@ class Odometer:
     orders: tuple[float, ...] = field(default=ORDERS, kw_only=True, converter=orders_above_one)
     failure_delta: float = field(default=0.0, kw_only=True, converter=parameters.delta)
     adjacency: Adjacency = field(default=Adjacency.ADD_OR_REMOVE_ONE, kw_only=True, converter=known_adjacency)
-    _spent: tuple[int | None, ...] = field(default=(), kw_only=True, repr=False, alias="_spent")
-    _failed: int = field(default=0, kw_only=True, repr=False, alias="_failed")
+    _spent: tuple[int | None, ...] = field(default=(), kw_only=True, repr=_shown, alias="_spent")
+    _failed: int = field(default=0, kw_only=True, repr=shown, alias="_failed")
 
-    def record(self, event: PrivacyEvent, *, count: int = 1) -> Odometer:
-        """Returns the odometer after ``count`` times ``event``.
+    def after(self, event: PrivacyEvent, *, count: int = 1) -> Odometer:
+        """Returns the odometer after ``count`` times ``event``; this value stays as it is.
 
         Raises:
           BudgetExceededError: the event's failure passes what ``failure_delta`` allows.
@@ -92,6 +100,17 @@ class Odometer:
             for done, charge in zip(self._spent or (0,) * len(charges), charges, strict=True)
         )
         return evolve(self, _spent=spent, _failed=failed)
+
+    def record(self, *_: object, **__: object) -> NoReturn:
+        """Refuses, as it would count nothing where its result is dropped; see ``after``.
+
+        Raises:
+          RenamedMethodError: always.
+        """
+        raise RenamedMethodError(
+            "Odometer.record: an odometer never changes, so nothing was counted; "
+            "use odometer = odometer.after(event), or a FilteredLedger, which keeps count itself"
+        )
 
     def reading(self) -> OdometerReading:
         """Returns the privacy loss so far."""

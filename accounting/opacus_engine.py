@@ -151,7 +151,7 @@ class TrainingAccountant:
         """
         event = from_opacus([(noise_multiplier, sample_rate, 1)])
         if self.filter is not None:
-            self.filter = self.filter.spend(event)
+            self.filter = self.filter.after(event)
         row = (float(noise_multiplier), float(sample_rate))
         if self.history and tuple(self.history[-1][:2]) == row:
             self.history[-1] = (*row, self.history[-1][2] + 1)
@@ -227,7 +227,7 @@ class TrainingAccountant:
         """
         if isinstance(state_dict, Mapping) and "history" in state_dict:
             event = from_opacus(state_dict)
-            left = None if self._budget is None else self._budget.spend(event)
+            left = None if self._budget is None else self._budget.after(event)
             super().load_state_dict(state_dict)  # type: ignore[misc]
             self.filter = left
         else:

@@ -50,7 +50,7 @@ def renyi_charges(event: PrivacyEvent, orders: tuple[float, ...]) -> tuple[float
     return values
 
 
-@frozen
+@frozen(repr=False)
 class RDPFilter(PrivacyFilter):
     """Admits events while, at one of the ``orders`` at least, their Rényi divergences sum up to at most its budget.
 
@@ -111,7 +111,7 @@ class RDPFilter(PrivacyFilter):
         )
 
     def _budgets(self) -> dict[str, float]:
-        return {f"rdp({order:g})": budget for order, budget in zip(self.orders, self.budgets, strict=True)}
+        return {f"rdp({_in_full(order)})": budget for order, budget in zip(self.orders, self.budgets, strict=True)}
 
     def _charges(self, event: PrivacyEvent) -> tuple[float, ...]:
         return renyi_charges(event, self.orders)
@@ -140,6 +140,11 @@ class RDPFilter(PrivacyFilter):
             middle = (low + high) / 2
             low, high = (middle, high) if self._curve_delta(middle) > delta else (low, middle)
         return high
+
+
+def _in_full(order: float) -> str:
+    """An order as text, of which no two have the same."""
+    return short if float(short := f"{order:g}") == order else repr(order)
 
 
 def _log_factor(order: float) -> float:

@@ -296,7 +296,7 @@ def test_a_ledger_comes_back_as_it_was(path, budget):
     event = compose((PureDP(0.01), 3), PureDP(0.02))
     first, second = ledger.reserve(event, note="é\n"), ledger.reserve(PureDP(0.001), count=7)
     again = DurableLedger.open(path)
-    assert again.budget() == ledger.budget() == budget.spend(event).spend(PureDP(0.001), count=7)
+    assert again.budget() == ledger.budget() == budget.after(event).after(PureDP(0.001), count=7)
     assert (first.number, second.number) == (1, 2)
     assert json.loads(path.read_text().splitlines()[-1])["digest"] == second.digest
     assert json.loads(path.read_text().splitlines()[0])["schema_version"] == 1
@@ -391,7 +391,7 @@ def test_a_well_sealed_charge_that_is_none_is_refused(path, changes):
     charge = {"number": 1, "event": {"type": "ZCDP", "rho": 0.1}, "count": 1, "note": ""}
     previous = json.loads(header)["digest"]
     path.write_bytes(header + sealed(charge, previous)[0])
-    assert DurableLedger.open(path).budget() == ZCDPFilter(1.0).spend(ZCDP(0.1))
+    assert DurableLedger.open(path).budget() == ZCDPFilter(1.0).after(ZCDP(0.1))
     path.write_bytes(header + sealed({**charge, **changes}, previous)[0])
     with pytest.raises(LedgerError):
         DurableLedger.open(path)
@@ -428,7 +428,7 @@ def test_bad_arguments_charge_nothing(path):
     class Mine(PureFilter):
         pass
 
-    not_filters: list[PrivacyFilter] = [Mine(1.0), "filter", ZCDPFilter(1.0).spend(EVENT)]  # type: ignore[list-item]
+    not_filters: list[PrivacyFilter] = [Mine(1.0), "filter", ZCDPFilter(1.0).after(EVENT)]  # type: ignore[list-item]
     for budget in not_filters:
         with pytest.raises(InvalidArgumentError, match="budget"):
             DurableLedger.create(path, budget)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from functools import cache
 
 import mpmath
 import numpy as np
 import pytest
+from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special
@@ -26,11 +28,13 @@ from hockeystick.accounting import (
     NumericalError,
     PureDP,
     RandomizedResponse,
+    RenamedMethodError,
     UnsupportedAdjacencyError,
     VisibleMixture,
     compose,
     parallel,
 )
+from hockeystick.accounting.exact_sums import exact
 from hockeystick.accounting.filters import (
     BudgetExceededError,
     GDPFilter,
@@ -53,7 +57,7 @@ def worst_delta(budget: PrivacyFilter, epsilon: float, menu: tuple[float, ...]) 
         best = max(0.0, -math.expm1(epsilon - loss))  # stop: E_P[(1 − e^{ε−L})₊]
         for cost in menu:
             if not state.would_exceed(PureDP(cost)):
-                after, more = state.spend(PureDP(cost)), 1 / (1 + math.exp(-cost))
+                after, more = state.after(PureDP(cost)), 1 / (1 + math.exp(-cost))
                 up, down = round(loss + cost, 9), round(loss - cost, 9)
                 best = max(best, more * value(after, up) + (1 - more) * value(after, down))
         return best
@@ -108,7 +112,7 @@ def test_gaussian_adaptivity_is_free(epsilon):
             for a, b in zip((-12, *sorted((0, kink))), (*sorted((0, kink)), 12), strict=True)
         )
 
-    budget = GDPFilter(total).spend(Gaussian(1 / first))
+    budget = GDPFilter(total).after(Gaussian(1 / first))
     assert not budget.would_exceed(Gaussian(1 / rest * (1 + 1e-9)))
     assert budget.would_exceed(Gaussian(1 / rest * (1 - 1e-9)))
     for when in (True, False):
@@ -192,7 +196,7 @@ def test_an_rdp_filter_drops_the_orders_without_room():
 
 
 def test_an_rdp_filter_stops_when_no_order_has_room():
-    budget = RDPFilter((2.0, 8.0), (1.0, 3.0)).spend(ZCDP(0.375))
+    budget = RDPFilter((2.0, 8.0), (1.0, 3.0)).after(ZCDP(0.375))
     assert budget.remaining() == {"rdp(2)": 0.25, "rdp(8)": 0.0, "failure_delta": 0.0}
     assert not budget.would_exceed(ZCDP(0.125)), "order 2 has room though order 8 is full"
     assert budget.would_exceed(ZCDP(0.13))
@@ -204,9 +208,9 @@ def test_spending_is_additive_and_never_drifts(budget):
     event = PureDP(1e-4 / 3)
     one_by_one = budget
     for _ in range(3000):
-        one_by_one = one_by_one.spend(event)
-    assert one_by_one == budget.spend(event, count=3000)
-    assert one_by_one == budget.spend(event, count=1000).spend(event, count=2000)
+        one_by_one = one_by_one.after(event)
+    assert one_by_one == budget.after(event, count=3000)
+    assert one_by_one == budget.after(event, count=1000).after(event, count=2000)
 
 
 def test_many_small_charges_can_not_overshoot():
@@ -216,14 +220,14 @@ def test_many_small_charges_can_not_overshoot():
     event = PureDP(charge / 10**6)
     assert not budget.would_exceed(event, count=fits)
     assert budget.would_exceed(event, count=fits + 1)
-    assert budget.spend(event, count=fits).would_exceed(event)
+    assert budget.after(event, count=fits).would_exceed(event)
     assert budget.epsilon(0.0) >= Fraction(event.epsilon) * fits
 
 
 def test_ten_tenths_fit_into_one_and_the_promise_counts_it():
     budget = PureFilter(1.0)
     for _ in range(10):
-        budget = budget.spend(PureDP(0.1))
+        budget = budget.after(PureDP(0.1))
     assert Fraction(0.1) * 10 > 1
     assert budget.epsilon(0.0) > 1.0
     assert budget.would_exceed(PureDP(1e-11))
@@ -239,11 +243,11 @@ def test_spending_agrees_with_asking_and_refusing_changes_nothing(budget, costs)
         before = budget.remaining()
         if budget.would_exceed(PureDP(cost), count=count):
             with pytest.raises(BudgetExceededError) as refusal:
-                budget.spend(PureDP(cost), count=count)
+                budget.after(PureDP(cost), count=count)
             assert refusal.value.remaining == before == budget.remaining()
             assert any(need > before[name] for name, need in refusal.value.need.items())
         else:
-            budget = budget.spend(PureDP(cost), count=count)
+            budget = budget.after(PureDP(cost), count=count)
             assert all(left <= before[name] for name, left in budget.remaining().items())
     assert budget.epsilon(1e-3) == promise, "the promise holds from the creation on"
 
@@ -256,7 +260,7 @@ def test_failures_have_a_budget_of_their_own(budget):
     allowing = evolve(budget, failure_delta=1e-6)
     assert not allowing.would_exceed(Failure(1e-7), count=10)
     assert allowing.would_exceed(Failure(1e-7), count=11)
-    spent = allowing.spend(ApproximateDP(0.01, 6e-7))
+    spent = allowing.after(ApproximateDP(0.01, 6e-7))
     assert spent.would_exceed(Failure(5e-7))
     assert not spent.would_exceed(PureDP(0.1))
     epsilon = 8.0
@@ -281,7 +285,7 @@ def test_events_without_a_meaning_or_a_charge(budget):
         budget.would_exceed(RandomizedResponse(0.1))
     assert budget.would_exceed(NonPrivate())
     with pytest.raises(BudgetExceededError, match="is left"):
-        budget.spend(NonPrivate())
+        budget.after(NonPrivate())
     assert not budget.would_exceed(NO_EVENT, count=10**9)
     local = type(budget)(
         *(getattr(budget, name) for name in ("orders", "budgets", "rho", "mu", "budget") if hasattr(budget, name)),
@@ -291,10 +295,10 @@ def test_events_without_a_meaning_or_a_charge(budget):
 
 
 def test_a_zcdp_filter_charges_rho():
-    budget = ZCDPFilter(0.5).spend(Gaussian(2.0)).spend(ZCDP(0.125))
+    budget = ZCDPFilter(0.5).after(Gaussian(2.0)).after(ZCDP(0.125))
     assert budget.remaining()["rho"] == 0.25
     with pytest.raises(BudgetExceededError, match=r"needs rho=0\.5, but 0\.25 is left"):
-        budget.spend(Gaussian(1.0))
+        budget.after(Gaussian(1.0))
 
 
 def test_an_rdp_filter_that_promises_a_little_too_much_is_made_smaller(monkeypatch):
@@ -344,9 +348,9 @@ def test_a_curve_lost_in_rounding_is_refused():
         lambda: ZCDPFilter.for_target(0.0, 1e-6),
         lambda: ZCDPFilter.for_target(1.0, 0.0),
         lambda: ZCDPFilter.for_target(1.0, 1e-6, failure_delta=1e-6),
-        lambda: ZCDPFilter(1.0).spend(ZCDP(0.1), count=0),
-        lambda: ZCDPFilter(1.0).spend(ZCDP(0.1), count=1.5),  # type: ignore[arg-type]
-        lambda: ZCDPFilter(1.0).spend("event"),  # type: ignore[arg-type]
+        lambda: ZCDPFilter(1.0).after(ZCDP(0.1), count=0),
+        lambda: ZCDPFilter(1.0).after(ZCDP(0.1), count=1.5),  # type: ignore[arg-type]
+        lambda: ZCDPFilter(1.0).after("event"),  # type: ignore[arg-type]
         lambda: ZCDPFilter(1.0).epsilon(math.nan),
         lambda: ZCDPFilter(1.0).delta(-1.0),
     ],
@@ -367,3 +371,61 @@ def test_an_rdp_filter_at_the_ends_of_delta():
 def test_a_target_that_no_budget_keeps_is_refused():
     with pytest.raises(InvalidArgumentError, match="by any budget"):
         ZCDPFilter.for_target(1e-12, 1e-300)  # the conversion leaves an epsilon at rho = 0
+
+
+@pytest.mark.parametrize("budget", KINDS)
+def test_the_verb_that_read_like_a_change_is_refused_and_nothing_is_spent(budget):
+    with pytest.raises(
+        RenamedMethodError, match=rf"{type(budget).__name__}\.spend: .* budget = budget\.after\(event\)"
+    ):
+        budget.spend(PureDP(0.1), count=2)
+    assert budget.remaining() == type(budget).remaining(budget.after(NO_EVENT))
+    assert budget.after(PureDP(0.1)) != budget
+
+
+CHARGES = st.lists(st.sampled_from([0.0, 1e-90, 1e-9, 0.1, 0.2, 0.3, 0.25]), max_size=4)
+
+
+@given(which=st.sampled_from(KINDS), first=CHARGES, second=CHARGES)
+def test_filters_look_the_same_only_where_they_are(which, first, second):
+    def after(charges):
+        budget = which
+        for charge in charges:
+            event = PureDP(charge)
+            budget = budget if budget.would_exceed(event) else budget.after(event)
+        return budget
+
+    assert (repr(after(first)) == repr(after(second))) == (after(first) == after(second))
+
+
+@given(charges=CHARGES)
+def test_a_filter_shows_what_is_spent_to_the_last_bit(charges):
+    budget = PureFilter(1.0)
+    for charge in charges:
+        budget = budget.after(PureDP(charge))
+    spent = re.search(r"spent=\{(epsilon: (?P<sum>[^,]*), )?failure_delta: 0\.0\}", repr(budget))
+    assert spent is not None
+    shown = sum(Fraction(float(term)) for term in (spent["sum"] or "0").split(" + "))
+    assert shown == sum(map(Fraction, charges))
+
+
+def test_orders_that_differ_in_the_last_digit_are_told_apart():
+    orders = (2.0, math.nextafter(2.0, 3.0))
+    budget = RDPFilter(orders, (1.0, 1.0)).after(ZCDP(0.25))
+    assert budget.remaining() == {"rdp(2)": 0.5, "rdp(2.0000000000000004)": 0.4999999999999999, "failure_delta": 0.0}
+    assert "spent={rdp(2): 0.5, rdp(2.0000000000000004): 0.5000000000000001, failure_delta: 0.0}" in repr(budget)
+
+
+def test_a_filter_of_ones_own_shows_what_is_spent_too():
+    @frozen
+    class Mine(PureFilter):
+        pass
+
+    assert "_spent=(0.5), _failed=0.0" in repr(Mine(1.0).after(PureDP(0.5)))
+
+
+def test_a_charge_beyond_all_floats_is_shown_in_full():
+    budget = RDPFilter((2.0, 1e6), (1.0, 1.0))
+    for times in (10, 11):
+        text = repr(evolve(budget, _spent=(0, times * exact(1.7e308))))
+        assert f"rdp(1e+06): {times * exact(1.7e308)}·2^-1074" in text

@@ -47,7 +47,7 @@ def test_the_guarantee_is_the_plans_and_the_reading_the_runs():
     assert ledger.reading(1e-6).epsilon == 0.0
     ledger.record("step", Gaussian(8.0), count=3)
     ledger.record("step", count=2)
-    want = Odometer(1e-6).record(compose((Gaussian(8.0).at(2.0), 3), (Gaussian(2.0), 2))).reading()
+    want = Odometer(1e-6).after(compose((Gaussian(8.0).at(2.0), 3), (Gaussian(2.0), 2))).reading()
     assert ledger.reading(1e-6).epsilon == pytest.approx(want.epsilon, rel=1e-9)
     assert ledger.guarantee() == PLAN.guarantee()
     assert ledger.guarantee(group=3) == PLAN.guarantee(group=3)
@@ -203,7 +203,7 @@ def test_the_reading_is_for_the_worst_block():
     ledger = Ledger(plan)
     ledger.record("y", count=5)
     ledger.record("x")
-    want = Odometer(1e-6).record(Gaussian(1.0), count=5).reading().epsilon
+    want = Odometer(1e-6).after(Gaussian(1.0), count=5).reading().epsilon
     assert ledger.reading(1e-6).epsilon == pytest.approx(want, rel=1e-9)
 
 
