@@ -20,7 +20,7 @@ import numpy as np
 from attrs import frozen
 from dp_accounting import dp_event
 
-from . import validate
+from . import own_event, validate
 from .adjacency import Adjacency
 from .errors import InvalidArgumentError, UnsupportedEventError
 from .loss_pmf import LossPmf, from_pair
@@ -31,6 +31,24 @@ from .pairs import Atoms, DominatingPair
 @frozen
 class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is not typed
     """Base of all events; a subclass is one frozen attrs class and needs no registration.
+
+    A subclass states what is known of its mechanism: at least one of ``pure_epsilon``, ``zcdp_rho``, ``rdp`` and
+    ``pair``; what it leaves out is taken to be unknown. For groups, for transforms that stretch distances, and for what
+    replaces a record, it also needs ``_scaled``. It has no JSON form.
+
+    >>> import attrs
+    >>> from hockeystick.accounting import PrivacyEvent, chain, epsilon
+    >>> @attrs.frozen
+    ... class Mine(PrivacyEvent):
+    ...     rate: float
+    ...
+    ...     def rdp(self, orders):
+    ...         return self.rate * orders
+    ...
+    ...     def _scaled(self, distance):
+    ...         return chain(self, math.ceil(distance))  # as many steps from one data set to the next
+    >>> round(epsilon(Mine(0.005).at(2), 1e-6).upper, 3)
+    0.9
 
     Being a ``dp_accounting.DpEvent``, an event of ours may stand inside a native tree; accountants of other libraries
     refuse it as unknown, as they should.
@@ -48,6 +66,7 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
 
         Raises:
           InvalidArgumentError: the distance is negative or not finite.
+          UnsupportedEventError: the event has no rule for that distance.
         """
         number = validate.real("distance", distance, low=0.0)
         if number == 0.0:
@@ -55,8 +74,11 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         return self if number == 1.0 else self._scaled(number)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        """``at`` for a positive distance other than 1."""
-        raise NotImplementedError
+        """``at`` for a positive distance other than 1; a subclass that leaves it out has that one distance alone."""
+        raise UnsupportedEventError(
+            f"{type(self).__name__} has no rule for inputs {distance:g} units apart: define _scaled(self, distance) in "
+            "its class, say as hockeystick.events.chain(self, math.ceil(distance))"
+        )
 
     def pure_epsilon(self) -> float:
         """Returns ε such that the event is ε-DP once its failure is set aside; inf if there is none."""
@@ -156,7 +178,19 @@ def check_event(value: object) -> None:
 
     Raises:
       InvalidArgumentError: naming the argument "event".
+      UnsupportedEventError: it is of a class outside the library whose curves are none.
     """
     if not isinstance(value, PrivacyEvent):
-        remedy = "give its .event()" if callable(getattr(value, "event", None)) else "use one of hockeystick.events"
-        raise InvalidArgumentError("event", value, "is not a privacy event", remedy)
+        raise InvalidArgumentError("event", value, "is not a privacy event", _way_out(value))
+    own_event.check(value)
+
+
+def _way_out(value: object) -> str:
+    """How to come from ``value`` to an event."""
+    if isinstance(value, dp_event.DpEvent):
+        return "translate it by hockeystick.accounting.from_dp_event(event), or ask hockeystick.Accountant"
+    if callable(getattr(value, "guarantee", None)):
+        return "ask its guarantee: .guarantee().epsilon(delta), or .guarantee().event"
+    if isinstance(getattr(value, "event", None), PrivacyEvent):
+        return "ask its own .epsilon(delta), or give its .event"
+    return "give its .event()" if callable(getattr(value, "event", None)) else "use one of hockeystick.events"

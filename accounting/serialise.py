@@ -41,7 +41,10 @@ def event_to_json(event: PrivacyEvent) -> dict[str, Any]:
     """
     name = type(event).__name__
     if EVENTS.get(name) is not type(event):
-        raise UnsupportedEventError(f"{name} is not one of hockeystick's own events and has no JSON form")
+        raise UnsupportedEventError(
+            f"{name} is not one of hockeystick's own events and has no JSON form; "
+            "where one is needed, give its curve as a RenyiCurve, PrivacyProfile or TradeOff"
+        )
     out: dict[str, Any] = {"type": name}
     for attribute in attrs.fields(type(event)):
         out[attribute.name] = _value_to_json(getattr(event, attribute.name))

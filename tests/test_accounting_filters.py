@@ -400,7 +400,7 @@ def test_filters_look_the_same_only_where_they_are(which, first, second):
 
 @given(charges=CHARGES)
 def test_a_filter_shows_what_is_spent_to_the_last_bit(charges):
-    budget = PureFilter(1.0)
+    budget = PureFilter(2.0)
     for charge in charges:
         budget = budget.after(PureDP(charge))
     spent = re.search(r"spent=\{(epsilon: (?P<sum>[^,]*), )?failure_delta: 0\.0\}", repr(budget))
