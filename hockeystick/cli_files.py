@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "html", "markdown")
 
+_NAMED = 20  # columns of a table, in a warning
+
 
 class ResultFiles(NamedTuple):
     """The files of a result by format, and which format takes the standard output, if any."""
@@ -140,3 +142,23 @@ def write(path: Path, content: str | bytes) -> None:
 
     write_atomically(path, content)
     note(f"wrote {path}")
+
+
+def unread_columns(option: str, path: str | None, read: Sequence[str | None]) -> list[str]:
+    """Returns a line for a warning of columns that a command does not read, by their names; none if it reads all.
+
+    Args:
+      option: that names the table.
+      path: of the table; None for none.
+      read: the columns that are read, if they are there.
+
+    Raises:
+      InvalidArgumentError: there is no such table.
+    """
+    from hockeystick.symbol_tables import unread
+
+    found = [] if path is None else unread(option, path, read)
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [f"{option} has columns that are not read: {', '.join(map(repr, found[:_NAMED]))}{more}"]

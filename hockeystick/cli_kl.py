@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_files import result_files
+from hockeystick.cli_files import result_files, unread_columns
 from hockeystick.cli_options import (
     POSITIVE,
     SHARE,
@@ -36,7 +36,7 @@ _tables = together(
     click.option(
         "--reference", required=True, metavar="FILE", type=FileName(), help="The public reference, CSV or Parquet."
     ),
-    click.option("--clients", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet: one a line."),
+    click.option("--clients", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet."),
     click.option("--column", default="symbol", show_default=True, metavar="NAME", help="The symbols', in both files."),
     click.option("--client-column", default="client", show_default=True, metavar="NAME", help="The clients'."),
     click.option("--window-column", metavar="NAME", help="The windows'; one estimate for each."),
@@ -108,7 +108,8 @@ _mode = together(
 def kl(**given: Any) -> int:
     """Estimate how far private records drifted from a public reference: KL(reference || records).
 
-    The reference is a table of symbols with a column 'count' or 'probability', or records, one symbol a line. What is
+    The reference is a table of symbols with a column 'count' or 'probability', or records, one symbol a line. The
+    private records are one a line, too, or with a column 'count' as many as it says, of one client and symbol. What is
     hidden is the symbol of each single record, or, with --group, of all of a client's. How many records a client has
     (and in which window) counts as public, and so do the clients' names. Without --release this is a simulation, which
     is not private to whoever knows the seed; a release needs the extra hockeystick[secure].
@@ -179,9 +180,12 @@ def _planned(given: Given) -> dict[str, Any]:
     sizes = np.full(given["population"], each, dtype=np.int64)
     if _watched(given):
         windows = given["windows"]
-        return run_kl.watch_plan(_watch_of(given, reference, question, windows), question, sizes * windows)
-    coins = np.random.default_rng(given["seed"] or 0)
-    return run_kl.plan_content(run_kl.estimator_of(reference, sizes, question, coins), question)
+        found = run_kl.watch_plan(_watch_of(given, reference, question, windows), question, sizes * windows)
+    else:
+        coins = np.random.default_rng(given["seed"] or 0)
+        found = run_kl.plan_content(run_kl.estimator_of(reference, sizes, question, coins), question)
+    _name_unread(given)
+    return found
 
 
 def _ran(given: Given, progress: Progress) -> dict[str, Any]:
@@ -190,28 +194,45 @@ def _ran(given: Given, progress: Progress) -> dict[str, Any]:
     randomness = run_kl.Randomness.of(seed_of(given))
     reference, question = _reference(given), _question(given)
     progress("reading the records")
-    records = _records(given, reference, randomness)
+    records = _records(given, reference)
+    if given["windows"] is not None:
+        run_kl.check_windows(records, given["windows"])
+    if given["group"] is not None:
+        records = records.capped(given["group"], randomness.coins)
     data = {"data": given["clients"], "reference": given["reference"]}
     if _watched(given):
         windows = given["windows"] or len(records.window_names)
         watch = _watch_of(given, reference, question, windows)
+        _name_unread(given)
         return run_kl.watch_content(watch, records, question, randomness, progress) | data
     progress("calibrating")
     counts = records.counts()
     estimator = run_kl.estimator_of(reference, counts.records(), question, randomness.coins)
+    _name_unread(given)
     progress("estimating")
     return run_kl.estimate_content(estimator, counts, question, randomness, reference) | data
 
 
-def _records(given: Given, reference: Reference, randomness: Any) -> Records:
+def _records(given: Given, reference: Reference) -> Records:
     from hockeystick.symbol_tables import read_records
 
-    found = read_records(
+    return read_records(
         given["clients"],
         reference,
         **picked(given, "column", "client_column", "window_column", "other"),
     )
-    return found if given["group"] is None else found.capped(given["group"], randomness.coins)
+
+
+def _name_unread(given: Given) -> None:
+    """Warns of columns that nobody reads, once all that could be refused is, and before anything is drawn."""
+    from hockeystick.symbol_tables import COUNT, PROBABILITY
+
+    columns = picked(given, "column", "client_column", "window_column").values()
+    for line in (
+        *unread_columns("--reference", given["reference"], (given["column"], COUNT, PROBABILITY)),
+        *unread_columns("--clients", given["clients"], (*columns, COUNT)),
+    ):
+        warn(line)
 
 
 def _watch_of(given: Given, reference: Reference, question: Question, windows: int) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick.cli_files import ResultFiles, output_file, result_files, write
+from hockeystick.cli_files import ResultFiles, output_file, result_files, unread_columns, write
 from hockeystick.cli_options import (
     SHARE,
     Given,
@@ -149,11 +149,16 @@ def release(**given: Any) -> int:
     paths = _paths(given, files)
     with working() as progress:
         progress("calibrating" if given["plan"] else "reading the records")
+        unread = [
+            line for one in ("data", "reference") for line in unread_columns(f"--{one}", given[one], given["column"])
+        ]
         content, found, table = _planned(given) if given["plan"] else _ran(given, progress)
     result = conclude(given, content, files, command="release")
     if found is not None:
         for name, page in _pages(given, paths, found, table):
             write(paths[name], page)
+    for line in unread:
+        warn(line)
     _beware(result, given)
     return 0
 

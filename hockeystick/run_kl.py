@@ -303,16 +303,32 @@ def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_rec
     }
 
 
+def check_windows(records: Records, windows: int) -> None:
+    """Refuses records of more windows than a watch is for, before any of them is looked at and paid for.
+
+    Raises:
+        InvalidArgumentError: there are more.
+    """
+    there = len(records.window_names)
+    if there > windows:
+        reason = f"is less than the {there} windows of --clients, so that not all of them could be looked at"
+        remedy = f"give {there} or more, leave it out, or leave windows out of the file"
+        raise InvalidArgumentError("--windows", windows, reason, remedy)
+
+
 def watch_content(
     watch: DriftMonitor | DriftAlarms, records: Records, question: Question, randomness: Randomness, progress: Progress
 ) -> dict[str, Any]:
     """A watch over all windows of the records: the plan, and what is published of each window.
 
     Raises:
-        HockeystickError: more windows than the budget is for, or data that do not fit.
+        InvalidArgumentError: more windows than the budget is for, or data that do not fit.
     """
-    whole = np.bincount(records.clients, minlength=records.client_count)
-    content = watch_plan(watch, question, whole) | randomness.mode() | {"coins": randomness.coins_name}
+    if isinstance(watch, DriftMonitor):
+        check_windows(records, watch.windows)
+    content = (
+        watch_plan(watch, question, records.client_records()) | randomness.mode() | {"coins": randomness.coins_name}
+    )
     rows: list[dict[str, Any]] = []
     if isinstance(watch, DriftMonitor):
         session = watch.start(noise=randomness.noise)

@@ -14,19 +14,20 @@ from __future__ import annotations
 import csv
 import itertools
 import math
+import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.extras import require
 from hockeystick.accounting.validate import probability
 from hockeystick.frames import Frame, as_frame
-from hockeystick.learners.client_counts import ClientCounts
+from hockeystick.learners.client_counts import LARGEST, ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray
 
 Numbers = npt.NDArray[np.int64]
@@ -36,6 +37,10 @@ Table = Any
 
 _ROWS = 1 << 13  # read at a time
 _PARQUET = b"PAR1"
+COUNT = "count"
+"""The column that says how many records a line stands for."""
+PROBABILITY = "probability"
+_COUNT_TEXT = re.compile(r"\+?0*(\d{1,10})(?:\.0*)?", re.ASCII)
 _SUM = 1e-6  # by which the sum of printed probabilities may differ from 1
 _WAY_OUT = "give a CSV file with column names in its first line, or a Parquet file"
 
@@ -77,12 +82,13 @@ class Records:
     """Records of clients in the order of the file: private, but for who has how many in which window.
 
     Attributes:
-        clients: The client of each record, 0, ..., n - 1 in the order of their names, shape (N,).
-        symbols: Its symbol's place in the reference, shape (N,).
-        windows: Its window, 0, 1, ..., shape (N,); all 0 without windows.
+        clients: The client of each line, 0, ..., n - 1 in the order of their names, shape (lines,).
+        symbols: Its symbol's place in the reference, shape (lines,).
+        windows: Its window, 0, 1, ..., shape (lines,); all 0 without windows.
         client_count: n.
         symbol_count: k.
         window_names: Public, in order; one empty name without windows.
+        times: How many records each line stands for, shape (lines,); None where each is one.
     """
 
     clients: Numbers = field(repr=False)
@@ -91,13 +97,23 @@ class Records:
     client_count: int
     symbol_count: int
     window_names: tuple[str, ...]
+    times: Numbers | None = field(default=None, repr=False)
+
+    def client_records(self, window: int | None = None) -> Numbers:
+        """How many records each client has, in one window or in all, shape (n,): public."""
+        here = slice(None) if window is None else self.windows == window
+        many = None if self.times is None else self.times[here]  # floats add them up exactly below 2^53
+        return np.bincount(self.clients[here], weights=many, minlength=self.client_count).astype(np.int64)
 
     def capped(self, most: int, rng: np.random.Generator) -> Records:
         """At most ``most`` records of each client in each window, each subset of a client's as likely.
 
         Which of a client's records stay depends on their order in the file, but on no other client's records: their
-        places among others may follow from symbols, as in a sorted file.
+        places among others may follow from symbols, as in a sorted file. Where lines stand for many records, it
+        depends on the client's counts alone (``ClientCounts.capped``).
         """
+        if self.times is not None:
+            return self._capped_counts(most, rng)
         order = np.lexsort((self.clients, self.windows))  # stable: a client's own stay in their order
         order = order[np.lexsort((rng.random(len(order)), self.clients[order], self.windows[order]))]
         who, when = self.clients[order], self.windows[order]
@@ -115,11 +131,25 @@ class Records:
             window_names=self.window_names,
         )
 
+    def _capped_counts(self, most: int, rng: np.random.Generator) -> Records:
+        kept = [self.counts(i).capped(most, rng).table.tocoo() for i in range(len(self.window_names))]
+        return evolve(
+            self,
+            clients=np.concatenate([each.row for each in kept]).astype(np.int64),
+            symbols=np.concatenate([each.col for each in kept]).astype(np.int64),
+            windows=np.repeat(np.arange(len(kept)), [each.nnz for each in kept]),
+            times=np.concatenate([each.data for each in kept]),
+        )
+
     def counts(self, window: int = 0) -> ClientCounts:
         """The counts of one window, of all clients."""
         here = self.windows == window
         return ClientCounts.of_records(
-            self.clients[here], self.symbols[here], symbol_count=self.symbol_count, client_count=self.client_count
+            self.clients[here],
+            self.symbols[here],
+            symbol_count=self.symbol_count,
+            client_count=self.client_count,
+            times=None if self.times is None else self.times[here],
         )
 
 
@@ -137,7 +167,7 @@ def read_reference(path: Table, *, column: str) -> Reference:
     """
     name = "--reference"
     path = table_of(name, path)
-    weighted = [each for each in ("count", "probability") if each != column and each in _columns(name, path)]
+    weighted = [each for each in (COUNT, PROBABILITY) if each != column and each in _columns(name, path)]
     if len(weighted) == 2:
         raise InvalidArgumentError(name, path, "has counts and probabilities", "keep one of these columns")
     if not weighted:
@@ -152,9 +182,9 @@ def read_reference(path: Table, *, column: str) -> Reference:
         for symbol, text in zip(symbols, numbers, strict=True):
             if symbol in table:
                 raise InvalidArgumentError(name, path, f"names the symbol {symbol!r} twice", "add up its lines")
-            table[symbol] = _mass(path, symbol, text, whole=weighted[0] == "count")
+            table[symbol] = _mass(path, symbol, text, whole=weighted[0] == COUNT)
     total = math.fsum(table.values())
-    if weighted[0] == "probability" and abs(total - 1.0) > _SUM:
+    if weighted[0] == PROBABILITY and abs(total - 1.0) > _SUM:
         raise InvalidArgumentError(name, path, f"has probabilities with the sum {total:.9g}", "divide them by it")
     return _reference(path, tuple(table), list(table.values()))
 
@@ -191,7 +221,7 @@ def read_records(
     window_column: str | None = None,
     other: str | None = None,
 ) -> Records:
-    """The private records, one a line.
+    """The private records, one a line, or with a column "count" as many as it says.
 
     Windows are ordered as numbers where all their names are whole numbers, and as texts otherwise; dates as YYYY-MM-DD
     are in their order.
@@ -203,7 +233,8 @@ def read_records(
         other: The reference's symbol for all others; without it another one is an error.
 
     Raises:
-        InvalidArgumentError: no such file or column, no record, or a line without a client or with an unknown symbol.
+        InvalidArgumentError: no such file or column, no record (in a window), or a line without a client, with an
+            unknown symbol, or with a count that is none.
         MissingExtraError: a Parquet file without the extra ``tables``.
     """
     wanted = (column, client_column) if window_column is None else (column, client_column, window_column)
@@ -214,8 +245,10 @@ def read_records(
     if other is not None and other not in places:
         raise InvalidArgumentError("--other", other, "is no symbol of the reference")
     default = -1 if other is None else places[other]
+    counted = COUNT not in wanted and COUNT in _columns("--clients", path)
     symbols, numbered = array("q"), [(array("q"), dict[str, int]()) for _ in wanted[1:]]
-    for piece in read_pieces("--clients", path, wanted):
+    times = array("q")
+    for piece in read_pieces("--clients", path, (*wanted, COUNT) if counted else wanted, numbers=int(counted)):
         found = [places.get(text, default) for text in piece[0]]
         if default < 0 and -1 in found:
             raise InvalidArgumentError(
@@ -224,21 +257,43 @@ def read_records(
                 f"has a symbol in record {len(symbols) + found.index(-1) + 1} that the reference does not name",
                 "give --other, a public symbol that stands for all such",
             )
+        if counted:
+            times.extend(_whole_counts(path, piece[-1], len(symbols)))
         symbols.extend(found)
-        for (numbers, known), texts in zip(numbered, piece[1:], strict=True):
+        for (numbers, known), texts in zip(numbered, piece[1 : len(wanted)], strict=True):
             numbers.extend(known.setdefault(text, len(known)) for text in texts)
-    if not symbols:
+    if not symbols or (counted and not any(times)):
         raise InvalidArgumentError("--clients", path, "has no records", _WAY_OUT)
     clients, client_names = _sorted(*numbered[0])
     windows, window_names = _sorted(*numbered[1]) if len(numbered) > 1 else (np.zeros_like(clients), ("",))
-    return Records(
+    records = Records(
         clients=clients,
         symbols=np.array(symbols, dtype=np.int64),
         windows=windows,
         client_count=len(client_names),
         symbol_count=len(reference.symbols),
         window_names=window_names,
+        times=np.array(times, dtype=np.int64) if counted else None,
     )
+    if counted:
+        empty = np.flatnonzero(np.bincount(windows, weights=records.times, minlength=len(window_names)) == 0)
+        if len(empty):
+            reason = f"has no record in the window {window_names[empty[0]]!r}"
+            raise InvalidArgumentError("--clients", path, reason, "leave that window out")
+    return records
+
+
+def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
+    """How many records lines stand for; ``before`` lines were read already."""
+    found = []
+    for i, text in enumerate(texts, before + 1):
+        written = _COUNT_TEXT.fullmatch(text.strip(" "))
+        if written is None or (value := int(written[1])) > LARGEST:
+            reason = f"has no count in record {i}, a whole number from 0 to {LARGEST}"
+            remedy = f"correct it, or rename the column {COUNT!r} if it holds no numbers of records"
+            raise InvalidArgumentError("--clients", path, reason, remedy)
+        found.append(value)
+    return found
 
 
 def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[Numbers, tuple[str, ...]]:
@@ -270,6 +325,12 @@ def _columns(argument: str, path: str | Frame) -> list[str]:
         return [str(each) for each in _parquet(argument, path).schema_arrow.names]
     with _opened(argument, path) as file:
         return _header(argument, path, csv.reader(file, delimiter=_delimiter(path), strict=True))
+
+
+def unread(argument: str, path: Table, read: Iterable[str | None]) -> list[str]:
+    """The names of a table's columns that are not among those that are read."""
+    known = set(read)
+    return [name for name in _columns(argument, table_of(argument, path)) if name not in known]
 
 
 def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:

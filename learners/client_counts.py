@@ -20,7 +20,8 @@ from hockeystick.mechanisms.arguments import generator
 
 Counts = npt.NDArray[np.int64]
 
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
+"""The largest count of a cell."""
 _MOST_SYMBOLS = 2**32  # a place's symbol has 32 bits
 _PIECE = 1 << 20  # records whose keys are drawn at a time
 
@@ -35,8 +36,8 @@ def _table(value: object) -> sparse.csr_array:
         raise InvalidArgumentError("table", found.shape, "is too small", "give a row per client, two symbols or more")
     if found.shape[1] > _MOST_SYMBOLS:
         raise InvalidArgumentError("table", found.shape, f"has more than {_MOST_SYMBOLS} symbols", "merge rare ones")
-    if found.nnz and (found.data.min() < 0 or found.data.max() > _LARGEST):
-        raise InvalidArgumentError("table", "...", f"holds a count outside 0, ..., {_LARGEST}")
+    if found.nnz and (found.data.min() < 0 or found.data.max() > LARGEST):
+        raise InvalidArgumentError("table", "...", f"holds a count outside 0, ..., {LARGEST}")
     found = found.astype(np.int64)
     found.sum_duplicates()
     return found
@@ -57,15 +58,22 @@ class ClientCounts:
 
     @classmethod
     def of_records(
-        cls, clients: npt.ArrayLike, symbols: npt.ArrayLike, *, symbol_count: int, client_count: int | None = None
+        cls,
+        clients: npt.ArrayLike,
+        symbols: npt.ArrayLike,
+        *,
+        symbol_count: int,
+        client_count: int | None = None,
+        times: npt.ArrayLike | None = None,
     ) -> ClientCounts:
-        """The counts of records, given one by one.
+        """The counts of records, given one by one, or so many at once.
 
         Args:
             clients: The client of each record, 0, ..., n - 1, shape (N,).
             symbols: Its symbol, 0, ..., k - 1, shape (N,).
             symbol_count: k >= 2.
             client_count: n; one more than the largest client by default, which may tell who has records.
+            times: How many records each entry stands for, shape (N,); one by default.
 
         Raises:
             InvalidArgumentError: shapes that differ, or numbers out of range.
@@ -75,8 +83,10 @@ class ClientCounts:
         if who.shape != what.shape:
             raise InvalidArgumentError("symbols", what.shape, f"has another shape than clients, {who.shape}")
         n = (int(who.max(initial=-1)) + 1 or 1) if client_count is None else client_count
-        ones = np.ones(len(who), dtype=np.int64)
-        return cls(sparse.coo_array((ones, (who, what)), shape=(n, k)).tocsr())
+        each = np.ones(len(who), dtype=np.int64) if times is None else _numbers("times", times, None)
+        if each.shape != who.shape:
+            raise InvalidArgumentError("times", each.shape, f"has another shape than clients, {who.shape}")
+        return cls(sparse.coo_array((each, (who, what)), shape=(n, k)).tocsr())
 
     @property
     def clients(self) -> int:

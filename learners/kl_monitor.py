@@ -27,6 +27,7 @@ from hockeystick.accounting import (
     Ledger,
     OdometerReading,
     PrivacyEvent,
+    RefinementError,
     calibrate,
     compose,
 )
@@ -211,6 +212,9 @@ class DriftMonitor(Watch):
         self, windows: Sequence[QueryAverage], data: Sequence[ClientCounts], rng: np.random.Generator, runs: int
     ) -> FloatArray:
         """Estimates with independent noise, shape (runs, windows), of windows whose coins are tossed already."""
+        if len(data) > self.windows:
+            reason = f"are more windows than the {self.windows} that the budget is for"
+            raise InvalidArgumentError("data", len(data), reason, "give fewer, or a monitor for more")
         drawn = [
             self.estimator(average).simulate(own, source, runs)
             for average, own, source in zip(windows, data, rng.spawn(len(data)), strict=True)
@@ -272,6 +276,9 @@ class MonitorSession:
             HockeystickError: the outer ledger refuses.
         """
         monitor, window = self._monitor, self.looks
+        if window >= monitor.windows:
+            reason = f"this would be window {window + 1} of a watch whose budget is for {monitor.windows}"
+            raise RefinementError("look", reason)
         self._ledger.check("look")
         if not isinstance(data, ClientCounts):
             raise InvalidArgumentError("data", type(data).__name__, "is no ClientCounts")

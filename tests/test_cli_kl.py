@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from functools import partial
 from pathlib import Path
@@ -244,6 +245,23 @@ def test_a_watch_is_released(tables: list[str], monkeypatch: pytest.MonkeyPatch)
         assert run(*tables, *TARGET, *WATCH, *more, "--release").stdout.startswith("released: ε ≤ ")
 
 
+def test_more_windows_than_the_budget_is_for(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused before anything is drawn: two paid looks of three would be shown to nobody."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it has begun")
+
+    for started in (DriftMonitor, DriftAlarms):
+        monkeypatch.setattr(started, "start", never)
+    monkeypatch.setattr("hockeystick.symbol_tables.Records.capped", never)
+    for more in ([], ["--group", "2"], ["--alarms", "1"]):
+        assert_refused(
+            run(*tables, *TARGET, *WATCH, "--windows", "2", *more), "--windows=2: is less than the 3 windows"
+        )
+    begun = run(*tables, *TARGET, *WATCH, "--windows", "3")
+    assert begun.exit_code != 0 and "it has begun" in begun.output
+
+
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 PLAN = ["--plan", "--population", "50", "--records-each", "8"]
@@ -273,6 +291,50 @@ def test_a_plan_of_a_watch(tables: list[str]) -> None:
 def test_a_large_delta_is_warned_of(tables: list[str]) -> None:
     assert "above 1/720" in run(*tables, "--epsilon", "1", "--delta", "0.05").stderr
     assert "above 1/" not in run(*tables, "--epsilon", "1", "--delta", "1e-6").stderr
+
+
+# --- lines that stand for many records -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counts(tables: list[str], tmp_path: Path) -> list[str]:
+    """The same records as in ``tables``, some of them on one line, and a column that nobody reads."""
+    lines = Path(tables[3]).read_text().splitlines()[1:]
+    many = {line: lines.count(line) for line in dict.fromkeys(lines)}
+    path = tmp_path / "N.csv"
+    path.write_text("user,symbol,day,count,note\n" + "".join(f"{line},{n},x\n" for line, n in many.items()))
+    return [*tables[:3], str(path), *tables[4:]]
+
+
+def test_a_line_may_stand_for_many_records(tables: list[str], counts: list[str]) -> None:
+    """Whatever is asked: as if each record had a line of its own."""
+    for more in ([], ["--model", "dist"], WATCH, [*WATCH, "--alarms", "1"]):
+        one, many = (result_of(*each, *TARGET, *more) for each in (tables, counts))
+        assert one.pop("data") != many.pop("data")
+        assert one == many
+    capped = result_of(*counts, *TARGET, *WATCH, "--group", "2")
+    assert capped["records"] == 2 * 3 * CLIENTS  # records are counted, and not lines
+
+
+def test_a_column_of_counts_decides_the_divergence(tmp_path: Path) -> None:
+    """KL((1/2, 1/2) || (199/200, 1/200)) = 1.96; line by line the data are the reference."""
+    reference, clients = tmp_path / "R.csv", tmp_path / "C.csv"
+    reference.write_text("symbol,probability\nA,0.5\nB,0.5\n")
+    clients.write_text("client,symbol,count\n" + "".join(f"{i},A,199\n{i},B,1\n" for i in range(400)))
+    found = result_of("--reference", str(reference), "--clients", str(clients), *TARGET, "--model", "dist")
+
+    assert found["records"] == 400 * 200
+    assert found["estimate"] == pytest.approx(-0.5 * math.log(4 * 0.995 * 0.005), abs=0.05)
+
+
+def test_columns_that_are_not_read_are_named(tables: list[str], counts: list[str]) -> None:
+    unread = run(*counts, *TARGET, *WATCH).stderr
+    assert "warning: --clients has columns that are not read: 'note'\n" in unread
+    assert "--reference has" not in unread
+    assert "are not read: 'day'\n" in run(*tables, *TARGET).stderr
+    other = Path(tables[1])
+    other.write_text(other.read_text().replace("symbol,probability", "symbol,weight"))
+    assert "--reference has columns that are not read: 'weight'" in run(*tables, *TARGET).stderr
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

@@ -162,6 +162,15 @@ def test_records_without_a_number_are_refused_and_not_shown(tmp_path: Path, bad:
     assert not re.search("secret|nan|77777|41", found.stderr)
 
 
+def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "T.csv"
+    path.write_text("age,count,pay\n" + "41,2,1\n" * 60)
+    said = "warning: --data has columns that are not read: 'count', 'pay'\n"
+    assert said in run("--data", str(path), *AGE, *TARGET, "--simulate").stderr
+    whole = [*AGE, "--column", "count", "--low", "0", "--high", "9", "--column", "pay", "--low", "0", "--high", "9"]
+    assert "not read" not in run("--data", str(path), *whole, *TARGET, "--simulate").stderr
+
+
 def test_tables(tmp_path: Path) -> None:
     path = tmp_path / "T.csv"
     path.write_text("a,b\n1,inf\n2e3,-0.5\n")

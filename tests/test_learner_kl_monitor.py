@@ -220,8 +220,11 @@ def test_looks_are_charged_and_end_with_the_budget() -> None:
     first, second = (session.look(data, np.random.default_rng(i)) for i in range(2))
     assert (first.window, second.window, session.looks) == (0, 1, 2)
     assert first.simulated and first.estimate != second.estimate
-    with pytest.raises(RefinementError):
+    with pytest.raises(RefinementError, match="window 3 of a watch whose budget is for 2"):
         session.look(data, np.random.default_rng(0))
+    averages = [watch.average(data.records(), np.random.default_rng(0))] * 3
+    with pytest.raises(InvalidArgumentError, match="more windows than the 2"):
+        watch.simulate(averages, [data] * 3, np.random.default_rng(0), 1)
     assert session.guarantee().epsilon(1e-6).upper <= 1.0
     assert "look" in session.guarantee().assumptions[-1]  # simulated, and says so
 

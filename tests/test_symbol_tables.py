@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.extras import MissingExtraError
-from hockeystick.symbol_tables import Records, Reference, read_records, read_reference
+from hockeystick.symbol_tables import Records, Reference, read_records, read_reference, unread
 
 REFERENCE = Reference(("a", "b", "10"), np.array([0.5, 0.25, 0.25]))
 SECRET = "patient-zero"
@@ -189,6 +191,63 @@ def test_parquet_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         records(file(tmp_path, b"PAR1", "t.parquet"))
 
 
+# --- lines that stand for many records -------------------------------------------------------------------------------
+
+
+def test_counts_of_records(tmp_path: Path) -> None:
+    text = "client,symbol,count,day\n1,a,3,1\n2,b,0,1\n1,a,2,2\n2,10, +007.0 ,2\n"
+    frame = {
+        "client": [1, 2, 1, 2],
+        "symbol": ["a", "b", "a", "10"],
+        "count": [3.0, 0.0, 2.0, 7.0],
+        "day": [1, 1, 2, 2],
+    }
+    for path in (file(tmp_path, text), parquet(tmp_path, **frame)):
+        found = records(path, window_column="day")
+        assert found.client_records().tolist() == [5, 7]
+        assert found.client_records(1).tolist() == [2, 7]
+        assert np.asarray(found.counts(0).table.todense()).tolist() == [[3, 0, 0], [0, 0, 0]]
+        assert found.counts(1).total().tolist() == [2, 0, 7]
+        together = records(path)
+        assert together.counts().total().tolist() == [5, 0, 7]
+
+
+def test_what_is_no_count(tmp_path: Path) -> None:
+    """By its place alone; what stands there is not told."""
+    wrong = ["-1", "1.5", "nan", "inf", SECRET, "1_000", "2147483648", "9" * 5000, "1e2", "\u0663", "0x1"]
+    path = str(tmp_path / "counts.csv")
+    for count in wrong:
+        Path(path).write_text(f"client,symbol,count\n1,a,3\n2,b,{count}\n", encoding="utf-8")
+        with pytest.raises(InvalidArgumentError, match="has no count in record 2, a whole number") as error:
+            records(path)
+        assert error.value.value == path
+        assert count not in str(error.value).replace(path, "")
+    frame = parquet(tmp_path, client=[1, 1], symbol=["a", "b"], count=[2.0, math.nan])
+    with pytest.raises(InvalidArgumentError, match="has no count in record 2, a whole number"):
+        records(frame)
+
+
+def test_counts_that_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="no records"):
+        records(file(tmp_path, "client,symbol,count\n1,a,0\n"))
+    with pytest.raises(InvalidArgumentError, match="no record in the window '2'"):
+        records(file(tmp_path, "client,symbol,count,day\n1,a,1,1\n1,a,0,2\n"), window_column="day")
+    with pytest.raises(InvalidArgumentError, match="no 'count' in line 2"):
+        records(file(tmp_path, "client,symbol,count\n1,a,\n"))
+    with pytest.raises(InvalidArgumentError, match="more than one column 'count'"):
+        records(file(tmp_path, "client,symbol,count,count\n1,a,1,1\n"))
+    named = read_records(file(tmp_path, "count,symbol\n7,a\n7,b\n"), REFERENCE, column="symbol", client_column="count")
+    assert named.client_records().tolist() == [2]  # the clients' names: no counts
+
+
+def test_columns_that_are_not_read(tmp_path: Path) -> None:
+    path = file(tmp_path, "client,symbol,count,day\n1,a,1,1\n")
+    assert unread("--clients", path, ("symbol", "client", None, "count")) == ["day"]
+    assert unread("--clients", path, ("day", "symbol", "client", "count")) == []
+    table = parquet(tmp_path, client=[1], symbol=["a"], age=[3])
+    assert unread("--clients", table, ("symbol",)) == ["client", "age"]
+
+
 # --- caps ------------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +297,20 @@ def test_which_records_stay_depends_on_no_other_client(
         kept = made(who, what, when).capped(most, np.random.default_rng(seed))
         found.append([np.asarray(kept.counts(i).table.todense()).tolist() for i in range(len(kept.window_names))])
     assert found[0] == found[1]
+
+
+@given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100), times=st.lists(st.integers(0, 4), min_size=60))
+def test_caps_count_records_and_not_lines(
+    rows: list[tuple[int, int, int]], most: int, seed: int, times: list[int]
+) -> None:
+    plain = made(*map(list, zip(*rows, strict=True)))
+    before = evolve(plain, times=np.array(times[: len(rows)], dtype=np.int64))
+    after = before.capped(most, np.random.default_rng(seed))
+    assert after.client_count == before.client_count
+    for i in range(len(before.window_names)):
+        whole, kept = before.counts(i), after.counts(i)
+        np.testing.assert_array_equal(kept.records(), np.minimum(whole.records(), most))
+        assert (np.asarray(kept.table.todense()) <= np.asarray(whole.table.todense())).all()
 
 
 def test_every_record_is_as_likely_to_stay() -> None:
