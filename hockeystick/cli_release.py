@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -149,16 +150,11 @@ def release(**given: Any) -> int:
     paths = _paths(given, files)
     with working() as progress:
         progress("calibrating" if given["plan"] else "reading the records")
-        unread = [
-            line for one in ("data", "reference") for line in unread_columns(f"--{one}", given[one], given["column"])
-        ]
         content, found, table = _planned(given) if given["plan"] else _ran(given, progress)
     result = conclude(given, content, files, command="release")
     if found is not None:
         for name, page in _pages(given, paths, found, table):
             write(paths[name], page)
-    for line in unread:
-        warn(line)
     _beware(result, given)
     return 0
 
@@ -282,6 +278,12 @@ def _paths(given: Given, files: ResultFiles) -> dict[str, Path]:
 
 
 def _beware(result: dict[str, Any], given: Given) -> None:
+    from hockeystick.accounting import InvalidArgumentError
+
+    with contextlib.suppress(InvalidArgumentError):  # a table may be gone by now
+        for option in ("data", "reference"):
+            for line in unread_columns(f"--{option}", given[option], given["column"]):
+                warn(line)
     kept = ("json_file", "html_file", "answers", "synthetic")
     if result["mode"] == "release" and not any(picked(given, *kept).values()):
         warn("the released law was written nowhere; a second release costs its own ε (--json, --answers, --synthetic)")
