@@ -21,10 +21,11 @@ import contextlib
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from numbers import Real
 
 from attrs import frozen
 
-from . import contour, gaussian_dp, optimal_composition, pld, rdp, renyi_profile, rounding, validate
+from . import contour, digits, gaussian_dp, optimal_composition, pld, rdp, renyi_profile, rounding, validate
 from .additive_noise import Gaussian
 from .chain import Chain
 from .composite import Composed, Parallel, compose
@@ -40,6 +41,8 @@ METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "pld", "contour")
 class Bracket:
     """A computed bound with its own accuracy.
 
+    As a number it is its upper end: ``float(bound)``, ``bound < 5``, and ``f"{bound:.3f}"``, which rounds up.
+
     Attributes:
       upper: the bound; never below the truth.
       lower: the same quantity rounded the other way, or None if it was not asked for. It brackets the *computation* of
@@ -53,6 +56,21 @@ class Bracket:
 
     def __float__(self) -> float:
         return self.upper
+
+    def __format__(self, spec: str) -> str:
+        return digits.formatted_up(self.upper, spec) if spec else str(self)
+
+    def __lt__(self, other: object) -> bool:
+        return self.upper < float(other) if isinstance(other, (Real, Bracket)) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self.upper <= float(other) if isinstance(other, (Real, Bracket)) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return self.upper > float(other) if isinstance(other, (Real, Bracket)) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return self.upper >= float(other) if isinstance(other, (Real, Bracket)) else NotImplemented
 
 
 def epsilon(event: PrivacyEvent, delta: float, *, bracket: bool = False, method: str | None = None) -> Bracket:

@@ -6,6 +6,7 @@ An upper bound is shown no smaller than it is, a lower bound no larger.
 from __future__ import annotations
 
 import math
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 DIGITS = 5
@@ -19,6 +20,32 @@ def upper(value: float, digits: int = DIGITS) -> str:
 def lower(value: float, digits: int = DIGITS) -> str:
     """Returns a lower bound in so many digits, rounded down."""
     return _written(value, digits, ROUND_FLOOR)
+
+
+def formatted_up(value: float, spec: str) -> str:
+    """Returns an upper bound as ``format`` with ``spec`` would, but rounded up.
+
+    Raises:
+      ValueError: no format of a float.
+    """
+    text = format(value, spec)  # refuses what is no format
+    parts = re.fullmatch(r".*?(?:\.(\d+))?([eEfFgGn%]?)", spec, re.DOTALL)
+    if parts is None or not math.isfinite(value) or not (parts[1] or parts[2]):
+        return text  # in full
+    places, kind = int(parts[1] or 6), {"": "g", "n": "g"}.get(parts[2].lower(), parts[2].lower())
+
+    def shown(number: float) -> Decimal:
+        bare = format(number, f".{places}{kind}")
+        return Decimal(bare.rstrip("%")) / (100 if kind == "%" else 1)
+
+    if float(near := shown(value)) >= value:
+        return text
+    fixed = {"f": -places, "%": -places - 2}
+    last = fixed[kind] if kind in fixed else near.adjusted() - max(0, places - (kind == "g"))
+    found = float(near + Decimal(1).scaleb(last))
+    while float(shown(found)) < value:  # with as many digits as a float has
+        found = math.nextafter(found, math.inf)
+    return format(found, spec)
 
 
 def nearest(value: float, digits: int = DIGITS) -> str:

@@ -547,3 +547,17 @@ def test_sums_of_divergences_are_bounded_at_orders_below_two():
                 eps = float(total) * order + shift
                 exact = less * (divergence - eps - mpmath.log1p(1 / less)) - mpmath.log(order)
                 assert exact <= rdp._log_deltas(event, np.array(eps), np.array([order]))[0] <= exact + 1e-8
+
+
+def test_a_bracket_is_its_upper_end_where_a_number_is_asked_for():
+    bound = Bracket(1.00004, 0.9, "pld")
+    assert float(bound) == 1.00004 and f"{bound:.3f}" == "1.001" and f"{bound}" == str(bound)
+    assert bound < 1.00005 and bound <= 1.00004 and bound > 1.0 and bound >= np.float64(1.00004)
+    assert not bound < 1.00004 and not bound > 1.00004 and not bound <= 1.0 and not bound >= 2
+    assert (2 > bound, 1 >= bound, np.float64(1.0) < bound) == (True, False, True)  # noqa: SIM300
+    assert bound < Bracket(1.1, None, "rdp") and max(bound, Bracket(1.0, 1.0, "rdp")) is bound
+    assert not bound < math.nan and not bound >= math.nan
+    with pytest.raises(TypeError):
+        assert bound < "2"
+    with pytest.raises(ValueError, match="ormat"):
+        f"{bound:d}"
