@@ -10,7 +10,8 @@ from dp_accounting import NeighboringRelation
 from . import bounds, validate
 from .bounds import Bracket
 from .composite import compose
-from .dp_events import Refusal, translate
+from .declared import NonPrivate
+from .dp_events import ADJACENCY, Refusal, translate
 from .event import NO_EVENT, PrivacyEvent
 
 _CHOICES = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
@@ -27,10 +28,13 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
       neighboring_relation: a ``dp_accounting.NeighboringRelation``. None takes the relation under which all native
         events composed so far have a meaning: ADD_OR_REMOVE_ONE if possible, else REPLACE_ONE; an event that leaves
         neither is refused. Composing randomised response after a Gaussian therefore moves the Gaussian, too, to
-        REPLACE_ONE. An explicit relation refuses what has no meaning under it.
+        REPLACE_ONE; ``neighboring_relation`` says which it is. An explicit relation refuses what has no meaning under
+        it.
 
     Under REPLACE_ONE a native Gaussian or Laplace event is at distance 2: its noise multiplier is meant for values
-    whose norm is at most 1 per record. Events of ours are normalised already and taken as they are.
+    whose norm is at most 1 per record. Events of ours are normalised already and taken as they are, and so is a ZCDp
+    event: what they cost under the other relation nobody knows. With them the relation never moves to REPLACE_ONE
+    unless it was asked for.
 
     >>> import dp_accounting
     >>> from hockeystick.accounting import Accountant
@@ -44,6 +48,7 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
         self._choices = _CHOICES if neighboring_relation is None else (neighboring_relation,)
         # The composition under each relation that is still possible.
         self._events: dict[NeighboringRelation, PrivacyEvent] = dict.fromkeys(self._choices, NO_EVENT)
+        self._normalised: object = None  # the first event that was stated for one relation, nobody said which
 
     def _maybe_compose(
         self, event: dp_accounting.DpEvent, count: int, do_compose: bool
@@ -62,7 +67,15 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
             if len(self._choices) > 1 and len(self._events) < len(self._choices):
                 reason += f"; what was composed before has a meaning under {self.neighboring_relation} alone"
             return self.CompositionErrorDetails(refusal.event, reason)
+        normalised = self._normalised or _normalised(event)
+        if normalised is not None and len(self._choices) > 1 and _CHOICES[0] not in composed:
+            reason = (
+                f"would move all to {next(iter(composed))}, and {normalised} does not say for which relation it is "
+                "meant: give it, as neighboring_relation"
+            )
+            return self.CompositionErrorDetails(event, reason)
         if do_compose:
+            self._normalised = normalised
             self._events = composed
             self._neighboring_relation = next(iter(composed))
         return None
@@ -102,3 +115,18 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
           InvalidArgumentError: target_epsilon is negative or not a number.
         """
         return bounds.delta(self.event, target_epsilon).upper
+
+
+def _normalised(event: object) -> object:
+    """The first event in a native tree whose cost is as declared under either relation; None where there is none."""
+    match event:
+        case PrivacyEvent():
+            free = event in (NO_EVENT, NonPrivate()) or not all(event.accepts(ADJACENCY[one]) for one in _CHOICES)
+            return None if free else event
+        case dp_accounting.ZCDpEvent(rho=rho):
+            return event if rho else None
+        case dp_accounting.ComposedDpEvent(events=events):
+            return next((found for inner in events if (found := _normalised(inner)) is not None), None)
+        case dp_accounting.SelfComposedDpEvent(event=inner, count=count):
+            return _normalised(inner) if count else None
+    return None

@@ -280,6 +280,21 @@ class AccountantGraph:
         """Returns ε at ``delta`` for one record of ``source``."""
         return self.guarantee_for(source, member=member, view=view).epsilon(delta).upper
 
+    def readings(self, *, view: str | None = None) -> tuple[tuple[Release, float], ...]:
+        """Returns each release with the most that one record moves what it reads, in the norm of its event.
+
+        It is 1 where a release reads a source, which is to say that its event was stated for what one record moves it
+        by, under the graph's own relation; behind transforms it follows from their stability.
+
+        Args:
+          view: see ``guarantee``; releases that it does not pay for are left out.
+
+        Raises:
+          GraphError: no such view.
+          UnsupportedEventError: a transform states no stability in the norm that is needed.
+        """
+        return tuple(self._moves(view).readings())
+
     def _check_pinned(self) -> None:
         blocks = sum(source.size for source in self._of(Source))
         if self.adjacency is Adjacency.REPLACE_ONE and blocks > 1 and not self.pinned:

@@ -85,6 +85,12 @@ class Moves:
         """Returns the move that changes one record of block ``index`` (from 0) of ``source``."""
         return self._of_member(source, index + 1, 1)
 
+    def readings(self) -> Iterator[tuple[Release, float]]:
+        """Yields each release with the most that one record moves what it reads, in the norm of its event."""
+        moved = [self._distances({source.name: 1}) for source in self._of(Source)]
+        for release in self.releases:
+            yield release, max((self._distance(release, distances) for distances in moved), default=0.0)
+
     def _of_member(self, source: Source, member: int, records: int) -> Move:
         distances = self._distances({source.name: records})
         (counts,) = self._rows(source, np.array([member], np.int64))

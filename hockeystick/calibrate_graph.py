@@ -27,8 +27,10 @@ from hockeystick.accounting import (
     SampledWithoutReplacement,
     Skellam,
 )
-from hockeystick.accounting.rounding import quotient_down
+from hockeystick.accounting.rounding import quotient_down, quotient_up
 from hockeystick.accounting.serialise import unique_keys
+from hockeystick.guarantee_terms import RECORD
+from hockeystick.report_text import exact
 
 OPEN = "?"
 _WHOLE = {"count", "answers", "categories", "k", "size", "coordinates", "batch", "population", "length"}
@@ -65,7 +67,8 @@ class Question:
 
     Attributes:
       mechanism: a name of ``MECHANISMS``.
-      sensitivity: in the mechanism's norm, of one record.
+      sensitivity: how far one record, changed as the relation says, moves the value, in the mechanism's norm.
+      clip: instead, the most that one record adds to a sum, in that norm; neither of the two stands for 1.
       noise, count, sampling: its parameter, how often it is used, and how likely a record is in each use's sample; the
         open one is None.
       batch, population: instead of ``sampling``: so many of so many records are in each use's sample.
@@ -73,7 +76,8 @@ class Question:
     """
 
     mechanism: str
-    sensitivity: float
+    sensitivity: float | None
+    clip: float | None
     noise: float | None
     count: int | None
     sampling: float | None
@@ -88,6 +92,37 @@ class Question:
             return MECHANISMS[self.mechanism].parameter
         return "count" if self.count is None else "sampling"
 
+    @property
+    def distance(self) -> float:
+        """How far one record moves the value, in the mechanism's norm.
+
+        What a record adds to a sum is a vector of norm at most C: adding the record, removing it or putting a null in
+        its place moves the sum by at most C, and another vector in its place by at most 2·C. Both are so within a
+        sample as well.
+        """
+        if self.clip is not None:
+            return 2.0 * self.clip if self.adjacency is Adjacency.REPLACE_ONE else self.clip
+        return 1.0 if self.sensitivity is None else self.sensitivity
+
+    @property
+    def unit(self) -> str:
+        """``distance`` in words."""
+        what = "the value" if self.clip is None else "the sum"
+        if self.clip is None:
+            why = "the default sensitivity" if self.sensitivity is None else "as --sensitivity says"
+        else:
+            why = f"{'twice ' if self.distance > self.clip else ''}the clip {exact(self.clip)}"
+        where = "" if self.sampling == 1.0 and self.batch is None else ", if sampled,"
+        norm = MECHANISMS[self.mechanism].norm
+        return f"{RECORD[self.adjacency]}{where} moves {what} by at most {exact(self.distance)} in {norm} ({why})"
+
+    def multiplier(self, value: float) -> float | None:
+        """The noise over the clip, rounded up, with the open number set to ``value``; None where there is none."""
+        noise = value if self.noise is None else self.noise
+        if self.clip is None or MECHANISMS[self.mechanism].parameter == "variance":
+            return None
+        return quotient_up(noise, self.clip)
+
     def graph(self, value: float) -> AccountantGraph:
         """Returns the graph with the open number set to ``value``."""
         if self.noise is None:
@@ -96,7 +131,7 @@ class Question:
 
     def _built(self) -> AccountantGraph:
         assert self.noise is not None and self.count is not None and self.sampling is not None
-        event = MECHANISMS[self.mechanism].event(self.noise, self.sensitivity)
+        event = MECHANISMS[self.mechanism].event(self.noise, self.distance)
         if self.batch is not None and self.population is not None:
             event = SampledWithoutReplacement(self.population, self.batch, event)
         elif self.sampling < 1.0:

@@ -25,9 +25,10 @@ from hockeystick.cli_types import Count, FileName, Real, read_graph
 def account(graph: str, delta: float, group: int | None, view: str | None, **given: Any) -> int:
     """Certify the privacy of a graph of releases.
 
-    GRAPH.json is what AccountantGraph.to_json() returns ('-': the standard input). Shown are the upper bound ε, the
-    lower end of its bracket (how exactly it was computed), the method that won, what the others say, each node's share,
-    and the trade-off curve.
+    GRAPH.json is what AccountantGraph.to_json() returns ('-': the standard input). The first line says what the result
+    is about: the neighbouring relation, how far one record moves what each release reads (the unit of its noise), and
+    the sampling. Then come the upper bound ε, the lower end of its bracket (how exactly it was computed), the method
+    that won, what the others say, each node's share, and the trade-off curve.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +36,26 @@ _mechanism = together(
     ),
     click.option("--noise", metavar="S", type=POSITIVE, help="Standard deviation, scale or (skellam) variance."),
     click.option("--count", metavar="N", type=Count(1), help="How often it is used; once without it."),
-    click.option("--sensitivity", metavar="C", type=POSITIVE, help="How far one record moves the value; 1 without it."),
+    click.option(
+        "--sensitivity",
+        metavar="S",
+        type=POSITIVE,
+        help="How far one record, changed as --adjacency says, moves the value; 1 without it and --clip.",
+    ),
+    click.option(
+        "--clip",
+        metavar="C",
+        type=POSITIVE,
+        help="Instead: the value is a sum to which one record adds at most C. It moves by C, under replace-one by 2·C.",
+    ),
     click.option("--sampling", metavar="Q", type=SHARE, help="Each use sees a Poisson sample, of probability Q, ..."),
-    click.option("--batch", metavar="B", type=Count(1), help="... or a sample of B ..."),
-    click.option("--population", metavar="M", type=Count(1), help="... of M records."),
-    click.option("--adjacency", type=click.Choice(_RELATIONS), help="add-or-remove-one without it."),
+    click.option("--batch", metavar="B", type=Count(1), help="... or, under replace-one, a sample of B ..."),
+    click.option("--population", metavar="M", type=Count(1), help="... of M records. Needs --clip or --sensitivity."),
+    click.option(
+        "--adjacency",
+        type=click.Choice(_RELATIONS),
+        help="The neighbouring relation. Default: add-or-remove-one; with --batch, replace-one.",
+    ),
 )
 
 
@@ -52,9 +68,13 @@ _mechanism = together(
 def calibrate(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.
 
-    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace or skellam; its sensitivity is meant in L2, or
-    in L1 for the two Laplace laws, under --adjacency. What is found was certified at that very value by the tightest
-    sound accountant; shown with it is a value next to it that fails.
+    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace or skellam; its sensitivity and clip are meant
+    in L2, or in L1 for the two Laplace laws. What is found was certified at that very value by the tightest sound
+    accountant; shown with it is a value next to it that fails. The first line says what the result is about: the
+    neighbouring relation, how far one record moves the value, and the sampling.
+
+    For DP-SGD with gradients clipped to C, give --clip C: --sampling for Poisson samples, --batch for samples of fixed
+    size. The noise is told as it is added to the sum, and with --clip over C as well.
 
     GRAPH.json is a graph as of AccountantGraph.to_json() with "?" in place of the number to be found ('-': the
     standard input). "?" may stand in several places, which then get the same value.
@@ -62,7 +82,8 @@ def calibrate(**given: Any) -> int:
     \b
     Examples:
       hockeystick calibrate gaussian --epsilon 1 --delta 1e-6
-      hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --count 1000 --sampling 0.01
+      hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --count 1000 --sampling 0.01 --clip 0.5
+      hockeystick calibrate gaussian --epsilon 3 --delta 1e-5 --count 50 --batch 256 --population 60000 --clip 1
       hockeystick calibrate laplace --epsilon 1 --sensitivity 2 --json -
       hockeystick calibrate gaussian --find count --noise 20 --epsilon 1 --delta 1e-6
       hockeystick calibrate gaussian --tpr 0.05 --fpr 0.01 --delta 1e-6
@@ -107,6 +128,8 @@ def _found(
     share = question.sampling is None if question is not None else template is not None and template.share
     found = search(at, _goal(target), integer=whole, **({"high": 1.0, "guess": 0.01} if share else {}))
     content = found_content(given["what"], parameter, found, whole=whole, target=target, given=told)
+    if question is not None:
+        content |= {"unit": question.unit, "noise_multiplier": question.multiplier(found.value)}
     return found, build(found.value), content
 
 
@@ -115,8 +138,9 @@ def _open(given: Given, template: Template | None, question: Question | None) ->
     if template is not None:
         return template.graph, template.parameter, template.whole, {}
     assert question is not None
-    names = ("noise", "count", "sensitivity", "sampling", "batch", "population")
+    names = ("noise", "count", "clip", "sampling", "batch", "population")
     told = {name: getattr(question, name) for name in names if getattr(question, name) is not None}
+    told["sensitivity"] = question.distance
     if told.get("sampling") == 1.0:
         del told["sampling"]
     return question.graph, question.parameter, question.count is None, told
@@ -138,7 +162,7 @@ def _template(given: Given) -> Template | None:
         raise GraphError(f"{what}: {error}") from error
 
 
-_OF_MECHANISMS = ("noise", "count", "sensitivity", "sampling", "batch", "population", "adjacency")
+_OF_MECHANISMS = ("noise", "count", "sensitivity", "clip", "sampling", "batch", "population", "adjacency")
 
 
 def _question(given: Given) -> Question:
@@ -158,18 +182,31 @@ def _question(given: Given) -> Question:
         refuse(given, "can't be combined with --batch", "sampling")
         if find == "sampling" or relation != "replace-one":
             raise click.UsageError("--batch is for samples of fixed size, under replace-one (without --find sampling)")
+        _need_a_distance(given)
     elif relation == "replace-one" and (find == "sampling" or given["sampling"] is not None):
         raise click.UsageError("--sampling is for add-or-remove-one; under replace-one give --batch and --population")
+    if given["clip"] is not None:
+        refuse(given, "can't be combined with --clip, from which it follows", "sensitivity")
+        if math.isinf(2.0 * given["clip"]):
+            raise click.UsageError("--clip is too large: twice of it is beyond all floats")
     if given["epsilon"] is not None and not given["delta"] and given["what"] not in ("laplace", "discrete-laplace"):
         raise click.UsageError(f"--delta missing: no {given['what']} noise meets an ε at δ = 0")
     return Question(
         mechanism=given["what"],
-        sensitivity=given["sensitivity"] or 1.0,
         count=None if find == "count" else given["count"] or 1,
         sampling=None if find == "sampling" else given["sampling"] or 1.0,
         adjacency=Adjacency(relation),
-        **picked(given, "noise", "batch", "population"),
+        **picked(given, "sensitivity", "clip", "noise", "batch", "population"),
     )
+
+
+def _need_a_distance(given: Given) -> None:
+    """Refuses a sample of fixed size with the default sensitivity, which would be half of what most people mean."""
+    if given["clip"] is None and given["sensitivity"] is None:
+        raise click.UsageError(
+            "--batch needs --clip or --sensitivity: samples of fixed size are for replace-one, under which a record "
+            "that adds at most C to a sum moves it by 2·C. Give --clip C, or that distance as --sensitivity"
+        )
 
 
 def _target_of(given: Given) -> dict[str, float]:

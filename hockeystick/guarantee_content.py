@@ -14,6 +14,7 @@ import numpy as np
 from hockeystick.accounting import METHODS, AccountantGraph, Guarantee, HockeystickError, bounds
 from hockeystick.accounting.export import costs
 from hockeystick.accounting.tradeoff import trade_off
+from hockeystick.guarantee_terms import terms
 
 _DELTAS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 _ALARMS = np.unique(np.concatenate([np.linspace(0.0, 1.0, 41), np.geomspace(1e-4, 0.1, 16)]))
@@ -53,6 +54,7 @@ def guarantee_content(guarantee: Guarantee, delta: float, *, step: Step = lambda
         "method": total.method,
         "adjacency": guarantee.adjacency.value,
         "group": guarantee.group,
+        **terms(guarantee),
         "worst_move": guarantee.worst_move(delta).label,
         "threat_model": guarantee.threat_model,
         "assumptions": guarantee.assumptions,

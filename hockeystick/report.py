@@ -65,7 +65,7 @@ def account_result(guarantee: Guarantee, delta: float, *, step: Step = lambda _:
 
 def calibrate_result(guarantee: Guarantee, delta: float, found: Mapping[str, Any], *, step: Step) -> dict[str, Any]:
     """Returns the parameter that was ``found`` and the guarantee that it gives; see ``calibrate_graph``."""
-    return _result("calibrate", {**found, **guarantee_content(guarantee, delta, step=step)})
+    return _result("calibrate", {**guarantee_content(guarantee, delta, step=step), **found})
 
 
 def graph_result(graph: AccountantGraph, delta: float | None, view: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hockeystick.guarantee_terms import about
 from hockeystick.report_content import Mark, Report, Result, Section
 from hockeystick.report_guarantee import (
     curve_sections,
@@ -19,7 +20,7 @@ def account_report(result: Result) -> Report:
     """Returns the report on what a guarantee says at one δ."""
     made = Section("To repeat it", facts=(("versions", versions(result)),), in_terminal=False)
     sections = (guarantee_section(result), *curve_sections(result), *graph_sections(result), made)
-    return Report("Privacy of a graph", headline(result), sections)
+    return Report("Privacy of a graph", headline(result), sections, about(result))
 
 
 def graph_report(result: Result) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hockeystick.guarantee_terms import about
 from hockeystick.report_content import Cell, Mark, Report, Result, Section
 from hockeystick.report_guarantee import certified, curve_sections, graph_sections, guarantee_section, versions
 from hockeystick.report_text import exact, whole
@@ -14,6 +15,7 @@ def calibrate_report(result: Result) -> Report:
     found = f"{result['parameter']} = {_value(result, 'value')}"
     facts: list[tuple[str, Cell]] = [
         ("found", found),
+        *_multiplier(result),
         ("next to it", _rejected(result)),
         ("target", target_text(result["target"])),
         *((name.replace("_", " "), _shown(value)) for name, value in result["given"].items()),
@@ -30,7 +32,13 @@ def calibrate_report(result: Result) -> Report:
             *graph_sections(result),
             made,
         ),
+        about(result),
     )
+
+
+def _multiplier(result: Result) -> tuple[tuple[str, Cell], ...]:
+    multiplier = result.get("noise_multiplier")
+    return () if multiplier is None else (("noise over clip", repr(float(multiplier))),)
 
 
 def target_text(target: Result) -> str:

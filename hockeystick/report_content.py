@@ -58,8 +58,9 @@ class Section:
 
 @frozen
 class Report:
-    """A title, the one sentence that matters, and the sections that explain it."""
+    """A title, what the numbers are about, the one sentence that matters, and the sections that explain it."""
 
     title: str
     headline: Mark
     sections: tuple[Section, ...]
+    about: str = ""

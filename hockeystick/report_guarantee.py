@@ -32,6 +32,7 @@ def guarantee_section(result: Result, *own: tuple[str, Cell]) -> Section:
         ("bracket", f"{bracket} (how exactly the winning method was computed)"),
         ("method", result["method"]),
         ("adjacency", result["adjacency"] + (f", groups of {result['group']}" if result["group"] > 1 else "")),
+        *((name, result[name]) for name in ("unit", "sampling") if name in result),
         ("worst move", result["worst_move"]),
         ("threat model", result["threat_model"]),
         *(("assumes", sentence) for sentence in result["assumptions"]),

@@ -24,7 +24,8 @@ def to_markdown(report: Report, *, level: int = 2) -> str:
     Args:
       level: of its heading; sections are one below.
     """
-    lines = [f"{'#' * level} {markdown_text(report.title)}", "", f"**{_words(report.headline)}**", ""]
+    about = [markdown_text(report.about), ""] if report.about else []
+    lines = [f"{'#' * level} {markdown_text(report.title)}", "", *about, f"**{_words(report.headline)}**", ""]
     for section in report.sections:
         lines += [f"{'#' * (level + 1)} {markdown_text(section.heading)}", "", *_section(section)]
     return "\n".join(lines).rstrip() + "\n"

@@ -26,6 +26,8 @@ class TerminalReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the report's parts, fitted to the console's width and characters."""
         plots = self._plots and options.encoding.startswith("utf")  # the frames of plots need more than ASCII
+        if self._report.about:
+            yield _text(self._report.about)
         yield _text(self._report.headline)
         for section in (section for section in self._report.sections if section.in_terminal):
             yield Text()

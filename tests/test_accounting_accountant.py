@@ -13,12 +13,16 @@ from dp_accounting import UnsupportedEventError, privacy_accountant_test
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from hockeystick.accounting import (
+    NO_EVENT,
     Accountant,
     BoundedRange,
     Gaussian,
     InvalidArgumentError,
     LazySwitchDecision,
+    NonPrivate,
+    PureDP,
     RandomizedResponse,
+    SampledWithoutReplacement,
     VisibleMixture,
     compose,
     epsilon,
@@ -150,6 +154,49 @@ def test_without_a_relation_the_events_choose_it():
     with pytest.raises(UnsupportedEventError, match="alone"):
         accountant.compose(DiscreteLaplaceDpEvent(0.1, 1))
     assert accountant.get_epsilon(1e-5) == before
+
+
+OWN = [Gaussian(10.0), PureDP(1.0), Z(0.1), Self(List([G(3.0), Gaussian(10.0)]), 2), List([Self(Z(0.1), 3)])]
+FOR_REPLACEMENT = [
+    RR(0.5, 2),
+    Wor(50, 5, G(2.0)),
+    RandomizedResponse(1.0),
+    SampledWithoutReplacement(50, 5, Gaussian(1)),
+]
+
+
+@pytest.mark.parametrize("declared", OWN, ids=str)
+@pytest.mark.parametrize("other", FOR_REPLACEMENT, ids=str)
+def test_what_is_normalised_already_never_moves_to_another_relation_by_itself(declared, other):
+    """PureDP(1) of a record added or removed costs 2 where one is replaced: as it was, it would still have cost 1."""
+    for first, second in ((declared, other), (other, declared)):
+        accountant = Accountant().compose(first)
+        relation, before = accountant.neighboring_relation, accountant.get_epsilon(1e-5)
+        with pytest.raises(
+            UnsupportedEventError, match="does not say for which relation it is meant: give it, as neigh"
+        ):
+            accountant.compose(second)
+        with pytest.raises(UnsupportedEventError, match="neighboring_relation"):
+            Accountant().compose(List([first, second]))
+        assert (accountant.neighboring_relation, accountant.get_epsilon(1e-5)) == (relation, before)
+        asked = Accountant(Relation.REPLACE_ONE).compose(first).compose(second)
+        assert asked.event == compose(*(from_dp_event(one, Relation.REPLACE_ONE) for one in (first, second)))
+
+
+def test_what_says_its_relation_or_costs_the_same_under_any_is_taken():
+    accountant = Accountant()
+    for event in (
+        NO_EVENT,
+        Self(Gaussian(1.0), 0),
+        RR(0.5, 2),
+        SampledWithoutReplacement(50, 5, Gaussian(1)),
+        NO_EVENT,
+    ):
+        accountant.compose(event)
+    accountant.compose(NonPrivate())
+    assert accountant.neighboring_relation is Relation.REPLACE_ONE and math.isinf(accountant.get_epsilon(1e-5))
+    to_add = Accountant().compose(Gaussian(1.0)).compose(DiscreteLaplaceDpEvent(0.1, 1)).compose(Gaussian(1.0))
+    assert to_add.neighboring_relation is Relation.ADD_OR_REMOVE_ONE
 
 
 def test_concentrated_dp_with_an_offset_is_refused():

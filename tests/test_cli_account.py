@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from pathlib import Path
@@ -172,3 +173,36 @@ def test_groups_threat_models_and_what_else_is_certified(tmp_path: Path) -> None
         assert list(misses) == sorted(misses, reverse=True) and (alarms[0], alarms[-1]) == (0.0, 1.0)
     assert set(found("--view", "press")["costs"]) == {"count"}
     assert_refused(run("account", str(file), "--delta", "0", "--view", "nobody"), "no view 'nobody'")
+
+
+ABOUT = {
+    "add-or-remove-one": "one record added or removed",
+    "replace-one": "one replaced record",
+    "replace-with-null": "one record replaced by null",
+    "local": "another value of one input",
+}
+
+
+@pytest.mark.parametrize("relation", ABOUT)
+def test_the_first_line_says_what_the_result_is_about(graph: Path, tmp_path: Path, relation: str) -> None:
+    data = json.loads(graph.read_text(encoding="utf-8")) | {"adjacency": relation}
+    graph.write_text(json.dumps(data), encoding="utf-8")
+    files = [str(word) for kind in ("json", "html", "markdown") for word in (f"--{kind}", tmp_path / kind)]
+    result = run("account", str(graph), "--delta", "1e-6", *files)
+
+    line = f"{relation}: {ABOUT[relation]} moves mean by at most 1 in L2, count by at most 1 in L1; no sampling"
+    assert result.exit_code == 0 and " ".join(result.stdout.split()).startswith(f"{line} ε ≤ ")
+    plain = strict_json((tmp_path / "json").read_text(encoding="utf-8"))
+    assert f"{plain['adjacency']}: {plain['unit']}; {plain['sampling']}" == line
+    assert f'<p class="about">{line}</p>' in html.unescape((tmp_path / "html").read_text(encoding="utf-8"))
+    assert (tmp_path / "markdown").read_text(encoding="utf-8").replace("\\", "").split("\n")[2] == line
+
+
+def test_results_from_before_that_line_can_still_be_reported(graph: Path, tmp_path: Path) -> None:
+    run("account", str(graph), "--delta", "1e-6", "--json", str(tmp_path / "new.json"))
+    old = strict_json((tmp_path / "new.json").read_text(encoding="utf-8"))
+    del old["unit"], old["sampling"]
+    (tmp_path / "old.json").write_text(json.dumps(old), encoding="utf-8")
+
+    shown = run("report", str(tmp_path / "old.json"))
+    assert shown.exit_code == 0 and shown.stdout.startswith("ε ≤ ") and "moves mean" not in shown.stdout

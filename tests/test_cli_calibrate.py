@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import itertools
 import json
 import math
+import re
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import command_line
+import dp_accounting
+import numpy as np
 import pytest
+from scipy import signal, special
 
+import hockeystick as hs
 from hockeystick.accounting import (
     AccountantGraph,
+    Adjacency,
     Advantage,
     EpsilonDelta,
     Gaussian,
@@ -25,6 +34,7 @@ from hockeystick.accounting import (
     compose,
     epsilon,
 )
+from hockeystick.calibrate_graph import MECHANISMS, Question
 
 run = partial(command_line.run, "calibrate")
 
@@ -48,8 +58,6 @@ def test_laplace_noise_is_the_closed_form() -> None:
     "mechanism", ["gaussian", "discrete-gaussian", "discrete-laplace", pytest.param("skellam", marks=pytest.mark.slow)]
 )
 def test_what_is_found_meets_the_target_and_what_is_rejected_does_not(mechanism: str) -> None:
-    from hockeystick.calibrate_graph import MECHANISMS
-
     plain = found(mechanism, "--epsilon", 1, "--delta", 1e-5)
     build = MECHANISMS[mechanism].event
 
@@ -69,10 +77,170 @@ def test_sampled_uses_meet_the_target() -> None:
 
 
 def test_samples_of_fixed_size_are_under_replace_one() -> None:
-    plain = found("laplace", "--epsilon", 1, "--batch", 10, "--population", 100)
+    plain = found("laplace", "--epsilon", 1, "--batch", 10, "--population", 100, "--sensitivity", 1)
     other = calibrate(lambda scale: SampledWithoutReplacement(100, 10, Laplace(scale)), EpsilonDelta(1.0))
 
     assert plain["adjacency"] == "replace-one" and plain["value"] == pytest.approx(other.value, rel=1e-5)
+
+
+RELATIONS = {"add": "add-or-remove-one", "replace": "replace-one", "null": "replace-with-null"}
+
+
+def worst_of_all_tables(relation: str, sampling: float | int | None, clip: float, eps: float) -> float:
+    """The largest δ(ε) over all neighbouring tables of 4 values in {−C, 0, C}: the sum of a sample, plus N(0, 1).
+
+    Every sample is enumerated, and the mixture of normals integrated on a grid: nothing here knows of sensitivities.
+    """
+    x = np.linspace(-12.0, 12.0, 6001)
+
+    def law(table: tuple[float, ...]) -> np.ndarray:
+        density = np.zeros_like(x)
+        for size in range(len(table) + 1):
+            for chosen in itertools.combinations(table, size):
+                if sampling is None:
+                    weight = float(size == len(table))
+                elif isinstance(sampling, int):
+                    weight = (size == sampling) / math.comb(len(table), sampling)
+                else:
+                    weight = sampling**size * (1 - sampling) ** (len(table) - size)
+                if weight:
+                    density += weight * np.exp(-((x - sum(chosen)) ** 2) / 2) / math.sqrt(2 * math.pi)
+        return density
+
+    values = (-clip, 0.0, clip)
+    tables = list(itertools.combinations_with_replacement(values, 4))
+    laws = {table: law(table) for table in tables + list(itertools.combinations_with_replacement(values, 3))}
+    pairs = set()
+    for table in tables:
+        for i, old in enumerate(table):
+            rest = table[:i] + table[i + 1 :]
+            others = {"add": [rest], "replace": [(*rest, new) for new in values], "null": [(*rest, 0.0)]}[relation]
+            pairs |= {(table, tuple(sorted(other))) for other in others if other != table or old != 0.0}
+    both = [(laws[a], laws[b]) for a, b in pairs] + [(laws[b], laws[a]) for a, b in pairs]
+    return max(float(np.maximum(p - math.exp(eps) * q, 0.0).sum()) * (x[1] - x[0]) for p, q in both)
+
+
+@pytest.mark.parametrize(
+    ("relation", "sampling"),
+    [("add", None), ("replace", None), ("null", None), ("add", 0.3), ("null", 0.3), ("replace", 2)],
+)
+def test_what_a_clip_means_under_each_relation_is_what_the_worst_tables_show(
+    relation: str, sampling: float | int | None
+) -> None:
+    """Exact: as much noise less, and the worst pair of tables would be above the certificate."""
+    clip = 0.7
+    question = Question(
+        "gaussian",
+        sensitivity=None,
+        clip=clip,
+        noise=None,
+        count=1,
+        sampling=sampling if isinstance(sampling, float) else 1.0,
+        batch=sampling if isinstance(sampling, int) else None,
+        population=4 if isinstance(sampling, int) else None,
+        adjacency=Adjacency(RELATIONS[relation]),
+    )
+    guarantee = question.graph(1.0).guarantee()
+    for eps in (0.1, 0.5, 1.0):
+        truth, certified = worst_of_all_tables(relation, sampling, clip, eps), guarantee.delta(eps).upper
+        assert truth <= certified * (1 + 1e-5) and certified == pytest.approx(truth, rel=1e-4)
+
+
+def deltas_of_worst_records(sigma: float, steps: int, share: float, moved: float, eps: float) -> tuple[float, float]:
+    """δ(ε) from below and above of ``steps`` sums of secret samples in which one record, if sampled, is ``moved`` away.
+
+    All other records equal the one world's: N(0, σ²) there, (1−γ)·N(0, σ²) + γ·N(moved, σ²) in the other. The law of
+    the loss is put on a grid, rounded down or up, and convolved.
+    """
+    h = 5e-4
+    x = np.linspace(-12 * sigma, moved + 12 * sigma, 50_001)
+    loss = np.log1p(share * np.expm1((moved * x - moved**2 / 2) / sigma**2))
+    cdf = (1 - share) * special.ndtr(x / sigma) + share * special.ndtr((x - moved) / sigma)
+    ends = []
+    for ends_of_cells in (np.floor(loss[:-1] / h), np.ceil(loss[1:] / h)):
+        places = ends_of_cells.astype(int)
+        law = np.bincount(places - places.min(), weights=np.diff(cdf))
+        whole, start = law, int(places.min())
+        for _ in range(steps - 1):
+            whole = signal.fftconvolve(whole, law)
+        losses = h * (steps * start + np.arange(len(whole)))
+        ends.append(float(np.sum(np.maximum(whole, 0.0) * np.maximum(0.0, -np.expm1(eps - losses)))))
+    return ends[0], ends[1]
+
+
+@pytest.mark.slow
+def test_a_clip_in_batches_of_fixed_size_is_paid_at_twice_its_distance() -> None:
+    plain = found(
+        "gaussian", "--batch", 5, "--population", 50, "--clip", 0.5, "--epsilon", 2, "--delta", 1e-4, "--count", 4
+    )
+
+    low, high = deltas_of_worst_records(plain["value"], 4, 0.1, 2 * 0.5, 2.0)
+    assert low <= 1e-4 < 1.2 * high, "as much noise as these records need, and little more"
+    assert deltas_of_worst_records(plain["value"] / 2, 4, 0.1, 2 * 0.5, 2.0)[0] > 1e-2, "half of it is far too little"
+    assert plain["given"] == {"count": 4, "clip": 0.5, "batch": 5, "population": 50, "sensitivity": 1.0}
+    assert plain["noise_multiplier"] * 0.5 >= plain["value"] and plain["noise_multiplier"] == plain["value"] / 0.5
+
+
+@pytest.mark.slow
+def test_two_doors_to_one_training_run_agree() -> None:
+    """What a person types who trains on 256 of 60,000 records, and dp-accounting's own event of it."""
+    plain = found(
+        *("gaussian", "--batch", 256, "--population", 60000, "--clip", 1),
+        *("--epsilon", 3, "--delta", 1e-5, "--count", 2343),
+    )
+    native = dp_accounting.SampledWithoutReplacementDpEvent(60000, 256, dp_accounting.GaussianDpEvent(plain["value"]))
+    told = hs.Accountant(dp_accounting.NeighboringRelation.REPLACE_ONE).compose(native, 2343).get_epsilon(1e-5)
+
+    assert plain["value"] == pytest.approx(1.4505, abs=1e-4)
+    assert told == pytest.approx(3.0, rel=1e-5) and told <= 3.0
+
+
+def asked(mechanism: str, relation: str, *, clip: float | None = None, sensitivity: float | None = None) -> Question:
+    rest: dict[str, Any] = {"noise": None, "count": 7, "sampling": 1.0, "batch": None, "population": None}
+    return Question(mechanism, sensitivity, clip, adjacency=Adjacency(relation), **rest)
+
+
+@pytest.mark.parametrize(
+    ("relation", "distance"), [("add-or-remove-one", 3), ("replace-one", 6), ("replace-with-null", 3)]
+)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_clip_is_a_sensitivity_of_its_own_size_or_twice_of_it(mechanism: str, relation: str, distance: float) -> None:
+    by_clip, by_distance = asked(mechanism, relation, clip=3.0), asked(mechanism, relation, sensitivity=distance)
+
+    assert by_clip.graph(500.0) == by_distance.graph(500.0)
+    assert by_distance.multiplier(500.0) is None
+    if mechanism == "skellam":
+        assert by_clip.multiplier(500.0) is None, "its parameter is a variance"
+    else:
+        assert 0 <= Fraction(by_clip.multiplier(500.0) or 0.0) * 3 - 500 < Fraction(1, 10**12)
+
+
+ABOUT = {
+    "gaussian": "add-or-remove-one: one record added or removed moves the value by at most 1 in L2 "
+    "(the default sensitivity); no sampling",
+    "gaussian --sensitivity 0.25 --adjacency replace-one": "replace-one: one replaced record moves the value "
+    "by at most 0.25 in L2 (as --sensitivity says); no sampling",
+    "gaussian --clip 0.25 --adjacency replace-with-null": "replace-with-null: one record replaced by null moves the "
+    "sum by at most 0.25 in L2 (the clip 0.25); no sampling",
+    "laplace --clip 0.25 --sampling 0.5": "add-or-remove-one: one record added or removed, if sampled, moves the sum "
+    "by at most 0.25 in L1 (the clip 0.25); Poisson samples, each record with probability 0.5",
+    "laplace --clip 0.25 --batch 3 --population 9": "replace-one: one replaced record, if sampled, moves the sum "
+    "by at most 0.5 in L1 (twice the clip 0.25); samples of 3 out of 9 records, without replacement",
+}
+
+
+@pytest.mark.parametrize(("args", "line"), ABOUT.items(), ids=ABOUT)
+def test_the_first_line_says_what_the_result_is_about(args: str, line: str, tmp_path: Path) -> None:
+    files = [str(word) for kind in ("json", "html", "markdown") for word in (f"--{kind}", tmp_path / kind)]
+    result = run(*args.split(), "--epsilon", "1", "--delta", "0.01", *files)
+
+    assert result.exit_code == 0 and re.match(f"{re.escape(line)} (sigma|scale) = ", " ".join(result.stdout.split()))
+    plain = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
+    assert f"{plain['adjacency']}: {plain['unit']}; {plain['sampling']}" == line
+    page = html.unescape((tmp_path / "html").read_text(encoding="utf-8"))
+    assert f'<p class="about">{line}</p>' in page
+    comment = (tmp_path / "markdown").read_text(encoding="utf-8").replace("\\", "")
+    assert comment.split("\n")[2] == line
 
 
 def test_other_numbers_can_be_open() -> None:
@@ -150,7 +318,11 @@ def test_an_open_share_stays_below_one() -> None:
         ("laplace --epsilon 1 --find count", "--find count needs --noise"),
         ("laplace --epsilon 1 --batch 3", "needs --population"),
         ("laplace --epsilon 1 --batch 3 --population 9 --sampling 0.1", "can't be combined with --batch"),
-        ("laplace --epsilon 1 --batch 3 --population 2", "larger than population"),
+        ("laplace --epsilon 1 --batch 3 --population 2 --clip 1", "larger than population"),
+        ("laplace --epsilon 1 --batch 3 --population 9", "moves it by 2·C. Give --clip C, or that distance as --sens"),
+        ("laplace --epsilon 1 --clip 1 --sensitivity 2", "--sensitivity can't be combined with --clip"),
+        ("laplace --epsilon 1 --clip 1e308", "--clip is too large"),
+        ("- --epsilon 1 --clip 3", "--clip belongs to a named mechanism"),
         ("laplace --epsilon 1 --batch 3 --population 9 --adjacency add-or-remove-one", "under replace-one"),
         ("laplace --epsilon 1 --sampling 0.1 --adjacency replace-one", "--batch and --population"),
         ("laplace --epsilon nan", "nan"),
