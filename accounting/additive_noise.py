@@ -24,6 +24,7 @@ class Gaussian(PrivacyEvent):
 
     noise_multiplier: float = field(converter=parameters.noise_multiplier)
     norm: ClassVar[str] = "l2"
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return Gaussian(quotient_down(self.noise_multiplier, distance))
@@ -41,6 +42,7 @@ class Laplace(PrivacyEvent):
 
     noise_multiplier: float = field(converter=parameters.noise_multiplier)
     norm: ClassVar[str] = "l1"
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return Laplace(quotient_down(self.noise_multiplier, distance))

@@ -39,6 +39,10 @@ class Composed(PrivacyEvent):
     def norm(self) -> str:  # type: ignore[override]
         return _common_norm(event for event, _ in self.parts)
 
+    @property
+    def superadditive(self) -> bool:  # type: ignore[override]
+        return all(event.superadditive for event, _ in self.parts)
+
     def _scaled(self, distance: float) -> PrivacyEvent:
         return compose(*((event.at(distance), count) for event, count in self.parts))
 

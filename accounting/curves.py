@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -39,6 +40,7 @@ class GaussianDP(PrivacyEvent):
     """
 
     mu: float = field(converter=_mu)
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return GaussianDP(self.mu * math.ceil(distance))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -30,6 +31,7 @@ class PureDP(PrivacyEvent):
     """Any ``epsilon``-DP mechanism. At distance d it is d·epsilon-DP (d > 1 by group privacy, so d is rounded up)."""
 
     epsilon: float = field(converter=parameters.epsilon)
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return PureDP(self.epsilon * math.ceil(distance))
@@ -59,6 +61,7 @@ class ApproximateDP(PrivacyEvent):
 
     epsilon: float = field(converter=parameters.epsilon)
     delta: float = field(converter=parameters.delta)
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         k = math.ceil(distance)
@@ -92,6 +95,7 @@ class ZCDP(PrivacyEvent):
     """Any ``rho``-zCDP mechanism (Bun & Steinke 2016). At distance d it is d²·rho-zCDP, d rounded up."""
 
     rho: float = field(converter=parameters.rho)
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return ZCDP(self.rho * math.ceil(distance) ** 2)

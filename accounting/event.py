@@ -56,10 +56,13 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
     Class attributes:
       norm: the norm in which one unit of input distance is meant: "records", "l1", "l2" or "linf".
       adjacencies: the relations under which the event has a meaning; None for all.
+      superadditive: whether the event at distance s + t, whole numbers, costs at least what it does at s and at t
+        together, in every curve; false where that is not known.
     """
 
     norm: ClassVar[str] = "records"
     adjacencies: ClassVar[frozenset[Adjacency] | None] = None
+    superadditive: ClassVar[bool] = False
 
     def at(self, distance: float) -> PrivacyEvent:
         """Returns the event when the inputs are ``distance`` units apart; at 0 it is ``NO_EVENT``.

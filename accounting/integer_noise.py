@@ -60,6 +60,7 @@ class DiscreteLaplace(PrivacyEvent):
     scale: float = field(converter=_scale)
     distance: float = field(default=1.0, converter=noise_tables.distance, kw_only=True)
     norm: ClassVar[str] = "l1"
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)
@@ -200,6 +201,7 @@ class DiscreteGaussian(_Spread):
     distance: float = field(default=1.0, converter=noise_tables.distance, kw_only=True)
     coordinates: int | None = field(default=None, converter=noise_tables.coordinates, kw_only=True)
     norm: ClassVar[str] = "l2"
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)
@@ -266,6 +268,7 @@ class Skellam(_Spread):
     distance: float = field(default=1.0, converter=noise_tables.distance, kw_only=True)
     coordinates: int | None = field(default=None, converter=noise_tables.coordinates, kw_only=True)
     norm: ClassVar[str] = "l2"
+    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)

@@ -2,7 +2,7 @@
 
 A move says how many records of each source change. Distances are pushed forward once, in the order of construction;
 each release with a positive distance contributes its event at that distance. Where a group lies among the blocks of a
-family is bounded, not enumerated.
+family is enumerated while that is few, and bounded beyond; see ``placements.py``.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from .errors import GraphError, UnsupportedEventError
 from .event import PrivacyEvent
 from .guarantee import Charge, Move
 from .nodes import Members, Node, NodeKind, Release, Source, Transform
-from .spread import compositions, maximal_rows, partitions
+from .placements import Placement, Window, worst
+from .spread import MAX_SPLITTINGS, compositions, maximal_rows
 from .validate import MOST
 
 Records = Mapping[str, int]
+_MAX_STRETCH = 1_000_000
 
 
 @frozen
@@ -56,16 +58,27 @@ class Moves:
             yield from self.of_records({source.name: k for source, k in zip(sources, split, strict=True) if k})
 
     def of_records(self, records: Records) -> Iterator[Move]:
-        """Yields the moves that change ``records[name]`` records of each source, over all ways to spread them."""
+        """Yields moves that change ``records[name]`` records of each source, one of which costs at least what any does.
+
+        Raises:
+          GraphError: too many moves to enumerate.
+        """
         if len(records) == 1:
             ((name, k),) = records.items()
             source = self._source(name)
             if k == 1:
                 yield from self.of_one_block(source)
                 return
-        families = [source for source in self._of(Source) if source.size > 1 and source.name in records]
-        for partition in itertools.product(*(partitions(records[f.name], f.size) for f in families)):
-            yield self._of_spread(records, {f.name: parts for f, parts in zip(families, partition, strict=True)})
+        windows = {name: self._windows(self._source(name)) for name in records}
+        leading = any(release.leading for release in self.releases)
+        places = [
+            worst(tuple(own.values()), self._source(name).size, records[name], leading=leading)
+            for name, own in windows.items()
+        ]
+        if math.prod(map(len, places)) > MAX_SPLITTINGS:
+            raise GraphError(f"a group has more than {MAX_SPLITTINGS} placements over the blocks of its sources")
+        for chosen in itertools.product(*places):
+            yield self._of_placements(records, windows, dict(zip(records, chosen, strict=True)))
 
     def of_one_block(self, source: Source, *, records: int = 1) -> Iterator[Move]:
         """Yields the moves that change ``records`` records of one block, over the blocks that can be the worst."""
@@ -74,6 +87,11 @@ class Moves:
         # Along a straight line on which not all releases get more frequent together, or rarer, no block is the worst.
         turns = np.diff(rows, axis=0)
         mixed = np.flatnonzero((turns > 0).any(axis=1) & (turns < 0).any(axis=1))
+        if int((members[mixed + 1] - members[mixed]).sum()) > _MAX_STRETCH:
+            raise GraphError(
+                f"{source.name!r}: releases that read earlier blocks more often, and others later ones, over more than "
+                f"{_MAX_STRETCH} blocks: state a smaller family, or ask for one member"
+            )
         if mixed.size:
             between = [np.arange(members[j], members[j + 1] + 1) for j in mixed]
             members = np.unique(np.concatenate([members, *between]))
@@ -95,7 +113,7 @@ class Moves:
         distances = self._distances({source.name: records})
         (counts,) = self._rows(source, np.array([member], np.int64))
         charges = [
-            Charge(release.name, self._event(release, distances), int(count), release.leading)
+            Charge(release.name, self._event(release, self._inputs(release, distances)), int(count), release.leading)
             for release, count in zip(self._reached(source), counts, strict=True)
             if count
         ]
@@ -104,7 +122,7 @@ class Moves:
 
     def _reached(self, source: Source) -> list[Release]:
         distances = self._distances({source.name: 1})
-        return [release for release in self.releases if self._distance(release, distances) > 0]
+        return [release for release in self.releases if sum(self._inputs(release, distances).values()) > 0]
 
     def _corners(self, source: Source) -> Members:
         """Blocks of ``source``, from 1, between which each release's frequency runs along a straight line."""
@@ -119,46 +137,50 @@ class Moves:
         columns = [self._uses(release, source, members) for release in self._reached(source)]
         return np.stack(columns, axis=1) if columns else np.zeros((members.size, 0), np.int64)
 
-    @staticmethod
-    def _uses(release: Release, source: Source, members: Members) -> Members:
+    def _uses(self, release: Release, source: Source, members: Members) -> Members:
         met = np.ones_like(members) if release.reach is None else release.reach.counts(source.size, members)
-        if release.count * int(met.max(initial=0)) > MOST:  # 64 bits would wrap around, to a small number
+        self._times(release, int(met.max(initial=0)))  # 64 bits would wrap around, to a small number
+        return release.count * met
+
+    @staticmethod
+    def _times(release: Release, met: int) -> int:
+        if release.count * met > MOST:
             raise GraphError(
                 f"{release.name!r}: a record is met more than 2^53 times: state a smaller count or a smaller family"
             )
         return release.count * met
 
-    def _of_spread(self, records: Records, spread: Mapping[str, tuple[int, ...]]) -> Move:
-        """A move of several records; ``spread`` says how many fall into how many different blocks of each family.
+    def _windows(self, source: Source) -> dict[str, Window]:
+        """The release families that read blocks of ``source``."""
+        return {
+            release.name: Window(release.reach, release.cumulative, release.event.superadditive)
+            for release in self.releases
+            if release.reach is not None and source.name in release.reads
+        }
 
-        Where the blocks lie is left open: a release that each block meets at most once pays per block, at that block's
-        share; any other pays as if the whole group lay where it costs most.
-        """
+    def _of_placements(
+        self, records: Records, windows: Mapping[str, Mapping[str, Window]], placed: Mapping[str, Placement]
+    ) -> Move:
+        """The move of a group whose records lie as ``placed`` says for each source."""
         distances = self._distances(records)
+        costs = {
+            release: (source, cost)
+            for source, own in windows.items()
+            for release, cost in zip(own, placed[source].costs, strict=True)
+        }
+        # What leads is the first to tell two worlds apart that differ in a block it reads, whatever reads others when.
+        leads = not costs or (len(records) == 1 and all(place.in_one_block for place in placed.values()))
         charges: list[Charge] = []
         for release in self.releases:
-            total = self._distance(release, distances)
-            if total == 0.0:
-                continue
-            if release.reach is None:
-                charges.append(Charge(release.name, self._event(release, distances), release.count, release.leading))
-                continue
-            (family,) = (n for n in map(self._by_name.__getitem__, release.reads) if isinstance(n, Source))
-            shares = spread.get(family.name, (records[family.name],))
-            most = release.reach.largest_count(family.size)
-            if most == 0:
-                continue
-            if release.reach.is_single and not release.cumulative:
-                for share in shares:
-                    event = self._event(release, distances, share / sum(shares))
-                    charges.append(Charge(release.name, event, release.count, release.leading))
-            else:
-                times = min(most * len(shares), family.size)
-                if release.reach.last is None or release.reach.first is None:
-                    times = most  # half-open windows: the earliest (latest) block's contains the others'
-                charges.append(Charge(release.name, self._event(release, distances), times * release.count, False))
-        label = ", ".join(f"{name}: {k}" + _spread_label(spread.get(name)) for name, k in records.items())
-        return Move(label, tuple(charges))
+            if release.reach is not None:
+                source, cost = costs.get(release.name, ("", ()))
+                for d, met in cost:
+                    event = self._event(release, {source: float(d)})
+                    charges.append(Charge(release.name, event, self._times(release, met), release.leading and leads))
+            elif inputs := self._inputs(release, distances):
+                event = self._event(release, inputs)
+                charges.append(Charge(release.name, event, release.count, release.leading and leads))
+        return Move(", ".join(f"{name}: {k}{placed[name].label}" for name, k in records.items()), tuple(charges))
 
     # Distances and events -------------------------------------------------------------------------------------------
 
@@ -183,9 +205,6 @@ class Moves:
                 out[node.name] = moved or {"records": 0.0}
         return out
 
-    def _distance(self, release: Release, distances: Mapping[str, Mapping[str, float]]) -> float:
-        return sum(self._inputs(release, distances).values())
-
     def _inputs(self, release: Release, distances: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         """The distance that each input contributes, in the norm of the release's event."""
         out = {}
@@ -203,16 +222,16 @@ class Moves:
             out[name] = value
         return out
 
-    def _event(
-        self, release: Release, distances: Mapping[str, Mapping[str, float]], share: float = 1.0
-    ) -> PrivacyEvent:
-        inputs = self._inputs(release, distances)
-        total, event = share * sum(inputs.values()), release.event
+    def _event(self, release: Release, inputs: Mapping[str, float]) -> PrivacyEvent:
+        total, event = sum(inputs.values()), release.event
         if len(event.directions()) == 1:
             return event.at(total)
-        # A record that enters a source may take one out of a transform's result: the direction is lost there.
-        if not self.replacement and all(isinstance(self._by_name[name], Source) for name in inputs):
+        direct = all(isinstance(self._by_name[name], Source) for name in inputs)
+        if direct and not self.replacement:
             return event.at(total)
+        if direct and total == 2.0:  # one record leaves, another one enters, and both are read
+            return event.replaced(1, 1)
+        # A record that enters a source may take one out of a transform's result: the direction is lost there.
         count = math.ceil(total)
         both = [event.replaced(removed, count - removed) for removed in range(1, count)]
         return parallel(*event.at(count).directions(), *both)
@@ -248,7 +267,3 @@ def _convert(distance: Mapping[str, float], norm: str) -> float | None:
     order = {"records": ("records",), "l1": ("l1",), "l2": ("l2", "l1"), "linf": ("linf", "l2", "l1")}[norm]
     known = [distance[name] for name in order if name in distance]
     return min(known) if known else None
-
-
-def _spread_label(parts: tuple[int, ...] | None) -> str:
-    return "" if parts is None or len(parts) == 1 else f" as {'+'.join(map(str, parts))}"

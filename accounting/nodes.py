@@ -24,7 +24,7 @@ class Reach:
     def __attrs_post_init__(self) -> None:
         for name, value in (("first", self.first), ("last", self.last)):
             if value is not None:
-                validate.integer(name, value)
+                validate.integer(name, value, low=-validate.MOST, high=validate.MOST)
         if self.first is not None and self.last is not None and self.first > self.last:
             raise InvalidArgumentError("last", self.last, f"is below first={self.first}", "give first ≤ last")
 
@@ -94,10 +94,11 @@ class Release:
     """A noisy access whose outcome is published.
 
     ``cumulative``: the j-th release of a family reads all earlier blocks too, though only a change of a block within
-    its reach makes it pay; its distance then counts the whole group. ``leading``: it is the first release to tell the
-    two worlds apart for the blocks it reads, so that which of them is likelier to give an outcome is fixed by a state
-    whose law both worlds share. It is ignored where another release that the blocks reach stands before it.
-    ``simulated``: its noise came from a seeded generator, so that whoever knows the seed can take it off again.
+    its reach makes it pay; its distance then counts the changed records of the earlier ones as well. ``leading``: it is
+    the first release to tell the two worlds apart for the blocks it reads, so that which of them is likelier to give an
+    outcome is fixed by a state whose law both worlds share. It is ignored where another release that the blocks reach
+    stands before it, and where a group lies in several blocks. ``simulated``: its noise came from a seeded generator,
+    so that whoever knows the seed can take it off again.
     """
 
     name: str

@@ -205,6 +205,10 @@ class PoissonSampledReplace(_ReplacedSample):
     def accepts(self, adjacency: Adjacency) -> bool:
         return super().accepts(adjacency) and self.event.accepts(Adjacency.ADD_OR_REMOVE_ONE)
 
+    @property
+    def superadditive(self) -> bool:  # type: ignore[override]
+        return self.event.superadditive  # as of ``PoissonSampled``
+
     def children(self) -> tuple[PrivacyEvent, ...]:
         return (self.event,)
 

@@ -53,6 +53,11 @@ class PoissonSampled(DirectedEvent):
     def accepts(self, adjacency: Adjacency) -> bool:
         return super().accepts(adjacency) and self.event.accepts(adjacency)
 
+    @property
+    def superadditive(self) -> bool:  # type: ignore[override]
+        # Two samples of s and of t records are one of s + t whose parts move values, and noise, apart from each other.
+        return self.event.superadditive
+
     def children(self) -> tuple[PrivacyEvent, ...]:
         return (self.event,)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from .errors import GraphError
 
-_MAX_SPLITTINGS = 10_000
-_MAX_GROUP = 40
+MAX_SPLITTINGS = 10_000
+MAX_GROUP = 40
 _MAX_ROWS = 1000
 
 
@@ -23,7 +23,7 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     if parts == 1:  # itertools would list all of a group, however large
         yield (total,)
         return
-    if math.comb(total + parts - 1, parts - 1) > _MAX_SPLITTINGS:
+    if math.comb(total + parts - 1, parts - 1) > MAX_SPLITTINGS:
         raise GraphError(f"group={total} over {parts} sources has too many splittings to enumerate")
     for bars in itertools.combinations(range(total + parts - 1), parts - 1):
         edges = (-1, *bars, total + parts - 1)
@@ -32,8 +32,8 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 def partitions(total: int, most_parts: int) -> list[tuple[int, ...]]:
     """All ways to split ``total`` into at most ``most_parts`` unlabelled positive shares."""
-    if total > _MAX_GROUP:
-        raise GraphError(f"group={total} over a family of blocks: at most {_MAX_GROUP} can be enumerated")
+    if total > MAX_GROUP:
+        raise GraphError(f"group={total} over a family of blocks: at most {MAX_GROUP} can be enumerated")
 
     def grow(rest: int, largest: int, room: int) -> Iterator[tuple[int, ...]]:
         if rest == 0:
@@ -46,14 +46,18 @@ def partitions(total: int, most_parts: int) -> list[tuple[int, ...]]:
     return list(grow(total, total, most_parts))
 
 
-def maximal_rows(counts: np.ndarray[Any, Any]) -> list[int]:
-    """The rows that no other row is at least as large as in every column: the rest can't be the worst block."""
+def maximal_rows(counts: np.ndarray[Any, Any], most: int = _MAX_ROWS) -> list[int]:
+    """The rows that no other row is at least as large as in every column: the rest can't be the worst block.
+
+    Raises:
+      GraphError: there are more than ``most``.
+    """
     unique, first = np.unique(counts, axis=0, return_index=True)
     alive = np.ones(len(unique), dtype=bool)
     chosen: list[int] = []
     while alive.any():
-        if len(chosen) >= _MAX_ROWS:
-            raise GraphError(f"a source family has more than {_MAX_ROWS} blocks none of which dominates another")
+        if len(chosen) >= most:
+            raise GraphError(f"a source family has more than {most} blocks none of which dominates another")
         best = int(np.argmax(np.where(alive, unique.sum(axis=1, dtype=float), -1)))
         chosen.append(int(first[best]))
         alive &= ~(unique <= unique[best]).all(axis=1)

@@ -139,9 +139,9 @@ def test_only_a_leading_decision_is_averaged() -> None:
     moves = {move.label: move.event() for move in graph.guarantee(group=2).moves}
     assert len(moves) == 2
     together = compose(event.at(2.0).orientations()[0], (GaussianDP(0.02), 4))
-    apart = compose((event, 2), (GaussianDP(0.02), 4))
+    apart = compose((event, 2), (GaussianDP(0.02), 3), GaussianDP(0.01))  # the first draw has read one person alone
     assert set(moves.values()) == {together, apart}
-    worst = compose((event.bound(), 2), (GaussianDP(0.02), 4))
+    worst = compose((event.bound(), 2), (GaussianDP(0.02), 3), GaussianDP(0.01))
     assert epsilon(apart, 1e-6, method="pld").upper == epsilon(worst, 1e-6, method="pld").upper
     assert AccountantGraph.from_json(graph.to_json()) == graph
 
