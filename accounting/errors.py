@@ -1,10 +1,16 @@
 """Typed errors: every refusal of the library is one of these.
 
 A number that is too small is worse than no number, so whatever can't be computed soundly is refused. Each message is
-one line that names the argument, its value, the reason and the way out.
+one line that names the argument, its value, the reason and the way out. Records are private, and messages end up in
+logs: an error about data tells their type and shape in place of the value.
 """
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
 
 
 class HockeystickError(Exception):
@@ -29,10 +35,79 @@ class InvalidArgumentError(HockeystickError, ValueError):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        shown = " ".join(repr(self.value).split())
+        shown = " ".join(_repr(self.value).split())
         if len(shown) > 80:
             shown = shown[:77] + "..."
         return f"{self.argument}={shown}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+class InvalidDataError(InvalidArgumentError):
+    """Data are outside their domain: what records say, and whatever was computed from them and not released.
+
+    It takes the same arguments as ``InvalidArgumentError`` and keeps of the value its type and shape alone. So neither
+    its text nor its attributes, nor a pickle of it, tell what a record says. ``argument`` tells the place where there
+    is one, as in ``losses[3, 1]``; ``reason`` and ``remedy`` must not tell the value, and no other error that does may
+    be its cause or context.
+
+    Attributes:
+      argument: the name of the argument as the caller knows it, and where in it the reason is found.
+      value: a ``Hidden``: the type and the shape of what was given.
+      reason: why that can't be used.
+      remedy: what to give instead; may be empty.
+    """
+
+    def __init__(self, argument: str, value: object, reason: str, remedy: str = "") -> None:
+        super().__init__(argument, Hidden.of(value), reason, remedy)
+
+
+class Hidden:
+    """What an error shows in place of data: their type and shape.
+
+    Attributes:
+      kind: these in words, such as ``float64 array of shape (4, 3)``.
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @classmethod
+    def of(cls, value: object) -> Hidden:
+        """Returns what may be shown of a value."""
+        if isinstance(value, Hidden):
+            return value
+        if isinstance(value, np.dtype):  # of an entry
+            # The name of a type of text tells the length of the longest one, that of a structured one the fields.
+            return cls({"U": "str", "S": "bytes", "V": "void"}.get(value.kind, value.name))
+        if isinstance(value, np.ndarray):
+            kind = cls.of(value.dtype).kind
+            return cls(f"{kind} array of shape {value.shape}" if value.ndim else kind)
+        if isinstance(value, (list, tuple)):
+            return cls(f"{type(value).__name__} of {len(value)}")
+        return cls(type(value).__name__)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hidden) and self.kind == other.kind
+
+    def __hash__(self) -> int:
+        return hash((Hidden, self.kind))
+
+
+@contextlib.contextmanager
+def unchained() -> Iterator[None]:
+    """Lets refusals out without the errors that they were made of: those of parsers hold the text that they parse.
+
+    ``raise ... from None`` is not enough: a traceback is silent then, while the context is still there.
+    """
+    try:
+        yield
+    except HockeystickError as error:
+        error.__cause__ = error.__context__ = None
+        raise
 
 
 class UnsupportedEventError(HockeystickError):
@@ -53,3 +128,13 @@ class NumericalError(HockeystickError, ArithmeticError):
 
 class RenamedMethodError(HockeystickError):
     """A method has another name now, since under the old one it read as if it did something else; nothing was done."""
+
+
+def _repr(value: object) -> str:
+    """A value as text. Not every value has one: Python writes no whole number of more than 4300 digits, say."""
+    try:
+        return repr(value)
+    except Exception:  # whatever a foreign class raises there, the refusal itself must be readable
+        if isinstance(value, int):
+            return f"<int of {value.bit_length()} bits>"
+        return f"<{type(value).__name__}>"

@@ -13,7 +13,6 @@ import json
 import os
 import pickle
 import time
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,15 @@ import numpy as np
 from attrs import define, field
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array, integer, real
 
+from .array_files import read_archive
 from .cells import IntArray
 from .outputs import Codebook, Table
 from .sampling import known_seed
 
 _SCHEMA = 1
+_KINDS = frozenset({"f8", "f4", "f2", "i"})  # see ``outputs.Layout``
 _SECONDS = 5.0  # between two writes
 
 
@@ -82,29 +84,28 @@ class Checkpoint:
         """
         where = Path(path)
         try:
-            with where.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                plain = json.loads(str(stored["plain"]))
-                arrays = {name: stored[name] for name in stored.files if name != "plain"}
+            arrays = read_archive(where)
+            plain = json.loads(str(arrays.pop("plain")))
+            if plain["schema"] == _SCHEMA:
+                held = str(plain["asked"]), integer("seed", plain["seed"], low=0)
+                found = _decoded(cls(where, asked, held[1]), plain, arrays)
         except FileNotFoundError:
             return cls(where, asked, known_seed(None) if seed is None else seed)
-        except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
-            raise InvalidArgumentError("checkpoint", str(path), f"is no checkpoint ({error})", "move it away") from None
-        if plain.get("schema") != _SCHEMA:
+        except OSError as error:
+            reason = f"can't be read ({error.strerror or error})"
+            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
+        except Exception as error:  # whatever a file with something else in it leads to
+            reason = f"is no checkpoint, or a damaged one ({type(error).__name__})"
+            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
+        if plain["schema"] != _SCHEMA:
             raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
-        if plain["asked"] != asked or seed not in (None, plain["seed"]):
+        if held[0] != asked or seed not in (None, held[1]):
             raise InvalidArgumentError(
                 "checkpoint",
                 str(path),
                 "is of another audit",
                 "give the same target, arguments and seed, or another file",
             )
-        found = cls(where, asked, plain["seed"], plain["total"], plain["pace"], plain["simple"])
-        for key, kinds in plain["layouts"]:
-            found.book.code(_tuples(key), tuple(kinds))
-        found.book.closed = True
-        found.tables = _table(arrays, 0), _table(arrays, 1)
-        counts = [arrays[f"counts{i}"] for i in range(plain["events"])]
-        found.bounded = frozenset(arrays["counted"].tolist()), counts
         return found
 
     def keep_tables(self, total: int, book: Codebook, pace: float, simple: bool, tables: tuple[Table, Table]) -> None:
@@ -183,11 +184,41 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _table(arrays: dict[str, Any], side: int) -> Table:
-    codes = arrays[f"codes{side}"]
-    prefix = f"block{side}-"
-    blocks = {int(name.removeprefix(prefix)): block for name, block in arrays.items() if name.startswith(prefix)}
-    return Table(int(arrays[f"runs{side}"]), int(codes) if codes.ndim == 0 else codes, blocks)
+def _decoded(empty: Checkpoint, plain: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:
+    """Fills a checkpoint from what a file holds; raises anything where the parts don't fit each other."""
+    empty.total = integer("total", plain["total"], low=0)
+    empty.pace = real("pace", plain["pace"], low=0.0)
+    empty.simple = plain["simple"]
+    _require(isinstance(empty.simple, bool))
+    for key, kinds in plain["layouts"]:
+        _require(set(kinds) <= _KINDS)
+        empty.book.code(_tuples(key), tuple(kinds))
+    empty.book.closed = True
+    empty.tables = _table(arrays, empty.book, 0), _table(arrays, empty.book, 1)
+    counted = array("counted", arrays["counted"], ndim=1, low=0, dtype=np.int64)
+    counts = [arrays[f"counts{i}"] for i in range(integer("events", plain["events"], low=0, high=len(arrays)))]
+    _require(all(count.ndim == 2 and count.dtype.kind == "i" for count in counts))
+    empty.bounded = frozenset(counted.tolist()), counts
+    return empty
+
+
+def _table(arrays: dict[str, Any], book: Codebook, side: int) -> Table:
+    runs, codes = integer("runs", arrays[f"runs{side}"], low=0), arrays[f"codes{side}"]
+    array("codes", codes, low=0, high=len(book.layouts) - 1)
+    _require(codes.dtype.kind == "i" and codes.shape in ((), (runs,)))
+    each = np.broadcast_to(codes, runs)
+    prefix, blocks = f"block{side}-", {}
+    for name in (name for name in arrays if name.startswith(prefix)):
+        code, block = integer("code", int(name.removeprefix(prefix)), low=0, high=len(book.layouts) - 1), arrays[name]
+        fits = block.shape == (int((each == code).sum()), len(book.layouts[code].kinds))
+        _require(fits and block.dtype == np.float64)
+        blocks[code] = block
+    return Table(runs, int(codes) if codes.ndim == 0 else codes, blocks)
+
+
+def _require(fits: bool) -> None:
+    if not fits:
+        raise ValueError("not as it was written")
 
 
 def _lists(value: Any) -> Any:

@@ -360,7 +360,7 @@ def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArr
 def _read(text: object, schema: str, names: tuple[str, ...]) -> dict[str, Any]:
     try:
         plain = json.loads(text) if isinstance(text, str) else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
     if not isinstance(plain, dict) or plain.pop("schema", None) != schema or set(plain) != set(names):
         raise InvalidArgumentError("text", text, f"is no {schema}")

@@ -123,8 +123,9 @@ class Journal:
             if error.argument == "checkpoint":
                 raise
             raise InvalidArgumentError("checkpoint", str(path), f"is no checkpoint ({error})", "move it away") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidArgumentError("checkpoint", str(path), f"is no checkpoint ({error})", "move it away") from None
+        except Exception as error:  # whatever a file with something else in it leads to
+            reason = f"is no checkpoint, or a damaged one ({type(error).__name__})"
+            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
         return found
 
     def next(self, pair: int, marked: int, size: int) -> Look | None:

@@ -112,7 +112,7 @@ class SequentialVerdict:
         """
         try:
             plain = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
         if not isinstance(plain, dict):
             raise InvalidArgumentError("text", text, "is not a verdict")

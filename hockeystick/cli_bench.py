@@ -168,7 +168,7 @@ class _Kept:
             plain = decode_json(text)
             results = [from_dict(one) for one in plain["results"]]
             same = plain["schema"] == _SCHEMA and plain["settings"] == settings
-        except (ValueError, KeyError, TypeError, InvalidArgumentError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             reason = f"holds no finished measurements ({type(error).__name__})"
             raise InvalidArgumentError("--resume", file, reason, "give another file") from None
         if not same:

@@ -212,7 +212,7 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
         known = content["versions"]
     except OSError as error:
         raise InvalidArgumentError("--resume", file, f"can't be read ({error.strerror})", remedy) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError("--resume", file, f"is no run of the catalogue ({error})", remedy) from None

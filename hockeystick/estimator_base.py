@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.accounting import Guarantee, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.extras import require
+from hockeystick.accounting.validate import as_array
 from hockeystick.frames import as_frame, is_frame
 from hockeystick.mechanisms.noise import Noise, ReleaseNoise, SimulationNoise
 from hockeystick.release_table import read_columns
@@ -64,7 +65,7 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
         if is_frame(X):
             frame = as_frame("X", X)
             if not frame.columns:
-                raise _hidden("X", X, "has no columns", "give one for each feature")
+                raise InvalidDataError("X", X, "has no columns", "give one for each feature")
             if reset:
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
                 self.n_features_in_ = len(frame.columns)
@@ -76,11 +77,11 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
             rows = _numbers(X)
             rows = rows[:, None] if rows.ndim == 1 else rows
             if rows.ndim != 2 or not rows.size or np.isnan(rows).any():
-                raise _hidden("X", X, "is no table of numbers with a record in each row")
+                raise InvalidDataError("X", X, "is no table of numbers with a record in each row")
             if reset:
                 self.n_features_in_ = rows.shape[1]
         if rows.shape[1] != self.n_features_in_:
-            raise _hidden("X", X, f"has {rows.shape[1]} columns", f"give {self.n_features_in_}, as was fitted")
+            raise InvalidDataError("X", X, f"has {rows.shape[1]} columns", f"give {self.n_features_in_}, as was fitted")
         return rows
 
 
@@ -100,7 +101,7 @@ def column(name: str, values: Any) -> npt.NDArray[Any]:
     except ValueError:
         row = np.empty(())
     if row.ndim != 1 or not len(row):
-        raise _hidden(name, values, "is not one value for each record")
+        raise InvalidDataError(name, values, "is not one value for each record")
     return row
 
 
@@ -132,25 +133,7 @@ def is_absent(value: object) -> bool:
 
 
 def _numbers(X: Any) -> FloatArray:
-    try:
-        found = np.asarray(X)
-        if found.dtype.kind not in "biuf":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise _hidden("X", X, "is no table of numbers") from None
+    found = as_array("X", X, data=True)
+    if found.dtype.kind not in "biuf":
+        raise InvalidDataError("X", X, "is no table of numbers")
     return found.astype(np.float64)
-
-
-def _hidden(name: str, value: object, reason: str, remedy: str = "") -> InvalidArgumentError:
-    """An error that does not show what was given: it is private."""
-    return InvalidArgumentError(name, Hidden(type(value).__name__), reason, remedy)
-
-
-class Hidden:
-    """Stands for a private value in a message."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def __repr__(self) -> str:
-        return f"<{self.kind}>"

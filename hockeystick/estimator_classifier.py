@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, items
-from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimator_base import FloatArray, PrivateEstimator, base, column, first_absent, is_absent
 from hockeystick.learners.agnostic_learner import AgnosticLearner
 from hockeystick.learners.concept_class import ConceptClass
 from hockeystick.learners.error_queries import ErrorQueries, labelled_points
@@ -164,11 +164,11 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         given = column("y", y)
         if (nothing := first_absent(given)) is not None:
             reason = f"has no label in record {nothing + 1}"
-            raise InvalidArgumentError("y", Hidden(type(y).__name__), reason, "leave such records out")
+            raise InvalidDataError("y", y, reason, "leave such records out")
         second = given == known[1]
         if len(given) != n or not (second | (given == known[0])).all():
             reason = f"is not one of the classes {known.tolist()} for each record"
-            raise InvalidArgumentError("y", Hidden(type(y).__name__), reason, "give classes=, which is public")
+            raise InvalidDataError("y", y, reason, "give classes=, which is public")
         return np.asarray(second)
 
 

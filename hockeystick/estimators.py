@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer, items, real
-from hockeystick.estimator_base import FloatArray, Hidden, PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimator_base import FloatArray, PrivateEstimator, base, column, first_absent, is_absent
 from hockeystick.estimator_classifier import PrivateClassifier
 from hockeystick.frames import as_frame, is_frame
 from hockeystick.learners.count_logarithms import Smoothed
@@ -209,7 +209,7 @@ class PrivateDivergence(PrivateEstimator):
         if len(clients) != len(symbols):
             reason = f"has {len(clients)} entries for {len(symbols)} records"
             remedy = "give the client of each record"
-            raise InvalidArgumentError("groups", Hidden(type(groups).__name__), reason, remedy)
+            raise InvalidDataError("groups", groups, reason, remedy)
         table = {"symbol": _texts("X", symbols), "client": _texts("groups", clients)}
         randomness, reference = Randomness.of(seed), _reference(self.reference)
         known = frozenset(reference.symbols)
@@ -217,7 +217,7 @@ class PrivateDivergence(PrivateEstimator):
             if symbol not in known:
                 reason = f"has a symbol in record {i} that the reference does not name"
                 remedy = "put a symbol of the reference, a public one, in the place of all such"
-                raise InvalidArgumentError("X", Hidden(type(X).__name__), reason, remedy)
+                raise InvalidDataError("X", X, reason, remedy)
         records = read_records(as_frame("X", table), reference, column="symbol", client_column="client")
         if self.group is not None:
             records = records.capped(integer("group", self.group, low=1), randomness.coins)
@@ -245,12 +245,12 @@ def _texts(name: str, values: npt.NDArray[Any]) -> list[str]:
     each = values.tolist()
     if values.dtype.kind not in "biuUTO" or any(isinstance(value, float) and value == value for value in each):
         reason = "holds no texts or whole numbers"
-        raise InvalidArgumentError(name, Hidden(str(values.dtype)), reason, "1.0 is neither")
+        raise InvalidDataError(name, values, reason, "1.0 is neither")
     empty = (i for i, value in enumerate(each) if isinstance(value, str) and not value)
     nothing = next(empty, first_absent(values))
     if nothing is not None:
         reason = f"has nothing in record {nothing + 1}"
-        raise InvalidArgumentError(name, Hidden(str(values.dtype)), reason, "leave such records out")
+        raise InvalidDataError(name, values, reason, "leave such records out")
     return [str(value) for value in each]
 
 
@@ -333,7 +333,7 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
         if given.dtype.kind == "O" and all(isinstance(each, (Real, np.bool_)) or is_absent(each) for each in given):
             given = np.array([-1.0 if is_absent(each) else float(each) for each in given])
         if given.dtype.kind not in "biuf":
-            raise InvalidArgumentError("X", Hidden(type(X).__name__), "holds no numbers", "labels are 0, 1, ...")
+            raise InvalidDataError("X", X, "holds no numbers", "labels are 0, 1, ...")
         labels = given.astype(np.float64)
         known = (labels >= 0) & (labels < len(self.law_)) & (labels == np.floor(labels))
         with np.errstate(divide="ignore"):

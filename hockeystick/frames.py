@@ -16,6 +16,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.extras import require
 
 _WHAT = "a data frame"
@@ -52,6 +53,7 @@ def is_frame(value: object) -> bool:
     )
 
 
+@unchained()
 def as_frame(argument: str, value: object) -> Frame:
     """A data frame in Arrow's format; nothing is copied that Arrow can share.
 

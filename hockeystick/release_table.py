@@ -14,10 +14,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.symbol_tables import Table, read_pieces, table_of
 
 
+@unchained()
 def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArray:
     """Columns of numbers, shape (n, d), n >= 1; infinite ones are left to be clipped.
 

@@ -9,8 +9,10 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.extras import require
 from hockeystick.accounting.validate import array
+from hockeystick.audits.array_files import UnreadableArrayError, is_archive, read_array
 from hockeystick.learners.hadamard_class import HadamardClass
 from hockeystick.learners.label_hypotheses import Hypotheses, LabelDensities, LabelTable
 
@@ -129,15 +131,15 @@ def numbers_file(option: str, path: str) -> npt.NDArray[Any]:
     return found
 
 
+@unchained()
 def _loaded(option: str, path: str, remedy: str) -> npt.NDArray[Any]:
     try:
-        found = np.load(path, allow_pickle=False)
+        if is_archive(path):
+            raise InvalidArgumentError(option, path, "is an archive of arrays", remedy)
+        return read_array(path)
     except FileNotFoundError:
         raise InvalidArgumentError(option, path, "there is no such file", remedy) from None
     except OSError as error:
         raise InvalidArgumentError(option, path, f"can't be read ({error.strerror or error})", remedy) from None
-    except (ValueError, EOFError):
-        raise InvalidArgumentError(option, path, "holds no array of numbers", remedy) from None
-    if not isinstance(found, np.ndarray):
-        raise InvalidArgumentError(option, path, "is an archive of arrays", remedy)
-    return found
+    except UnreadableArrayError as error:
+        raise InvalidArgumentError(option, path, str(error), remedy) from None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
+from hockeystick.audits.array_files import UnreadableArrayError, is_archive, map_array, read_archive
 from hockeystick.bundled_data import classifier_errors, logistic_losses
 from hockeystick.learners import LinearLosses
 from hockeystick.learners.convex_losses import Ball, Box, Domain
@@ -33,7 +32,7 @@ def experts_file(path: str) -> Stream:
     Raises:
         InvalidArgumentError: no such file, or no table of numbers in it.
     """
-    return Stream(path, _table(path, _loaded(path)))
+    return Stream(path, _table(path, _loaded(path), bools=True))
 
 
 def experts_dataset(name: str) -> Stream:
@@ -61,30 +60,29 @@ def convex_dataset(name: str) -> Stream:
     return Stream(name, logistic_losses(name))
 
 
+@unchained()
 def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
     """The array of an .npy file, mapped into memory, or, where ``archives`` are welcome, of an .npz file."""
     try:
-        with open(path, "rb") as file:
-            kind = file.read(4)
-            if kind != b"PK\x03\x04":
-                return np.lib.format.open_memmap(path, mode="r")
-            if archives:
-                file.seek(0)
-                with np.load(file, allow_pickle=False) as found:
-                    return np.asarray(found[_MEMBER])
+        if not is_archive(path):
+            return map_array(path)
+        found = read_archive(path, _MEMBER) if archives else None
     except FileNotFoundError:
         raise InvalidArgumentError("--losses", path, "there is no such file", _REMEDY) from None
-    except KeyError:
-        raise InvalidArgumentError("--losses", path, f"holds no array {_MEMBER!r}", "give one that name") from None
     except OSError as error:
         raise InvalidArgumentError("--losses", path, f"can't be read ({error.strerror or error})", _REMEDY) from None
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
-        raise InvalidArgumentError("--losses", path, "holds no array of numbers", _REMEDY) from None
-    raise InvalidArgumentError("--losses", path, "is an archive of arrays", _REMEDY)
+    except (UnreadableArrayError, ValueError) as error:
+        reason = str(error) if isinstance(error, UnreadableArrayError) else "is no name of a file"
+        raise InvalidArgumentError("--losses", path, reason, _REMEDY) from None
+    if found is None:
+        raise InvalidArgumentError("--losses", path, "is an archive of arrays", _REMEDY)
+    if _MEMBER not in found:
+        raise InvalidArgumentError("--losses", path, f"holds no array {_MEMBER!r}", "give one that name")
+    return found[_MEMBER]
 
 
-def _table(path: str, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if found.ndim != 2 or found.dtype.kind not in "fiu" or found.size == 0:
+def _table(path: str, found: npt.NDArray[Any], *, bools: bool = False) -> npt.NDArray[Any]:
+    if found.ndim != 2 or found.dtype.kind not in ("biuf" if bools else "iuf") or found.size == 0:
         reason = f"holds {found.dtype} of shape {found.shape} and no table of numbers"
         raise InvalidArgumentError("--losses", path, reason, _REMEDY)
     return found
@@ -102,7 +100,7 @@ def federated_file(path: str) -> npt.NDArray[Any]:
         InvalidArgumentError: no such file, or no table of numbers in it.
     """
     found = _loaded(path)
-    if found.ndim not in (2, 3) or found.dtype.kind not in "fiu" or found.size == 0:
+    if found.ndim not in (2, 3) or found.dtype.kind not in "biuf" or found.size == 0:
         reason = f"holds {found.dtype} of shape {found.shape} and no losses of clients, rounds and experts"
         raise InvalidArgumentError("--losses", path, reason, "write an array of floats with numpy.save")
     return found

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.extras import require
 from hockeystick.accounting.validate import probability
 from hockeystick.frames import Frame, as_frame
@@ -35,6 +36,7 @@ Fields = tuple[Sequence[str], ...]
 Table = Any
 """The path of a file, or a data frame."""
 
+_DIGITS = 4000  # of a whole number that Python reads
 _ROWS = 1 << 13  # read at a time
 _PARQUET = b"PAR1"
 COUNT = "count"
@@ -153,6 +155,7 @@ class Records:
         )
 
 
+@unchained()
 def read_reference(path: Table, *, column: str) -> Reference:
     """The public reference: a table of symbols with their counts or probabilities, or records of symbols.
 
@@ -212,6 +215,7 @@ def _shares(masses: FloatArray) -> FloatArray:
     return np.asarray(masses / math.fsum(masses))
 
 
+@unchained()
 def read_records(
     path: Table,
     reference: Reference,
@@ -298,7 +302,7 @@ def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
 
 def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[Numbers, tuple[str, ...]]:
     """Numbers in the order of names instead of that of the file, which may depend on anything."""
-    whole = all(name.isascii() and name.removeprefix("-").isdigit() for name in known)
+    whole = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < _DIGITS for name in known)
     names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))
     places = np.empty(len(names), dtype=np.int64)
     places[[known[name] for name in names]] = np.arange(len(names))
@@ -424,11 +428,11 @@ def _csv_error(argument: str, path: str, header: list[str], wanted: tuple[str, .
 
 
 def _parquet(argument: str, path: str) -> Any:
-    arrow = require("pyarrow", "a Parquet file", extra="tables")
+    require("pyarrow", "a Parquet file", extra="tables")
     parquet = require("pyarrow.parquet", "a Parquet file", extra="tables")
     try:
         return parquet.ParquetFile(path)
-    except (arrow.ArrowException, OSError):
+    except Exception:  # of Arrow, or of Python where the file's own texts are none
         raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it anew") from None
 
 
@@ -458,7 +462,9 @@ def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], num
                     raise InvalidArgumentError(argument, path, reason, "leave such records out")
             yield piece
             rows += len(batch)
-    except (arrow.ArrowException, OSError):
+    except HockeystickError:
+        raise
+    except Exception:  # as above
         raise InvalidArgumentError(argument, path, f"is damaged after record {rows}", "write it anew") from None
 
 

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, unchained
 
 DATA_SUFFIXES = (".json", ".npy", ".csv")
 _EXAMPLE = "mymech.py:release"
@@ -209,6 +209,11 @@ def load_data(argument: str, text: str) -> Any:
     Raises:
       InvalidArgumentError: no such file, unreadable, malformed, ragged or not numeric.
     """
+    with unchained():
+        return _loaded(argument, text)
+
+
+def _loaded(argument: str, text: str) -> Any:
     suffix = next((known for known in DATA_SUFFIXES if text.lower().endswith(known)), None)
     if suffix is None:
         return _inline(argument, text)
@@ -255,15 +260,16 @@ def decode_json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"repeated key {next(key for key in keys if keys.count(key) > 1)!r}")
+        keys = [key for key, _ in pairs]  # not told: keys may be people's names
+        again = next(i for i, key in enumerate(keys) if key in keys[:i])
+        raise ValueError(f"key {again + 1} of an object of {len(keys)} is a repeated one")
     return value
 
 
 def _finite(literal: str) -> float:
     value = float(literal)
     if math.isinf(value):
-        raise ValueError(f"{literal} does not fit in a float; write Infinity if that is meant")
+        raise ValueError("a number does not fit in a float; write Infinity if that is meant")
     return value
 
 
@@ -277,14 +283,14 @@ def _read_json(argument: str, text: str, path: Path) -> Any:
 
 
 def _read_npy(argument: str, text: str, path: Path) -> np.ndarray[Any, Any]:
+    from hockeystick.audits.array_files import UnreadableArrayError, read_array  # here: it loads all of the audits
+
     try:
-        with path.open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError, MemoryError) as error:
-        if "allow_pickle" in str(error):
-            reason = "holds Python objects, which are not loaded (that would run code)"
-            raise InvalidArgumentError(argument, text, reason, "save it with a numeric or string dtype") from None
-        reason = f"is not a readable .npy file ({' '.join(str(error).split())})"
+        return read_array(path)
+    except UnreadableArrayError as error:
+        if "objects" in str(error):
+            raise InvalidArgumentError(argument, text, str(error), "save it with a numeric or string dtype") from None
+        reason = f"is not a readable .npy file: it {error}"
         raise InvalidArgumentError(argument, text, reason, "write it with numpy.save") from None
 
 
@@ -317,7 +323,8 @@ def _read_csv(argument: str, text: str, path: Path) -> np.ndarray[Any, Any]:
         for j, cell in enumerate(cells):
             value = _number(cell)
             if value is None:
-                refuse(line, f"column {j + 1} is {cell.strip()!r}, not a number", "only numeric tables can be read")
+                what = "not a number" if cell.strip() else "empty"
+                refuse(line, f"column {j + 1} is {what}", "only numeric tables can be read")
             table[i, j] = value
     return table
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.validate import array, real
 from hockeystick.learners.base_measure import BaseMeasure
 from hockeystick.learners.concept_class import ConceptClass
@@ -51,9 +51,11 @@ def best_predicate(
     """
     queries = ErrorQueries(concepts)
     pairs = queries.checked_points(labelled_points(points, labels))
-    given = np.ones(len(pairs)) if weights is None else array("weights", weights, shape=(len(pairs),), low=0.0)
+    given = (
+        np.ones(len(pairs)) if weights is None else array("weights", weights, shape=(len(pairs),), low=0.0, data=True)
+    )
     if not given.sum() > 0.0:
-        raise InvalidArgumentError("weights", weights, "has no weight at all", "give at least one pair of weight")
+        raise InvalidDataError("weights", weights, "has no weight at all", "give at least one pair of weight")
     values, where = np.unique(pairs, axis=0, return_inverse=True)
     errors, witnesses = queries.labelings(values)
     shares = errors @ np.bincount(where.ravel(), weights=given / given.sum(), minlength=len(values))

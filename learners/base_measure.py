@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, items, real
 from hockeystick.learners.expert_losses import FloatArray
 
@@ -28,7 +28,7 @@ def extended(name: str, value: object) -> FloatArray:
     Raises:
         InvalidArgumentError: not an array of real numbers, or one of them is NaN.
     """
-    return np.array(array(name, value, infinite=True))
+    return np.array(array(name, value, infinite=True, data=True))
 
 
 def points_of(name: str, value: object, dimension: int) -> FloatArray:
@@ -37,10 +37,10 @@ def points_of(name: str, value: object, dimension: int) -> FloatArray:
     Raises:
         InvalidArgumentError: not finite numbers of that shape.
     """
-    points = array(name, value)
+    points = array(name, value, data=True)
     if points.ndim == 1 and dimension == 1:
         points = points[:, None]
-    return array(name, points, shape=(None, dimension))
+    return array(name, points, shape=(None, dimension), data=True)
 
 
 class BaseMeasure(ABC):
@@ -239,10 +239,10 @@ class UniformGrid(BaseMeasure):
 
 
 def _table(value: object) -> FloatArray:
-    table = array("points", value).astype(float)
-    table = table[:, None] if table.ndim == 1 else array("points", table, ndim=2)
+    table = array("points", value, data=True).astype(float)
+    table = table[:, None] if table.ndim == 1 else array("points", table, ndim=2, data=True)
     if not table.size:
-        raise InvalidArgumentError("points", value, "is empty", "give at least one point")
+        raise InvalidDataError("points", value, "is empty", "give at least one point")
     table.flags.writeable = False
     return table
 

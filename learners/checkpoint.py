@@ -40,10 +40,10 @@ def unseal(checkpoint: object, *, kind: str, version: int, learner: Any, simulat
     if not isinstance(checkpoint, dict) or checkpoint.get("format") != kind:
         raise refused(f"is no {kind}", "give what checkpoint() has returned")
     if checkpoint.get("version") != version:
-        raise refused(f"is of version {checkpoint.get('version')!r}", f"this library reads version {version}")
+        raise refused("is of another version", f"this library reads version {version}")
     try:
         digest = _digest({key: value for key, value in checkpoint.items() if key != "digest"})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise refused(f"is no JSON value ({type(error).__name__})") from None
     if checkpoint.get("digest") != digest:
         raise refused("was changed since it was written: its digest does not fit")

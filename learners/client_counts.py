@@ -14,8 +14,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import sparse
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import as_array, integer
 from hockeystick.mechanisms.arguments import generator
 
 Counts = npt.NDArray[np.int64]
@@ -28,16 +28,16 @@ _PIECE = 1 << 20  # records whose keys are drawn at a time
 
 def _table(value: object) -> sparse.csr_array:
     if not sparse.issparse(value):
-        raise InvalidArgumentError("table", type(value).__name__, "is no sparse matrix", "use ClientCounts.of_records")
+        raise InvalidDataError("table", value, "is no sparse matrix", "use ClientCounts.of_records")
     found = sparse.csr_array(value)
     if found.dtype.kind not in "iu":
-        raise InvalidArgumentError("table", found.dtype, "does not hold whole numbers")
+        raise InvalidDataError("table", found.data, "does not hold whole numbers")
     if found.shape[0] < 1 or found.shape[1] < 2:
-        raise InvalidArgumentError("table", found.shape, "is too small", "give a row per client, two symbols or more")
+        raise InvalidDataError("table", found, "is too small", "give a row per client, two symbols or more")
     if found.shape[1] > _MOST_SYMBOLS:
-        raise InvalidArgumentError("table", found.shape, f"has more than {_MOST_SYMBOLS} symbols", "merge rare ones")
+        raise InvalidDataError("table", found, f"has more than {_MOST_SYMBOLS} symbols", "merge rare ones")
     if found.nnz and (found.data.min() < 0 or found.data.max() > LARGEST):
-        raise InvalidArgumentError("table", "...", f"holds a count outside 0, ..., {LARGEST}")
+        raise InvalidDataError("table", found, f"holds a count outside 0, ..., {LARGEST}")
     found = found.astype(np.int64)
     found.sum_duplicates()
     return found
@@ -81,11 +81,11 @@ class ClientCounts:
         k = integer("symbol_count", symbol_count, low=2)
         who, what = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
         if who.shape != what.shape:
-            raise InvalidArgumentError("symbols", what.shape, f"has another shape than clients, {who.shape}")
+            raise InvalidDataError("symbols", what, f"has another shape than clients, {who.shape}")
         n = (int(who.max(initial=-1)) + 1 or 1) if client_count is None else client_count
         each = np.ones(len(who), dtype=np.int64) if times is None else _numbers("times", times, None)
         if each.shape != who.shape:
-            raise InvalidArgumentError("times", each.shape, f"has another shape than clients, {who.shape}")
+            raise InvalidDataError("times", each, f"has another shape than clients, {who.shape}")
         return cls(sparse.coo_array((each, (who, what)), shape=(n, k)).tocsr())
 
     @property
@@ -197,12 +197,12 @@ def checked_cohort(value: npt.ArrayLike, clients: int) -> npt.NDArray[np.int64]:
 
 
 def _numbers(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[np.int64]:
-    found = np.asarray(value)
+    found = as_array(name, value, data=True)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise InvalidArgumentError(name, f"{found.dtype} of shape {found.shape}", "is no list of whole numbers")
+        raise InvalidDataError(name, found, "is no list of whole numbers")
     if found.size and (found.min() < 0 or (below is not None and found.max() >= below)):
         most = "" if below is None else f", ..., {below - 1}"
-        raise InvalidArgumentError(name, "...", f"holds a number outside 0{most}")
+        raise InvalidDataError(name, found, f"holds a number outside 0{most}")
     return found.astype(np.int64)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, as_array, integer, real
 from hockeystick.learners.base_measure import BaseMeasure, extended, points_of
 from hockeystick.learners.expert_losses import FloatArray
 
@@ -91,9 +91,9 @@ class ConceptClass(ABC):
 
     def checked_labels(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, BoolArray]:
         """Returns points (n, d) and labels (n,)."""
-        spots, marks = self.checked_points(points), np.asarray(labels)
+        spots, marks = self.checked_points(points), as_array("labels", labels, data=True)
         if marks.dtype != np.bool_ or marks.shape != (len(spots),):
-            raise InvalidArgumentError("labels", labels, "is not one bool for each point")
+            raise InvalidDataError("labels", labels, "is not one bool for each point")
         return spots, marks
 
     def checked_difference(
@@ -102,7 +102,7 @@ class ConceptClass(ABC):
         """Returns points (n, d) and the difference of two weightings of them, first - second (n,)."""
         spots = self.checked_points(points)
         shape = (len(spots),)
-        return spots, array("first", first, shape=shape) - array("second", second, shape=shape)
+        return spots, array("first", first, shape=shape, data=True) - array("second", second, shape=shape, data=True)
 
     def checked_measure(self, measure: object) -> BaseMeasure:
         """Returns a base measure of the dimension of the class."""

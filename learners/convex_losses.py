@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.mechanisms.arguments import blocks
 
@@ -177,9 +177,9 @@ def _running(rows: FloatArray) -> FloatArray:
 
 
 def _rows(name: str, value: object) -> FloatArray:
-    rows: FloatArray = array(name, value, ndim=2)
+    rows: FloatArray = array(name, value, ndim=2, data=True)
     if rows.size == 0:
-        raise InvalidArgumentError(name, value, "has no round or no coordinate")
+        raise InvalidDataError(name, value, "has no round or no coordinate")
     return rows
 
 
@@ -196,7 +196,7 @@ def _features(value: object) -> FloatArray:
 
 
 def _targets(value: object) -> FloatArray:
-    targets: FloatArray = array("targets", value, ndim=1)
+    targets: FloatArray = array("targets", value, ndim=1, data=True)
     return targets
 
 
@@ -315,11 +315,9 @@ class RegressionLosses:
 
     def __attrs_post_init__(self) -> None:
         if self.targets.shape[0] != self.features.shape[0]:
-            raise InvalidArgumentError(
-                "targets", self.targets, f"has not {self.features.shape[0]} entries, one per round"
-            )
+            raise InvalidDataError("targets", self.targets, f"has not {self.features.shape[0]} entries, one per round")
         if self.link != "absolute" and not (np.abs(self.targets) == 1.0).all():
-            raise InvalidArgumentError("targets", self.targets, f"has a label besides -1 and 1 (link {self.link!r})")
+            raise InvalidDataError("targets", self.targets, f"has a label besides -1 and 1 (link {self.link!r})")
 
     @property
     def rounds(self) -> int:
@@ -394,17 +392,18 @@ def checked_losses(name: str, losses: ConvexLosses, *, rounds: int, domain: Doma
             family of your own whose values contradict convexity or the constants that it declares.
     """
     if not isinstance(losses, ConvexLosses):
-        raise InvalidArgumentError(
+        raise InvalidDataError(
             name, losses, "is no stream of convex losses", "use LinearLosses, QuadraticLosses or RegressionLosses"
         )
     if (losses.rounds, losses.dimension) != (rounds, domain.dimension):
-        raise InvalidArgumentError(
-            name, (losses.rounds, losses.dimension), f"is not (rounds, dimension) = ({rounds}, {domain.dimension})"
+        shape = f"({losses.rounds}, {losses.dimension})"
+        raise InvalidDataError(
+            name, losses, f"has (rounds, dimension) = {shape}", f"expected ({rounds}, {domain.dimension})"
         )
-    constants = array(f"{name}.lipschitz", losses.lipschitz(domain), shape=(rounds,), low=0.0)
+    constants = array(f"{name}.lipschitz", losses.lipschitz(domain), shape=(rounds,), low=0.0, data=True)
     steepest = int(np.argmax(constants))
     if constants[steepest] > lipschitz * (1.0 + 0.5 * LIPSCHITZ_SLACK):
-        raise InvalidArgumentError(
+        raise InvalidDataError(
             f"{name}.lipschitz[{steepest}]",
             float(constants[steepest]),
             f"exceeds lipschitz={lipschitz:g}: the privacy guarantee rests on that constant",
@@ -423,11 +422,11 @@ def _spot_check(name: str, losses: ConvexLosses, domain: Domain, constants: Floa
     length = np.linalg.norm(x - y, axis=1)
     for start in np.unique(np.linspace(0, losses.rounds - 1, 16).astype(int)):
         stop = int(start) + 1
-        values = [array(f"{name}.total", losses.total(z, int(start), stop), shape=(64,)) for z in (x, y)]
-        slope = array(f"{name}.gradient", losses.gradient(x, int(start), stop), shape=x.shape)
+        values = [array(f"{name}.total", losses.total(z, int(start), stop), shape=(64,), data=True) for z in (x, y)]
+        slope = array(f"{name}.gradient", losses.gradient(x, int(start), stop), shape=x.shape, data=True)
         slack = 1e-9 * (1.0 + max(np.abs(v).max() for v in values))
         if (np.abs(values[0] - values[1]) > constants[start] * length + slack).any():
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 f"{name}.lipschitz[{start}]", float(constants[start]), "is exceeded between two points of the domain"
             )
         if (values[1] < values[0] + np.einsum("ri,ri->r", slope, y - x) - slack).any():

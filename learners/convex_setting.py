@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.learners.convex_losses import (
     ConvexLosses,
     FloatArray,
@@ -81,9 +81,9 @@ class StreamSetting:
         counted = isinstance(losses, LinearLosses | QuadraticLosses)
         fits = isinstance(losses, RegressionLosses) and isinstance(self.secure, SecureTangentSampler)
         if self.secure is not None and not (counted or fits):
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "losses",
-                type(losses).__name__,
+                losses,
                 f"are none of which {type(self.secure).__name__} draws",
                 "use SecureTangentSampler() for regression losses, or another sampler with SimulationNoise(seed)",
             )

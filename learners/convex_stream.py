@@ -24,6 +24,7 @@ import numpy.typing as npt
 from attrs import define, frozen
 
 from hockeystick.accounting import Adjacency
+from hockeystick.accounting.errors import unchained
 from hockeystick.learners.checkpoint import refused, seal, unseal
 from hockeystick.learners.convex_losses import ConvexLosses, FloatArray, checked_losses
 from hockeystick.learners.convex_setting import Point, StreamSetting
@@ -97,6 +98,7 @@ def start(
     )
 
 
+@unchained()
 def resume(learner: LazyConvex, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
     """The stream that wrote ``checkpoint``, with fresh coins; nothing is charged, as ``start`` has paid for all of it.
 
@@ -121,7 +123,7 @@ def resume(learner: LazyConvex, checkpoint: dict[str, Any], *, noise: Noise | No
         if state.steps_left != setting.plan().boundaries - min(read.round // learner.batch, learner.batches - 1):
             raise ValueError("rounds and boundaries do not agree")
         walk = setting.plan().resume(state, noise=source)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
     return ConvexStream(setting, walk, source.simulated, read)
 

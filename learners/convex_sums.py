@@ -17,7 +17,7 @@ import numpy.typing as npt
 from attrs import frozen
 from scipy import special
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.learners.convex_losses import (
     LIPSCHITZ_SLACK,
     ConvexLosses,
@@ -191,9 +191,7 @@ class LossSum:
         """
         for losses, _, _ in self._kept:
             if not isinstance(losses, RegressionLosses):
-                raise InvalidArgumentError(
-                    "losses", type(losses).__name__, "can't be written down", "use the library's families"
-                )
+                raise InvalidDataError("losses", losses, "can't be written down", "use the library's families")
         kept = [[each.link, each.features.tolist(), each.targets.tolist()] for each in self.regressions()]
         return {"slope": [str(entry) for entry in self.slope], "curvature": str(self._curvature), "kept": kept}
 

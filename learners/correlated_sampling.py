@@ -15,7 +15,7 @@ the stream is taken by both with the measure min(P, Q), by the first alone with 
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.expert_losses import FloatArray
 
@@ -23,12 +23,12 @@ IntArray = npt.NDArray[np.integer]
 
 
 def _laws(name: str, value: object, ndim: int) -> FloatArray:
-    weights: FloatArray = array(name, value, ndim=ndim, low=0.0)
+    weights: FloatArray = array(name, value, ndim=ndim, low=0.0, data=True)
     if weights.size == 0:
-        raise InvalidArgumentError(name, value, "is empty", "give the weight of at least one outcome")
+        raise InvalidDataError(name, value, "is empty", "give the weight of at least one outcome")
     peaks = weights.max(axis=-1, keepdims=True)
     if not peaks.all():
-        raise InvalidArgumentError(name, value, "has no mass", "give at least one positive weight")
+        raise InvalidDataError(name, value, "has no mass", "give at least one positive weight")
     scaled = weights / peaks  # so that sums can't overflow
     normalised: FloatArray = scaled / scaled.sum(axis=-1, keepdims=True)
     return normalised

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy.special import digamma
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer, real
 
 FloatArray = npt.NDArray[np.float64]
@@ -140,8 +140,8 @@ class AssumedCounts(CountLogarithm):
     def frequencies(self, counts: npt.ArrayLike, records: npt.ArrayLike, symbols: int) -> FloatArray:
         found = np.asarray(counts)
         if (found < self.least).any():
-            raise InvalidArgumentError(
-                "counts", "...", f"break the assumption that all are at least {self.least}", "use Smoothed or Harmonic"
+            raise InvalidDataError(
+                "counts", found, f"break the assumption that all are at least {self.least}", "use Smoothed or Harmonic"
             )
         return np.asarray(found / np.asarray(records))
 

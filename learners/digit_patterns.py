@@ -22,9 +22,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy.optimize import brentq
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.extras import require
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import as_array, integer, real
 from hockeystick.learners.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.count_logarithms import FloatArray, Smoothed
 from hockeystick.learners.divergences import kl
@@ -42,9 +42,9 @@ _THRESHOLD = 4.0  # grey level above which a block is dark
 
 
 def _whole(name: str, value: npt.ArrayLike) -> Numbers:
-    found = np.asarray(value)
+    found = as_array(name, value, data=True)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 0):
-        raise InvalidArgumentError(name, f"{found.dtype} of shape {found.shape}", "is no list of whole numbers >= 0")
+        raise InvalidDataError(name, found, "is no list of whole numbers >= 0")
     return found.astype(np.int64)
 
 
@@ -95,11 +95,11 @@ class LabelledRecords:
         for name, below in (("clients", self.client_count), ("labels", self.label_count)):
             found = getattr(self, name)
             if found.shape != self.symbols.shape:
-                raise InvalidArgumentError(name, found.shape, f"has another shape than symbols, {self.symbols.shape}")
+                raise InvalidDataError(name, found, f"has another shape than symbols, {self.symbols.shape}")
             if found.max(initial=0) >= below:
-                raise InvalidArgumentError(name, "...", f"holds a number outside 0, ..., {below - 1}")
+                raise InvalidDataError(name, found, f"holds a number outside 0, ..., {below - 1}")
         if self.symbols.max(initial=0) >= self.symbol_count:
-            raise InvalidArgumentError("symbols", "...", f"holds a number outside 0, ..., {self.symbol_count - 1}")
+            raise InvalidDataError("symbols", self.symbols, f"holds a number outside 0, ..., {self.symbol_count - 1}")
 
     def counts(self, label: int, *, clients: npt.ArrayLike | None = None) -> ClientCounts:
         """The records of one label, by client; of some clients, numbered anew in their order, or of all.

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, as_array, place
 from hockeystick.learners.base_measure import BaseMeasure, ListedMeasure
 from hockeystick.learners.concept_class import BoolArray, Brackets, ConceptClass, Cover, IntArray, PredicateTable
 from hockeystick.learners.expert_losses import FloatArray
@@ -24,12 +25,13 @@ def labelled_points(points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
     Raises:
         InvalidArgumentError: other shapes, or a label that is neither 0 nor 1.
     """
-    spots, marks = np.asarray(points), np.asarray(labels)
+    spots, marks = array("points", points, data=True), as_array("labels", labels, data=True)
     spots = spots[:, None] if spots.ndim == 1 else spots
     if spots.ndim != 2 or marks.shape != (len(spots),):
-        raise InvalidArgumentError("labels", labels, "is not one label for each point")
-    if not ((marks == 0) | (marks == 1)).all():
-        raise InvalidArgumentError("labels", labels, "holds a label that is neither 0 nor 1")
+        raise InvalidDataError("labels", labels, "is not one label for each point")
+    wrong = np.array([mark not in (0, 1) for mark in marks.tolist()])
+    if wrong.any():
+        raise InvalidDataError(place("labels", wrong), marks.dtype, "is neither 0 nor 1")
     return np.column_stack((spots, marks)).astype(float)
 
 

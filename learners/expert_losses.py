@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array
+from hockeystick.accounting import InvalidDataError
+from hockeystick.accounting.validate import array, as_array
 
 FloatArray = npt.NDArray[np.float64]
 Precision = TypeVar("Precision", bound=np.floating[Any])
@@ -21,6 +21,8 @@ def checked_losses(
     name: str, losses: npt.ArrayLike, *, rounds: int, experts: int, clip: bool = False, first: int = 0
 ) -> FloatArray:
     """``losses`` as a float array of shape ``(rounds, experts)`` with entries in [0, 1].
+
+    Bools are losses, too: what ``predictions != labels`` gives is 1 for a mistake and 0 for none.
 
     Args:
         name: The argument's name, for the error message.
@@ -34,17 +36,22 @@ def checked_losses(
     Raises:
         InvalidArgumentError: wrong shape, NaN, or an entry outside [0, 1] without ``clip``.
     """
+    raw = as_array(name, losses, data=True)
+    if raw.dtype.kind not in "biuf" or raw.shape != (rounds, experts):
+        array(name, losses, ndim=2, shape=(rounds, experts), bools=True, data=True)  # says why
+    with np.errstate(over="ignore"):
+        stream: FloatArray = raw.astype(np.float64, copy=False)
     if clip:
-        raw = np.asarray(losses)
-        if raw.dtype.kind in "iuf" and not np.isnan(raw).any():
-            losses = np.clip(raw.astype(np.float64), 0.0, 1.0)
-    stream: FloatArray = array(name, losses, ndim=2, shape=(rounds, experts))
-    outside = (stream < 0.0) | (stream > 1.0)
+        stream = np.clip(stream, 0.0, 1.0)
+    outside = ~((stream >= 0.0) & (stream <= 1.0))
     if outside.any():
         row, column = np.argwhere(outside)[0]
-        raise InvalidArgumentError(
-            f"{name}[{first + row}, {column}]",
-            float(stream[row, column]),
+        spot, entry = f"{name}[{first + row}, {column}]", raw.dtype
+        if np.isnan(stream[row, column]):
+            raise InvalidDataError(spot, entry, "is not a number", "leave such rounds out, or fill them")
+        raise InvalidDataError(
+            spot,
+            entry,
             "a loss must lie in [0, 1]: the privacy guarantee rests on that range",
             "rescale the losses, or ask for clipping at ingestion with clip=True",
         )

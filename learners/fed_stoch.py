@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, items
 from hockeystick.learners import arguments
 from hockeystick.learners.fed_stoch_calibration import calibrated
@@ -230,7 +230,7 @@ class FedStoch:
         Raises:
             InvalidArgumentError: wrong shape, losses that the family refuses, or no seed.
         """
-        own = self.family.checked(array("losses", losses, shape=(self.rounds, self.experts)))
+        own = self.family.checked(array("losses", losses, shape=(self.rounds, self.experts), bools=True, data=True))
         return StochClient(self.setting, self.experts, self.family, own, seed_or_noise("source", source))
 
     def simulate(
@@ -262,7 +262,7 @@ class FedStoch:
         return simulated(
             self.setting,
             self.family,
-            self.family.checked(array("losses", losses, shape=shape)),
+            self.family.checked(array("losses", losses, shape=shape, bools=True, data=True)),
             generator(rng),
             integer("runs", runs, low=1),
             pins=pins or {},
@@ -280,9 +280,11 @@ class FedStoch:
         Raises:
             InvalidArgumentError: wrong shapes, or losses that the family refuses.
         """
-        played: FloatArray = array("points", points, shape=(None, len(self.setting.phases) + 1, self.experts))
+        played: FloatArray = array(
+            "points", points, shape=(None, len(self.setting.phases) + 1, self.experts), data=True
+        )
         paid, totals = np.zeros(len(played)), np.zeros(self.experts)
-        for p, block in self._pieces(array("losses", losses, ndim=3)):
+        for p, block in self._pieces(array("losses", losses, ndim=3, bools=True, data=True)):
             here, experts = self.family.totals(block, played[:, p - 1][:, None, :])
             paid += here.sum(axis=-1)
             totals += experts.sum(axis=0)
@@ -349,8 +351,12 @@ class FedStoch:
     def _pieces(self, losses: npt.NDArray[np.floating] | Iterable[npt.ArrayLike]) -> Iterator[tuple[int, FloatArray]]:
         """The losses, cut where phases begin, each piece with its phase."""
         seen = 0
+        if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
+            raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
         for block in [losses] if isinstance(losses, np.ndarray) else losses:
-            whole = self.family.checked(array("losses", block, shape=(self.setting.clients, None, self.experts)))
+            whole = self.family.checked(
+                array("losses", block, shape=(self.setting.clients, None, self.experts), bools=True, data=True)
+            )
             first = 0
             while first < whole.shape[1]:
                 p = (seen + 1).bit_length()

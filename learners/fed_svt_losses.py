@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, as_array
 
 Sums = npt.NDArray[Any]
 
@@ -75,8 +75,8 @@ def _over_clients(losses: object, clients: int, rounds: int, experts: int, unit:
     for block, first in _blocks(losses, clients, rounds, experts):
         summed = block.ndim == 2
         if summed and unit is not None and clients > 1:
-            raise InvalidArgumentError(
-                "losses", block.shape, "are summed over the clients", "give them client by client, to be rounded"
+            raise InvalidDataError(
+                "losses", block, "are summed over the clients", "give them client by client, to be rounded"
             )
         many = block[None] if summed else block
         step = max(1, _CELLS // (min(len(many), _SINGLE) * experts))
@@ -92,30 +92,32 @@ def _over_clients(losses: object, clients: int, rounds: int, experts: int, unit:
 def _blocks(losses: object, clients: int, rounds: int, experts: int) -> Iterator[tuple[Sums, int]]:
     """Blocks of rounds with the number of the first round of each."""
     if isinstance(losses, list | tuple) and not (losses and isinstance(losses[0], np.ndarray)):
-        losses = array("losses", losses)
+        losses = array("losses", losses, bools=True, data=True)
     if hasattr(losses, "shape"):
-        found = _shaped(np.asarray(losses), clients, experts)
+        found = _shaped(as_array("losses", losses, data=True), clients, experts)
         if found.shape[-2] != rounds:
-            raise InvalidArgumentError("losses", found.shape, "has another number of rounds", f"expected {rounds}")
+            raise InvalidDataError("losses", found, "has another number of rounds", f"expected {rounds}")
         yield found, 0
         return
     if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
-        raise InvalidArgumentError("losses", losses, "is no array and no iterable of blocks")
+        raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
     first = 0
     for block in losses:
-        found = _shaped(np.asarray(block), clients, experts)
+        found = _shaped(as_array("losses", block, data=True), clients, experts)
         if found.shape[-2]:
             yield found, first
         first += found.shape[-2]
 
 
 def _shaped(block: Sums, clients: int, experts: int) -> Sums:
+    if block.dtype.kind == "b":
+        block = block.astype(np.uint8)  # 1 for a mistake, 0 for none
     if block.dtype.kind not in "iuf":
-        raise InvalidArgumentError("losses", block.dtype, "is no type of real numbers")
+        raise InvalidDataError("losses", block, "is no type of real numbers")
     if block.ndim not in (2, 3) or block.shape[-1] != experts or (block.ndim == 3 and len(block) != clients):
-        raise InvalidArgumentError(
+        raise InvalidDataError(
             "losses",
-            block.shape,
+            block,
             "has another shape",
             f"expected ({clients}, rounds, {experts}), or (rounds, {experts}) summed over the clients",
         )
@@ -129,7 +131,7 @@ def _checked(few: Sums, most: int, client: int, first: int) -> Sums:
         return few
     bad = ~((few >= 0) & (few <= most))
     i, t, x = np.argwhere(bad)[0]
-    raise InvalidArgumentError(
+    raise InvalidDataError(
         f"losses[{client + i}, {first + t}, {x}]",
         float(few[i, t, x]),
         f"must lie in [0, {most}]: the privacy guarantee rests on that range",

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import stats
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray
@@ -288,7 +288,7 @@ def federated_regret(policies: npt.ArrayLike, losses: npt.ArrayLike) -> float:
         InvalidArgumentError: shapes that differ, losses outside [0, 1], or a law that does not sum to 1.
     """
     laws = _laws(policies)
-    given = array("losses", losses, shape=laws.shape, low=0.0, high=1.0)
+    given = array("losses", losses, shape=laws.shape, low=0.0, high=1.0, data=True)
     return float((np.sum(laws * given) - given.sum(axis=(0, 1)).min()) / len(laws))
 
 
@@ -330,9 +330,9 @@ def one_select(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Gene
 
 
 def _plays(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
-    given = array("records", records, shape=(None, None, None), low=0.0, high=1.0)
+    given = array("records", records, shape=(None, None, None), low=0.0, high=1.0, data=True)
     if not given.size:
-        raise InvalidArgumentError("records", given.shape, "is empty", "give at least one record of one run")
+        raise InvalidDataError("records", given, "is empty", "give at least one record of one run")
     plays = np.asarray(algorithm(given, rng))
     if (
         plays.shape != given.shape[:2]

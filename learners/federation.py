@@ -54,7 +54,7 @@ def _bound(value: object) -> float:
 
 
 def _told(value: object) -> FloatArray:
-    values = np.array(array("values", value, ndim=1))
+    values = np.array(array("values", value, ndim=1, data=True))
     values.setflags(write=False)  # it may wait for a silent client while the server goes on
     return values
 

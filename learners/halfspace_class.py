@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import optimize
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.base_measure import BaseMeasure, ListedMeasure
 from hockeystick.learners.bracket_cover import BracketCover, bracket_cover
@@ -158,7 +158,7 @@ class Halfspaces(ConceptClass):
         if found.status == 2:
             return None
         if found.status != 0:  # no answer must not pass for "none"
-            raise InvalidArgumentError("points", spots, f"defeat the linear program: {found.message}")
+            raise InvalidDataError("points", spots, f"defeat the linear program: {found.message}")
         normal: FloatArray = found.x[:-1] / np.where(high > low, high - low, 1.0)
         return normal
 
@@ -177,7 +177,7 @@ class Halfspaces(ConceptClass):
             return self._constant(bool(marks.all()))
         found = self._halfway(spots, marks, normal)
         if found is None and (found := self.consistent(spots, marks)) is None:
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "points", spots, "lie on a line but for rounding", "round them to a coarser grid, such as whole numbers"
             )
         return found

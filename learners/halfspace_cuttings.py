@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.learners.base_measure import ListedMeasure
 from hockeystick.learners.concept_class import (
     BoolArray,
@@ -130,7 +130,7 @@ class CuttingBrackets(Brackets):
         places = np.array([known.get(spot.tobytes(), -1) for spot in spots], dtype=np.int64)
         if (places < 0).any():
             stranger = spots[places < 0][0].tolist()
-            raise InvalidArgumentError("points", stranger, "is no point of the measure", "brackets hold on those alone")
+            raise InvalidDataError("points", stranger, "is no point of the measure", "brackets hold on those alone")
         return places
 
     def table(self, rows: IntArray, *, upper: bool) -> BoolArray:

@@ -73,7 +73,7 @@ def halfplane_labelings(points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
     """
     spots, where = _merged(points)
     k = len(spots)
-    labels, normals = [np.array([[False] * k, [True] * k])], [np.array([[1.0, 0.0], [1.0, 0.0]])]
+    labels, normals = [np.array([[False] * k, [True] * k], dtype=bool)], [np.array([[1.0, 0.0], [1.0, 0.0]])]
     for pivot in range(k if k > 1 else 0):
         view = _seen(spots, np.array([pivot]))
         gaps = np.flatnonzero(view.gaps[0])[:-1]  # the last is the first, seen from the other side
@@ -109,7 +109,7 @@ class _View:
 
 def _merged(points: npt.ArrayLike) -> tuple[FloatArray, IntArray]:
     """Distinct points, and which of them each given point is."""
-    spots = array("points", points, shape=(None, 2), low=-_LARGEST, high=_LARGEST).astype(float) + 0.0
+    spots = array("points", points, shape=(None, 2), low=-_LARGEST, high=_LARGEST, data=True).astype(float) + 0.0
     distinct, where = np.unique(spots, axis=0, return_inverse=True)
     return distinct, where.reshape(-1).astype(np.int64)
 

@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import as_array, integer, place, real
 from hockeystick.learners import arguments
 from hockeystick.learners.base_measure import BaseMeasure
 from hockeystick.learners.expert_losses import FloatArray
@@ -109,11 +109,12 @@ class DenseHedge:
         Raises:
             InvalidArgumentError: another shape, or a loss that is outside [0, 1] or no number.
         """
-        given = np.asarray(losses)
+        given = as_array("losses", losses, data=True)
         if given.shape not in ((self.size,), self.losses.shape) or given.dtype.kind not in "biuf":
-            raise InvalidArgumentError("losses", losses, "does not fit", f"give shape {self.losses.shape}")
+            raise InvalidDataError("losses", losses, "does not fit", f"give shape {self.losses.shape}")
         if given.dtype.kind != "b" and not ((given >= 0.0) & (given <= 1.0)).all():
-            raise InvalidArgumentError("losses", losses, "holds a loss outside [0, 1]", "rescale them")
+            where = place("losses", ~((given >= 0.0) & (given <= 1.0)))
+            raise InvalidDataError(where, given.dtype, "is no loss in [0, 1]", "rescale them")
         self.losses += given
         self._weights = None
 
@@ -162,7 +163,7 @@ class CellHedge:
 
     def policy(self, x: float) -> float:
         """The probability of predicting True at x."""
-        share = float(self.measure.cdf(0, real("x", x)))
+        share = float(self.measure.cdf(0, real("x", x, data=True)))
         weights = self._weights()
         edges = np.array(self._edges)
         widths = np.diff(edges)
@@ -171,7 +172,7 @@ class CellHedge:
 
     def update(self, x: float, label: bool) -> None:
         """Takes in one example."""
-        share = float(self.measure.cdf(0, real("x", x)))
+        share = float(self.measure.cdf(0, real("x", x, data=True)))
         place = bisect.bisect_left(self._edges, share)
         if self._edges[place] != share:
             self._edges.insert(place, share)

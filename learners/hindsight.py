@@ -10,8 +10,8 @@ class: all of its labellings.
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.concept_class import ConceptClass
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.halfspace_class import Halfspaces
@@ -40,12 +40,14 @@ def least_errors(concepts: ConceptClass, points: npt.ArrayLike, labels: npt.Arra
     Raises:
         InvalidArgumentError: wrong shapes, or more points than the class can search.
     """
-    marks = np.asarray(labels)
+    marks = as_array("labels", labels, data=True)
     if marks.dtype != np.bool_:
-        raise InvalidArgumentError("labels", labels, "are not bools")
+        raise InvalidDataError("labels", labels, "are not bools")
     marks = np.atleast_2d(marks)
-    spots = array("points", points)
-    spots = array("points", spots[None] if spots.ndim == 2 else spots, shape=(*marks.shape, concepts.dimension))
+    spots = array("points", points, data=True)
+    spots = array(
+        "points", spots[None] if spots.ndim == 2 else spots, shape=(*marks.shape, concepts.dimension), data=True
+    )
     signs = np.where(marks, 1, -1).astype(np.int64)
     if isinstance(concepts, Thresholds):
         gains = _on_a_line(spots[:, :, 0], signs, segments=False)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
-from hockeystick.accounting.validate import integer
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.validate import integer, items
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.kl_watch import Watch
 from hockeystick.mechanisms import AboveThreshold
@@ -61,7 +61,7 @@ class DriftAlarms(Watch):
     def query(self, data: ClientCounts, rng: np.random.Generator) -> float:
         """(D - threshold)/Delta of one window: not private."""
         if not isinstance(data, ClientCounts):
-            raise InvalidArgumentError("data", type(data).__name__, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is no ClientCounts")
         average = self.average(data.records(), rng)
         distance = average.sensitivity(self.multiplier, group=self.group) * _UP
         return (average.value(data, self.multiplier) - self.threshold) / distance
@@ -86,7 +86,7 @@ class DriftAlarms(Watch):
         self, data: Sequence[ClientCounts], coins: np.random.Generator, rng: np.random.Generator, runs: int
     ) -> npt.NDArray[np.int8]:
         """Answers of shape (runs, windows): 1 "above", 0 "below", -1 not asked any more."""
-        queries = [self.query(own, coins) for own in data]
+        queries = [self.query(own, coins) for own in items("data", data, data=True)]
         return np.asarray(self.mechanism().simulate(queries, rng, runs))
 
 

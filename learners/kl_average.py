@@ -23,7 +23,7 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy import sparse
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners import kl_sensitivity
 from hockeystick.learners.client_counts import ClientCounts, checked_cohort
@@ -292,12 +292,12 @@ class QueryAverage:
             InvalidArgumentError: as :meth:`sums`.
         """
         if not isinstance(data, ClientCounts):
-            raise InvalidArgumentError("data", type(data).__name__, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is no ClientCounts")
         if (data.clients, data.symbols) != (len(self.client_records), self.symbol_count):
             fits = f"({len(self.client_records)}, {self.symbol_count})"
-            raise InvalidArgumentError("data", (data.clients, data.symbols), f"has not the shape {fits} of the plan")
+            raise InvalidDataError("data", data, f"has not the shape {fits} of the plan")
         if (data.records() != self.client_records).any():
-            raise InvalidArgumentError("data", "...", "has other numbers of records than the plan says are public")
+            raise InvalidDataError("data", data, "has other numbers of records than the plan says are public")
         if self.weighting == "client":
             data = quantised(data, self.levels)
         if len(self.cohorts) == 1:

@@ -22,7 +22,14 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy.special import digamma
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    InvalidArgumentError,
+    InvalidDataError,
+    PrivacyEvent,
+    compose,
+)
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray, Harmonic, Smoothed
@@ -427,7 +434,7 @@ def estimates(
     """
     noisy = np.asarray(counts, dtype=np.float64)
     if noisy.shape[-1:] != average.symbols.shape or not np.isfinite(noisy).all():
-        raise InvalidArgumentError("counts", noisy.shape, f"are not {len(average.symbols)} finite numbers each")
+        raise InvalidDataError("counts", noisy, f"are not {len(average.symbols)} finite numbers each")
     return np.asarray(_terms(average, noisy, slice(None), multiplier, deviation, floor) @ average.shares)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.count_logarithms import FloatArray
 from hockeystick.learners.federation import FederationError, Request, Server, State, seed_or_noise, substream
@@ -83,7 +83,7 @@ def _serve(estimator: DistributedKL, simulated: bool) -> Server[NoisyCounts]:
 def _counts(value: npt.ArrayLike) -> Integers:
     found = whole_numbers("counts", value)
     if found.ndim != 1 or (found.size and found.min() < 0):
-        raise InvalidArgumentError("counts", found.shape, "is no list of counts >= 0", "give one for each symbol asked")
+        raise InvalidDataError("counts", found, "is no list of counts >= 0", "give one for each symbol asked")
     return found
 
 
@@ -113,7 +113,7 @@ class KLClient:
         cohort = len(self.estimator.average.cohorts[0])
         integer("number", self.number, low=0, high=cohort - 1)
         if self.counts.shape != self.estimator.average.symbols.shape:
-            raise InvalidArgumentError("counts", self.counts.shape, "are not one for each symbol that is asked for")
+            raise InvalidDataError("counts", self.counts, "are not one for each symbol that is asked for")
         seed_or_noise("source", self.source)
         self._masks()
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners import kl_sensitivity
 from hockeystick.learners.client_counts import ClientCounts
@@ -303,10 +303,10 @@ class RandomizedKL:
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        told, lam = array("counts", counts, low=0.0), real("multiplier", multiplier, low=0.0)
+        told, lam = array("counts", counts, low=0.0, data=True), real("multiplier", multiplier, low=0.0)
         k = len(self.reference)
         if told.shape[-1:] != (k,) or (told.sum(axis=-1) != self.clients).any():
-            raise InvalidArgumentError("counts", told.shape, f"are not {self.clients} reports of {k} symbols each")
+            raise InvalidDataError("counts", told, f"are not {self.clients} reports of {k} symbols each")
         least = 0.5 / self.clients if floor is None else real("floor", floor, low=0.0, low_open=True)
         lie = self.mechanism.lie_probability()
         each = lie / (k - 1)
@@ -343,12 +343,12 @@ class RandomizedKL:
     def _symbols(self, data: ClientCounts) -> tuple[Numbers, Numbers]:
         """Each client's symbol, and the symbols' counts."""
         if not isinstance(data, ClientCounts):
-            raise InvalidArgumentError("data", type(data).__name__, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is no ClientCounts")
         if (data.clients, data.symbols) != (self.clients, len(self.reference)):
-            raise InvalidArgumentError("data", (data.clients, data.symbols), "has another shape than the plan")
+            raise InvalidDataError("data", data, "has another shape than the plan")
         if (data.records() != 1).any():
             reason = "has clients with no record or more than one"
-            raise InvalidArgumentError("data", "...", reason, "use LocalKL, or one record of each client")
+            raise InvalidDataError("data", data, reason, "use LocalKL, or one record of each client")
         table = data.table.tocoo()
         held = table.data > 0
         found = np.zeros(self.clients, dtype=np.int64)
@@ -406,7 +406,7 @@ def exact_estimate(reference: npt.ArrayLike, data: ClientCounts, *, logarithm: C
     pi, rule = kl_sensitivity.reference(reference), count_logarithm(logarithm or Smoothed())
     counts = data.total()
     if len(counts) != len(pi) or not counts.sum():
-        raise InvalidArgumentError("data", counts.shape, f"are no records of {len(pi)} symbols")
+        raise InvalidDataError("data", data, f"are no records of {len(pi)} symbols")
     return float(pi @ (np.log(pi) - rule.logarithms(counts, int(counts.sum()), len(pi))))
 
 

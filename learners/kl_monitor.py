@@ -24,6 +24,7 @@ from hockeystick.accounting import (
     EpsilonDelta,
     Guarantee,
     InvalidArgumentError,
+    InvalidDataError,
     Ledger,
     OdometerReading,
     PrivacyEvent,
@@ -31,7 +32,7 @@ from hockeystick.accounting import (
     calibrate,
     compose,
 )
-from hockeystick.accounting.validate import array, integer, probability
+from hockeystick.accounting.validate import array, integer, items, probability
 from hockeystick.learners.checkpoint import refused, seal, unseal
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import FloatArray
@@ -212,12 +213,15 @@ class DriftMonitor(Watch):
         self, windows: Sequence[QueryAverage], data: Sequence[ClientCounts], rng: np.random.Generator, runs: int
     ) -> FloatArray:
         """Estimates with independent noise, shape (runs, windows), of windows whose coins are tossed already."""
-        if len(data) > self.windows:
+        own = items("data", data, data=True)
+        if len(own) > self.windows:
             reason = f"are more windows than the {self.windows} that the budget is for"
-            raise InvalidArgumentError("data", len(data), reason, "give fewer, or a monitor for more")
+            raise InvalidDataError("data", data, reason, "give fewer, or a monitor for more")
+        if len(own) != len(windows) or not own:
+            raise InvalidDataError("data", data, f"is not one ClientCounts for each of {len(windows)} windows")
         drawn = [
-            self.estimator(average).simulate(own, source, runs)
-            for average, own, source in zip(windows, data, rng.spawn(len(data)), strict=True)
+            self.estimator(average).simulate(counts, source, runs)
+            for average, counts, source in zip(windows, own, rng.spawn(len(own)), strict=True)
         ]
         return np.stack(drawn, axis=1)
 
@@ -281,7 +285,7 @@ class MonitorSession:
             raise RefinementError("look", reason)
         self._ledger.check("look")
         if not isinstance(data, ClientCounts):
-            raise InvalidArgumentError("data", type(data).__name__, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is no ClientCounts")
         average = monitor.average(data.records(), rng)
         estimator = monitor.estimator(average)
 

@@ -18,7 +18,7 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, as_array, integer, real
 from hockeystick.learners import label_oracle
 from hockeystick.learners.label_hypotheses import LabelTable
 from hockeystick.learners.label_levels import Levels, TableLevels
@@ -262,10 +262,7 @@ def table_of(levels: Levels) -> LabelTable:
 
 def flattened(labels: object) -> tuple[tuple[int, ...], npt.NDArray[Any]]:
     """Labels of a simulation, of any shape, with that shape and as one row."""
-    try:
-        found = np.asarray(labels)
-    except ValueError:
-        raise InvalidArgumentError("labels", "...", "are ragged", "give an array of labels") from None
+    found = as_array("labels", labels, data=True)
     return found.shape, found.reshape(-1)
 
 

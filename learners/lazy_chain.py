@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray
@@ -75,9 +75,9 @@ def _held(values: npt.NDArray[np.integer], drawn: npt.NDArray[np.bool_]) -> npt.
 
 
 def _batch_losses(value: object) -> FloatArray:
-    losses = array("batch_losses", value, ndim=2)
+    losses = array("batch_losses", value, ndim=2, data=True)
     if losses.size == 0:
-        raise InvalidArgumentError("batch_losses", value, "has no batch or no expert")
+        raise InvalidDataError("batch_losses", value, "has no batch or no expert")
     return losses
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy.special import logsumexp
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners import arguments
 from hockeystick.learners.expert_losses import FloatArray, batch_sums
@@ -233,22 +233,22 @@ class PointMeasure:
                 loss, -inf is taken for a point without mass), or a loss that adds more than the claims allow.
         """
         stream: FloatArray = array(
-            "losses", losses, ndim=2, shape=(rounds, self.points), low=self.lowest, high=self.highest
+            "losses", losses, ndim=2, shape=(rounds, self.points), low=self.lowest, high=self.highest, data=True
         )
         start = self._log_weights(self.measure.log_measure(stream[:0]))
         added: FloatArray = np.stack([np.asarray(self.measure.log_func(loss), dtype=np.float64) for loss in stream])
         if added.shape != stream.shape or not np.isfinite(added).all():
-            raise InvalidArgumentError("measure.log_func", added, f"is not {self.points} finite numbers")
+            raise InvalidDataError("measure.log_func", added, f"is not {self.points} finite numbers")
         limit = self.ratio_width
         if limit is None and self.delta0 == 0.0:
             limit = 2.0 * self.eta
         widths = np.ptp(added[:, np.isfinite(start)], axis=1)
         if limit is not None and widths.max() > limit:
             t = int(np.argmax(widths))
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 f"losses[{t}]",
                 stream[t],
-                f"changes log-ratios by {widths[t]:g}, more than the {limit:g} that the measure claims",
+                f"changes log-ratios by more than the {limit:g} that the measure claims",
                 "state a larger ratio_width or eta, or scale the losses",
             )
         return PointPath(start, batch_sums(added, batch), batch_sums(stream, batch))
@@ -256,7 +256,7 @@ class PointMeasure:
     def _log_weights(self, value: npt.ArrayLike) -> FloatArray:
         found: FloatArray = np.asarray(value, dtype=np.float64)
         if found.shape != (self.points,) or np.isnan(found).any() or not -np.inf < found.max() < np.inf:
-            raise InvalidArgumentError("measure.log_measure", value, f"is not {self.points} log-weights")
+            raise InvalidDataError("measure.log_measure", value, f"is not {self.points} log-weights")
         return found
 
     def neighbours(self, rounds: int) -> tuple[FloatArray, FloatArray]:

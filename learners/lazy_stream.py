@@ -19,7 +19,9 @@ import numpy.typing as npt
 from attrs import asdict, frozen
 
 from hockeystick.accounting import Adjacency
-from hockeystick.learners.checkpoint import seal, unseal
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.validate import array, as_array, integer
+from hockeystick.learners.checkpoint import refused, seal, unseal
 from hockeystick.learners.expert_losses import checked_losses
 from hockeystick.learners.loss_batches import loss_batches
 from hockeystick.mechanisms import ExponentialMechanism
@@ -110,7 +112,7 @@ class LazyStream:
             InvalidArgumentError: bad losses; they were not taken in.
         """
         self._go_on()
-        self._add(self._whole(np.asarray(loss)[None], self._round))
+        self._add(self._whole(as_array("losses", loss, data=True)[None], self._round))
 
     def checkpoint(self) -> dict[str, Any]:
         """Returns the run's state, ready for JSON, with which ``LazyExperts.resume`` goes on.
@@ -188,16 +190,24 @@ def start(
     return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
 
+@unchained()
 def resume(learner: LazyExperts, checkpoint: dict[str, Any], *, noise: Noise | None) -> LazyStream:
     """See ``LazyExperts.resume``."""
     source = check_noise(noise)
     body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=learner, simulated=source.simulated)
-    sampler, walk = learner.sampler(), body["walk"]
-    if sampler is not None:
-        walk = sampler.resume(WalkState(**walk), noise=source)
-    stream = LazyStream(learner, walk, source.simulated)
-    stream._round = body["round"]
-    stream._total, stream._batch = (np.array(body[name], np.int64) for name in ("total", "batch"))
+    sampler = learner.sampler()
+    try:
+        walk: LazyWalk[int] | int
+        if sampler is None:
+            walk = integer("walk", body["walk"], low=0, high=learner.experts - 1)
+        else:
+            walk = sampler.resume(WalkState(**body["walk"]), noise=source)
+        stream = LazyStream(learner, walk, source.simulated)
+        stream._round = integer("round", body["round"], low=0, high=learner.rounds)
+        shape = (learner.experts,)
+        stream._total, stream._batch = (array(n, body[n], shape=shape, dtype=np.int64) for n in ("total", "batch"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
     return stream
 
 

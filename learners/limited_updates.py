@@ -16,7 +16,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import special
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.nodes import SAME
 from hockeystick.accounting.validate import array
 from hockeystick.learners import arguments
@@ -175,9 +175,10 @@ class LimitedUpdates:
 
         The regret is against the one expert that is best for all clients together.
         """
-        streams = array("losses", losses, shape=(None, self.rounds, self.experts))
+        shape = (None, self.rounds, self.experts)
+        streams = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
         if not len(streams):
-            raise InvalidArgumentError("losses", losses, "has no clients", "give at least one")
+            raise InvalidDataError("losses", losses, "has no clients", "give at least one")
         checked = [self._stream(stream) for stream in streams]
         best = float(np.sum(checked, axis=(0, 1)).min())
         return (sum(self._expected_loss(stream) for stream in checked) - best) / len(checked)

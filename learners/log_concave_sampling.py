@@ -19,7 +19,13 @@ import numpy as np
 from attrs import field, frozen
 from scipy import optimize, special
 
-from hockeystick.accounting import InvalidArgumentError, NumericalError, UnsupportedEventError, gaussian_dp
+from hockeystick.accounting import (
+    InvalidArgumentError,
+    InvalidDataError,
+    NumericalError,
+    UnsupportedEventError,
+    gaussian_dp,
+)
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.convex_losses import Box, Domain, FloatArray
 from hockeystick.learners.regularized_measure import RegularizedMeasure, as_box
@@ -110,7 +116,7 @@ class ClosedFormSampler:
         """Draws; raises InvalidArgumentError for losses that are neither linear nor quadratic."""
         gaussian = measure.gaussian()
         if gaussian is None:
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "losses", measure.losses, "have no closed form", "use TangentSampler, GridSampler or ProximalSampler"
             )
         return restricted_normal(*gaussian, measure.domain, rng, integer("runs", runs, low=0))

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.expert_losses import FloatArray, checked_losses
 
 _PIECE_BYTES = 1 << 26  # of an array that are looked at together
@@ -132,10 +132,10 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
         InvalidArgumentError: an entry outside [0, 1], or another number of rows or columns. Batches before the bad
             loss may have been yielded by then.
     """
-    if isinstance(losses, list | tuple) and not (losses and np.ndim(losses[0]) == 2):
-        losses = array("losses", losses, ndim=2)
+    if isinstance(losses, list | tuple) and not (losses and as_array("losses[0]", losses[0], data=True).ndim == 2):
+        losses = array("losses", losses, ndim=2, bools=True, data=True)
     elif hasattr(losses, "__array__") and not hasattr(losses, "dtype"):  # a data frame
-        losses = np.asarray(losses)
+        losses = as_array("losses", losses, data=True)
     pieces = _slices(losses, rounds, experts, batch) if hasattr(losses, "shape") else _blocks(losses, experts)
     reader = _Reader(experts, batch, clip, -(-rounds // batch))
     for rows in pieces:
@@ -162,21 +162,21 @@ def column_sums(rows: Sums) -> FloatArray:
 
 def _slices(losses: Any, rounds: int, experts: int, batch: int) -> Iterator[Rows]:
     if losses.shape != (rounds, experts):
-        raise InvalidArgumentError("losses", losses.shape, "has another shape", f"expected {(rounds, experts)}")
+        raise InvalidDataError("losses", losses, "has another shape", f"expected {(rounds, experts)}")
     piece = max(1, _PIECE_BYTES // (np.dtype(losses.dtype).itemsize * experts))
     if piece > batch:
         piece -= piece % batch
     for start in range(0, rounds, piece):
-        yield np.asarray(losses[start : start + piece])
+        yield as_array("losses", losses[start : start + piece], data=True)
 
 
 def _blocks(losses: object, experts: int) -> Iterator[Rows]:
     if not isinstance(losses, Iterable):
-        raise InvalidArgumentError("losses", losses, "is no array and no iterable of blocks")
+        raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
     for given in losses:
-        rows = np.asarray(given)
+        rows = as_array("losses", given, data=True)
         if rows.ndim != 2 or rows.shape[1] != experts:
-            raise InvalidArgumentError("losses", rows.shape, "a block has another shape", f"expected (k, {experts})")
+            raise InvalidDataError("losses", rows, "a block has another shape", f"expected (k, {experts})")
         yield rows
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.lazy_measure import FiniteMeasure as FiniteMeasure
@@ -111,9 +111,9 @@ def check_measure(
         InvalidArgumentError: bad losses, a claimed constant that is no number >= 0, or a measure that does not return
             m numbers (log-weights of -inf, for no mass, are taken; NaN and +inf are not).
     """
-    given: FloatArray = array("losses", losses, ndim=2)
+    given: FloatArray = array("losses", losses, ndim=2, data=True)
     if given.size == 0:
-        raise InvalidArgumentError("losses", given.shape, "are none", "give at least one loss over at least one point")
+        raise InvalidDataError("losses", given, "are none", "give at least one loss over at least one point")
     histories, length = integer("histories", histories, low=0), integer("length", length, low=1)
     eta = real("measure.eta", measure.eta, low=0.0)
     delta0 = real("measure.delta0", measure.delta0, low=0.0)

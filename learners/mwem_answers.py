@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidDataError
 from hockeystick.accounting.validate import array
 from hockeystick.learners.concept_class import IntArray
 from hockeystick.learners.expert_losses import FloatArray
@@ -131,5 +131,5 @@ def checked_counts(cells: QueryCells, records: npt.ArrayLike, number: int) -> In
     """
     found = cells.counts(records)
     if found.sum() != number:
-        raise InvalidArgumentError("records", int(found.sum()), f"is not the public number {number}")
+        raise InvalidDataError("records", records, f"are not {number}, the public number of them")
     return found

@@ -211,7 +211,8 @@ class NoisyHedge:
         Returns:
             Shape (clients, rounds).
         """
-        given = array("losses", losses, shape=(self.clients, self.rounds, self.experts))
+        shape = (self.clients, self.rounds, self.experts)
+        given = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
         checked = np.stack([self._checked(f"losses[{i}]", each) for i, each in enumerate(given)])
         noise, draws = generator(rng).spawn(2)
         sums = np.cumsum(self.simulate(checked.mean(axis=0), noise, 1)[0], axis=1)

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, as_array, integer, real
 from hockeystick.learners import online_distribution_rules as rules
 from hockeystick.learners.label_channels import (
     Channel,
@@ -234,7 +234,7 @@ class OnlineDistribution:
             nodes: Weights, shape (m,); by default labels are counted one by one.
         """
         levels = self.channels[0].levels
-        points = array("labels", labels, ndim=1)
+        points = array("labels", labels, ndim=1, data=True)
         weight = np.ones(len(points)) if nodes is None else nodes
         log_truth = levels.hypotheses.log_masses(points, levels.context)[:, _candidate(levels.hypotheses, truth)]
         return KLRisk.quadrature(weight, log_truth, levels.log_masses(points).T)
@@ -279,9 +279,9 @@ class OnlineDistribution:
             laws = list(array("truth", truth, shape=(len(self.channels), None)))
         rated = [self.risk(laws[c], c) for c in places] if risks is None else risks
         seen = None if contexts is None else context_numbers(contexts, length, len(self.channels))
-        given = None if labels is None else np.asarray(labels)
+        given = None if labels is None else as_array("labels", labels, data=True)
         if given is not None and given.shape != (length,):
-            raise InvalidArgumentError("labels", given.shape, "is a shape that does not fit", f"give ({length},)")
+            raise InvalidDataError("labels", given, "is a shape that does not fit", f"give ({length},)")
 
         def told(first: int, last: int, context: int, at: npt.NDArray[np.intp] | slice) -> Losses:
             size = last - first if isinstance(at, slice) else len(at)

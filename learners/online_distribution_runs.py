@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, real
 
 FloatArray = npt.NDArray[np.float64]
@@ -281,7 +281,7 @@ class _Walk:
         runs, experts = self.totals.shape
         blocks = -(-rounds // size)
         if losses.shape != ((runs, rounds, experts) if index is None else (runs, rounds)):
-            raise InvalidArgumentError("losses", losses.shape, "is a shape that does not fit", "see Losses")
+            raise InvalidDataError("losses", losses, "is a shape that does not fit", "see Losses")
         before = np.empty((runs, experts, blocks + 1))
         before[:, :, 0] = self.totals
         before[:, :, 1:] = self._vectors(losses, size) if index is None else self._sampled(index, losses, size, blocks)

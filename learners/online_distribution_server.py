@@ -22,6 +22,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.exact_sums import exact
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.checkpoint import refused, seal, unseal
@@ -146,6 +147,7 @@ class DistributionServer:
         return seal(body, kind=_KIND, version=_VERSION, learner=_identity(self._learner), simulated=False)
 
     @classmethod
+    @unchained()
     def resume(cls, learner: OnlineDistribution, checkpoint: dict[str, Any]) -> DistributionServer:
         """The server whose ``checkpoint`` this is. Of candidates without a table only their range is compared.
 
@@ -157,7 +159,7 @@ class DistributionServer:
         try:
             totals, counts = [int(each) for each in body["totals"]], [int(each) for each in body["counts"]]
             server._heard = _Rounds([(int(first), int(end)) for first, end in body["heard"]])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise refused("has not the parts of one") from None
         if len(totals) != learner.experts or len(counts) != learner.experts or server._heard.end > learner.horizon:
             raise refused("does not fit the learner")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError
 from hockeystick.learners import arguments
 from hockeystick.learners.concept_class import BoolArray, ConceptClass
 from hockeystick.learners.expert_losses import FloatArray
@@ -209,7 +209,7 @@ def play(
         spots.flags.writeable = False  # nobody moves a point that is drawn
         marks = np.asarray(moves.labels(view, spots))
         if marks.dtype != np.bool_ or marks.shape != (runs,):
-            raise InvalidArgumentError("labels", marks, "are not one bool for each run")
+            raise InvalidDataError("labels", marks, "are not one bool for each run")
         points[:, t], labels[:, t], played[:, t] = spots, marks, drawn
         likely = learner.policy(spots)
         chances[:, t] = np.where(marks, 1.0 - likely, likely)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.base_measure import BaseMeasure, ListedMeasure, points_of
 from hockeystick.learners.bracket_cover import BracketCover, bracket_cover
@@ -62,7 +62,7 @@ def monomials(points: npt.ArrayLike, dimension: int, degree: int) -> FloatArray:
     with np.errstate(over="ignore"):
         image: FloatArray = np.prod(spots[:, None, :] ** exponents, axis=-1)
     if not np.isfinite(image).all():
-        raise InvalidArgumentError("points", points, "have a monomial that does not fit in a float", "scale them")
+        raise InvalidDataError("points", points, "have a monomial that does not fit in a float", "scale them")
     return image
 
 

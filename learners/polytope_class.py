@@ -133,7 +133,7 @@ class Polytopes(ConceptClass):
         for _ in range(1, self.faces):
             if len(labels) * sides.size > _MOST_NUMBERS:
                 raise InvalidArgumentError("points", len(sides[0]), "are too many to list their labelings")
-            both = (labels[:, None] & sides[None]).reshape(-1, sides.shape[1])
+            both = (labels[:, None] & sides[None]).reshape(len(labels) * len(sides), sides.shape[1])
             _, first = np.unique(np.packbits(both, axis=1), axis=0, return_index=True)
             old, new = np.divmod(np.sort(first), len(sides))
             labels, witnesses = labels[old] & sides[new], np.concatenate([witnesses[old], normals[new]], axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.base_measure import ListedMeasure
 from hockeystick.learners.concept_class import Cover, IntArray
@@ -255,12 +255,12 @@ class MatrixCells(QueryCells):
 
     def _cells(self, records: npt.ArrayLike) -> IntArray:
         if self.cover is None:
-            found = array("records", records, ndim=1, low=0, high=len(self.masses) - 1)
+            found = array("records", records, ndim=1, low=0, high=len(self.masses) - 1, data=True)
             if (found != np.floor(found)).any():
-                raise InvalidArgumentError("records", "...", "holds what is no index of a point")
+                raise InvalidDataError("records", records, "holds what is no index of a point")
             return found.astype(np.int64)
         points, table = self.cover.concepts.checked_points(records), self._points()
         both, where = np.unique(np.concatenate([table, points]), axis=0, return_inverse=True)
         if len(both) > len(table):
-            raise InvalidArgumentError("records", "...", "holds a point outside the domain", "map it to one inside")
+            raise InvalidDataError("records", records, "holds a point outside the domain", "map it to one inside")
         return where.ravel()[len(table) :].astype(np.int64)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.validate import array, integer, items, probability, real
 from hockeystick.learners.base_measure import BaseMeasure, ProductMeasure, UniformGrid, extended
 from hockeystick.learners.box_cells import BoxCells
@@ -262,12 +262,12 @@ class QueryRelease:
         rows = extended("table", table)
         rows = rows[:, None] if rows.ndim == 1 else rows
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
-            raise InvalidArgumentError("table", rows.shape, f"has not the shape (n, {len(self.columns)})")
+            raise InvalidDataError("table", rows, f"has not the shape (n, {len(self.columns)})")
         return np.stack([one.coordinates(rows[:, i]) for i, one in enumerate(self.columns)], axis=1)
 
     def values(self, points: npt.ArrayLike) -> FloatArray:
         """Rows (m, d) in the columns' units, from coordinates."""
-        return _values(self.columns, array("points", points, shape=(None, len(self.columns))))
+        return _values(self.columns, array("points", points, shape=(None, len(self.columns)), data=True))
 
     def parameters(self, ends: npt.ArrayLike) -> FloatArray:
         """Parameters of queries that are given by their ends in the columns' units, shape (M, p)."""

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array, integer, items, real
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, integer, items, place, real
 
 FloatArray = npt.NDArray[np.float64]
 Fill = Literal["zero", "mean"]
@@ -63,12 +63,12 @@ def _genres(value: object) -> tuple[str, ...]:
 
 
 def _counts(value: object) -> FloatArray:
-    counts: FloatArray = array("counts", value, ndim=2, low=0.0)
+    counts: FloatArray = array("counts", value, ndim=2, low=0.0, data=True)
     return counts
 
 
 def _sums(value: object) -> FloatArray:
-    sums: FloatArray = array("sums", value, ndim=2, low=0.0)
+    sums: FloatArray = array("sums", value, ndim=2, low=0.0, data=True)
     return sums
 
 
@@ -93,12 +93,12 @@ class Ratings:
 
     def __attrs_post_init__(self) -> None:
         people = integer("people", self.counts.shape[0], low=1)
-        array("counts", self.counts, shape=(people, len(self.genres)))
-        array("sums", self.sums, shape=(people, len(self.genres)))
+        array("counts", self.counts, shape=(people, len(self.genres)), data=True)
+        array("sums", self.sums, shape=(people, len(self.genres)), data=True)
         if (self.counts != np.floor(self.counts)).any():
-            raise InvalidArgumentError("counts", self.counts, "are not whole numbers")
+            raise InvalidDataError("counts", self.counts, "are not whole numbers")
         if (self.sums > STARS * self.counts).any():
-            raise InvalidArgumentError("sums", self.sums, "hold more than 5 stars per rating")
+            raise InvalidDataError("sums", self.sums, "hold more than 5 stars per rating")
 
     @property
     def people(self) -> int:
@@ -162,11 +162,12 @@ def scaled_losses(losses: npt.ArrayLike, *, sensitivity: float = 1.0) -> FloatAr
         InvalidArgumentError: a loss outside [0, sensitivity], NaN, or a sensitivity that is not positive.
     """
     sensitivity = real("sensitivity", sensitivity, low=0.0, low_open=True)
-    raw: FloatArray = array("losses", losses)
-    if ((raw < 0.0) | (raw > sensitivity)).any():
-        raise InvalidArgumentError(
-            "losses",
-            float(raw.max() if raw.max() > sensitivity else raw.min()),
+    raw: FloatArray = array("losses", losses, data=True)
+    outside = (raw < 0.0) | (raw > sensitivity)
+    if outside.any():
+        raise InvalidDataError(
+            place("losses", outside),
+            raw.dtype,
             f"is outside [0, {sensitivity:g}]: the privacy guarantee rests on that range",
             f"declare how large a loss can be with sensitivity; {STARS:g} for losses in stars",
         )
@@ -186,7 +187,7 @@ def assigned(losses: npt.ArrayLike, *, clients: int, rng: np.random.Generator) -
     Raises:
         InvalidArgumentError: losses outside [0, 1] or of the wrong shape, or more clients than people.
     """
-    rows = scaled_losses(array("losses", losses, ndim=2))
+    rows = scaled_losses(array("losses", losses, ndim=2, data=True))
     m = integer("clients", clients, low=1, high=len(rows))
     rounds = len(rows) // m
     return rows[rng.permutation(len(rows))[: m * rounds]].reshape(m, rounds, -1)

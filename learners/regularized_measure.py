@@ -22,7 +22,7 @@ import numpy as np
 from attrs import field, frozen
 from scipy import optimize, special
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.convex_losses import (
     LIPSCHITZ_SLACK,
@@ -135,7 +135,7 @@ class RegularizedMeasure:
         """(mean, deviation, standardised lower ends, standardised upper ends)."""
         gaussian = self.gaussian()
         if gaussian is None:
-            raise InvalidArgumentError("losses", self.losses, "have no closed form", "use linear or quadratic losses")
+            raise InvalidDataError("losses", self.losses, "have no closed form", "use linear or quadratic losses")
         lower, upper = self._corners()
         mean, deviation = gaussian[0], math.sqrt(gaussian[1])
         return mean, deviation, (lower - mean) / deviation, (upper - mean) / deviation

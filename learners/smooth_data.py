@@ -18,7 +18,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import optimize, sparse
 
-from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, NumericalError
 from hockeystick.accounting.validate import array, integer, probability
 from hockeystick.learners.base_measure import BaseMeasure, points_of
 from hockeystick.learners.expert_losses import FloatArray
@@ -302,7 +302,7 @@ def threshold_chi(points: npt.ArrayLike, measure: BaseMeasure, sigma: float) -> 
     """
     records = points_of("points", points, 1)[:, 0]
     if measure.dimension != 1 or not len(records):
-        raise InvalidArgumentError("points", points, "are no records on the line, or none")
+        raise InvalidDataError("points", points, "are no records on the line, or none")
     width = sigma_of(sigma)
     values, counts = np.unique(records, return_counts=True)
     upto = np.cumsum(counts) / len(records)

@@ -20,6 +20,7 @@ from hockeystick import accounting
 from hockeystick.accounting import (
     BoundedRange,
     InvalidArgumentError,
+    InvalidDataError,
     Laplace,
     PrivacyEvent,
     calibrate,
@@ -281,7 +282,7 @@ def _refuse_vacuous(found: SmoothMWEM, failure: float | None) -> None:
         return  # nothing is proved for these
     bound = found.error_bound(failure=failure).error
     if bound >= found.cells.width:
-        raise InvalidArgumentError(
+        raise InvalidDataError(
             "records",
             found.records,
             f"are too few: errors are bounded by {bound:.3g} only",

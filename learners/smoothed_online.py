@@ -20,9 +20,17 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, BoundedRange, InvalidArgumentError, PrivacyEvent, Reach
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    BoundedRange,
+    InvalidArgumentError,
+    InvalidDataError,
+    PrivacyEvent,
+    Reach,
+)
 from hockeystick.accounting.catalogue import PermuteAndFlip
-from hockeystick.accounting.validate import real
+from hockeystick.accounting.validate import as_array, real
 from hockeystick.learners import arguments, smoothed_bounds
 from hockeystick.learners.base_measure import BaseMeasure
 from hockeystick.learners.concept_class import BoolArray, ConceptClass, Cover
@@ -383,7 +391,7 @@ class OnlinePlayer:
         if self._drawn < 0:
             raise InvalidArgumentError("round", self.round, "has no prediction yet", "call predict first")
         if not isinstance(label, bool | np.bool_):
-            raise InvalidArgumentError("label", label, "is not a bool", "use True or False")
+            raise InvalidDataError("label", label, "is not a bool", "use True or False")
         erred = self._learn(x, bool(label))
         self.round, self._left, self._drawn = self.round + 1, self._left - 1, -1
         self.errors += erred
@@ -401,4 +409,8 @@ class OnlinePlayer:
         return bool(held[self._drawn] != label)
 
     def _spot(self, x: npt.ArrayLike) -> float:
-        return float(self.learner.concepts.checked_points(np.atleast_2d(x))[0, 0]) if np.size(x) == 1 else real("x", x)
+        return (
+            float(self.learner.concepts.checked_points(np.atleast_2d(x))[0, 0])
+            if as_array("x", x, data=True).size == 1
+            else real("x", x, data=True)
+        )

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, real
 from hockeystick.learners import arguments
 
@@ -97,9 +97,9 @@ def _at(point: FloatArray) -> FloatArray:
 
 
 def _records(records: npt.ArrayLike, low: float = -_LARGEST, high: float = _LARGEST) -> FloatArray:
-    found: FloatArray = array("losses", records, low=low, high=high)
+    found: FloatArray = array("losses", records, low=low, high=high, data=True)
     if found.ndim < 2:
-        raise InvalidArgumentError("losses", found.shape, "is no array of vectors", "expected shape (..., rounds, d)")
+        raise InvalidDataError("losses", found, "is no array of vectors", "expected shape (..., rounds, d)")
     return found
 
 
@@ -326,8 +326,8 @@ class SmoothedCrossEntropy:
         """Records of shape (..., n, d) as floats; one that is no distribution up to 1e-9 is refused."""
         found = _records(records, 0.0, 1.0)
         if found.shape[-1] != self.experts or not np.allclose(found.sum(axis=-1), 1.0, rtol=0.0, atol=1e-9):
-            raise InvalidArgumentError(
-                "losses", found.shape, "holds a record that is no distribution over the experts", "normalise the rows"
+            raise InvalidDataError(
+                "losses", found, "holds a record that is no distribution over the experts", "normalise the rows"
             )
         return found
 

@@ -29,6 +29,7 @@ from hockeystick.accounting import (
     Adjacency,
     BoundedRange,
     InvalidArgumentError,
+    InvalidDataError,
     NonPrivate,
     PrivacyEvent,
 )
@@ -312,7 +313,7 @@ class SubsampledNet:
     def _checked(self, data: npt.ArrayLike) -> FloatArray:
         points = self.concepts.checked_points(data)
         if len(points) != self.records:
-            raise InvalidArgumentError("data", data, f"has {len(points)} records", f"n = {self.records} is public")
+            raise InvalidDataError("data", data, f"has {len(points)} records", f"n = {self.records} is public")
         return points
 
     def _check_exact(self, what: str) -> None:

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.mechanisms.arguments import generator, run_count
@@ -90,9 +90,9 @@ def _sorted_domain(value: object) -> FloatArray:
 
 
 def _data(value: object) -> FloatArray:
-    points: FloatArray = np.sort(array("data", value, ndim=1).astype(float))
+    points: FloatArray = np.sort(array("data", value, ndim=1, data=True).astype(float))
     if not points.size:
-        raise InvalidArgumentError("data", value, "is empty", "give at least one record")
+        raise InvalidDataError("data", value, "is empty", "give at least one record")
     return points
 
 

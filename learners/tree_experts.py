@@ -24,7 +24,7 @@ from attrs import field, frozen
 from scipy.special import log_ndtr
 
 from hockeystick import accounting
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners import arguments, convex_losses
 from hockeystick.learners.convex_losses import Ball, Box, ConvexLosses, Domain, LinearLosses
@@ -414,7 +414,7 @@ class PrivateFTRL:
         given = []
         for losses in (losses0, losses1):
             if not isinstance(losses, LinearLosses):
-                raise InvalidArgumentError("losses", losses, "are not linear", "give LinearLosses")
+                raise InvalidDataError("losses", losses, "are not linear", "give LinearLosses")
             self._stream(losses)
             given.append(_scaled_down(losses.gradients[:-1], self.lipschitz))
         return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))

@@ -55,7 +55,7 @@ class AdditiveNoise(Releasable):
           InvalidArgumentError: the value is not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng`` no
             generator.
         """
-        noiseless = validate.array("value", value)
+        noiseless = validate.array("value", value, data=True)
         noise = self._noise(arguments.generator(rng), (arguments.run_count(runs), *noiseless.shape))
         noise += noiseless
         return noise
@@ -66,9 +66,9 @@ class AdditiveNoise(Releasable):
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, *value.shape)."""
-        v0 = validate.array("value0", value0)
-        v1 = validate.array("value1", value1, shape=v0.shape)
-        drawn = validate.array("output", output, shape=(None, *v0.shape))
+        v0 = validate.array("value0", value0, data=True)
+        v1 = validate.array("value1", value1, shape=v0.shape, data=True)
+        drawn = validate.array("output", output, shape=(None, *v0.shape), data=True)
         return np.asarray(self._losses(drawn, v0, v1).reshape(len(drawn), -1).sum(axis=1))
 
     def accuracy(self, beta: float, *, entries: int = 1) -> float:

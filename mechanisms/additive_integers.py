@@ -12,7 +12,7 @@ from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidDataError, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.noise import Noise, SimulationNoise
@@ -33,17 +33,14 @@ def whole_numbers(name: str, value: ArrayLike) -> Integers:
     Raises:
       InvalidArgumentError: it is not numeric or not finite, or an entry is no whole number.
     """
-    try:
-        raw = np.asarray(value)
-    except ValueError:
-        raise InvalidArgumentError(name, value, "is ragged", "give rows of one length") from None
+    raw = validate.as_array(name, value, data=True)
     if raw.dtype.kind == "u":
         return np.asarray(np.minimum(raw, np.uint64(FARTHEST)).astype(np.int64))
     if raw.dtype.kind == "i":
         return np.asarray(np.clip(raw.astype(np.int64), -FARTHEST, FARTHEST))
     number = arguments.exact_floats(name, value)
     if (number != np.rint(number)).any():
-        raise InvalidArgumentError(name, value, "holds a number that is not whole", "round it, and so its sensitivity")
+        raise InvalidDataError(name, value, "holds a number that is not whole", "round it, and so its sensitivity")
     return np.asarray(np.clip(number, -FARTHEST, FARTHEST).astype(np.int64))
 
 
@@ -98,8 +95,8 @@ class AdditiveIntegers(Releasable):
         v0, v1, drawn = (
             whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output))
         )
-        validate.array("value1", v1, shape=v0.shape, dtype=np.int64)
-        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64)
+        validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
+        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
         losses = self._log_masses(drawn - v0) - self._log_masses(drawn - v1)
         return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
 

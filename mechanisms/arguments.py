@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.accounting.rounding import quotient_down as quotient_down  # for the mechanisms
 from hockeystick.accounting.rounding import quotient_up as quotient_up
 
@@ -53,7 +53,7 @@ def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     Raises:
       InvalidArgumentError: not numeric or not finite; whole numbers beyond 2^53, or floats of more than 64 bits.
     """
-    found = validate.array(name, value)
+    found = validate.array(name, value, data=True)
     raw = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
     if raw.dtype.kind in "iuO" and raw.size:
         beyond = (
@@ -62,9 +62,9 @@ def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
             else bool((raw > _EXACT).any() or (raw < -_EXACT).any())
         )
         if beyond:
-            raise InvalidArgumentError(name, value, "has whole numbers beyond 2^53", "clip them, or give floats")
+            raise InvalidDataError(name, value, "has whole numbers beyond 2^53", "clip them, or give floats")
     if raw.dtype.kind == "f" and raw.dtype.itemsize > 8:
-        raise InvalidArgumentError(name, value, "is more precise than a float", "give 64-bit numbers")
+        raise InvalidDataError(name, value, "is more precise than a float", "give 64-bit numbers")
     return np.asarray(found)
 
 

@@ -16,7 +16,13 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import Adjacency, InvalidArgumentError, UnsupportedAdjacencyError, validate
+from hockeystick.accounting import (
+    Adjacency,
+    InvalidArgumentError,
+    InvalidDataError,
+    UnsupportedAdjacencyError,
+    validate,
+)
 from hockeystick.mechanisms import arguments, lattice
 
 Floats = NDArray[np.float64]
@@ -83,7 +89,7 @@ def _in_units(total: Integers, step: float) -> NDArray[np.float64] | Integers:
 
 def _check_count(name: str, rows: int, largest: int) -> None:
     if rows * largest > _EXACT:
-        raise InvalidArgumentError(name, rows, "are too many rows for an exact sum", "use a coarser grid")
+        raise InvalidDataError(name, rows, "are too many rows for an exact sum", "use a coarser grid")
 
 
 @frozen
@@ -107,7 +113,7 @@ class ClipNumbers:
         Raises:
           InvalidArgumentError: a number is NaN or infinite; map missing values to a number first, record by record.
         """
-        return np.asarray(np.clip(validate.array("values", values), self.low, self.high))
+        return np.asarray(np.clip(validate.array("values", values, data=True), self.low, self.high))
 
     def stability(self, adjacency: Adjacency) -> Stability:
         """Returns 1: a record stays a record, and two arrays of one shape get no farther apart in any norm."""
@@ -138,12 +144,12 @@ class ClipNorm:
         Raises:
           InvalidArgumentError: it is no array of rows, or an entry is NaN or infinite.
         """
-        given = validate.array("rows", rows, ndim=2)
+        given = validate.array("rows", rows, ndim=2, data=True)
         if self.norm == "linf" or not given.size:
             return np.asarray(np.clip(given, -self.bound, self.bound))
         slack = (given.shape[1] + 8) * 2.0**-52  # twice the rounding error of a sum of so many terms, and more
         if slack > 0.01:
-            raise InvalidArgumentError("rows", given.shape, "have too many entries", "clip parts of them")
+            raise InvalidDataError("rows", given, "have too many entries", "clip parts of them")
         found = np.empty_like(given)
         for part in arguments.blocks(len(given), given.shape[1]):
             found[part] = self._scaled_down(given[part], slack)
@@ -211,7 +217,7 @@ class ClippedSum:
         return total if step == 1.0 else total * step
 
     def _whole_sum(self, values: ArrayLike) -> tuple[float, int]:
-        numbers = validate.array("values", values, ndim=1)
+        numbers = validate.array("values", values, ndim=1, data=True)
         step, least, most = self._ends()
         _check_count("values", len(numbers), max(-least, most))
         with np.errstate(over="ignore"):
@@ -274,7 +280,7 @@ class ClippedMean:
         Raises:
           InvalidArgumentError: a number is NaN or infinite, or there are more or fewer than ``records``.
         """
-        numbers = validate.array("values", values, shape=(self.records,))
+        numbers = validate.array("values", values, shape=(self.records,), data=True)
         step, total = self._sum()._whole_sum(numbers)
         return total * step / self.records  # one rounding, which is in the sensitivity
 
@@ -324,7 +330,7 @@ class ClippedVectorSum:
         Raises:
           InvalidArgumentError: it is no array of rows, an entry is NaN or infinite, or there are too many rows.
         """
-        given = validate.array("rows", rows, ndim=2)
+        given = validate.array("rows", rows, ndim=2, data=True)
         step, clip = _step(self.grid, self.bound), ClipNorm(self.bound, norm=self.norm)
         _check_count("rows", len(given), math.ceil(self.bound / step))
         total = np.zeros(given.shape[1], dtype=np.int64)

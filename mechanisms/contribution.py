@@ -15,7 +15,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import Adjacency, InvalidArgumentError, validate
+from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError, validate
 from hockeystick.mechanisms.clipping import Floats, Integers, Stability, refuse, up
 
 _UNITS = ("record", "person")
@@ -48,10 +48,10 @@ def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> Flo
     """
     key = validate.integer("seed", seed, low=0, high=2**256).to_bytes(33, "big")
     found = []
-    for record in validate.items("records", records):
+    for place, record in enumerate(validate.items("records", records, data=True)):
         plain = record.item() if isinstance(record, np.generic) else record
         if isinstance(plain, bool) or not isinstance(plain, (int, str, bytes)):
-            raise InvalidArgumentError("records", record, "is no int, str or bytes", "give the records' own keys")
+            raise InvalidDataError(f"records[{place}]", record, "is no int, str or bytes", "give the records' own keys")
         digest = hashlib.blake2b(repr(plain).encode(), digest_size=8, key=key).digest()
         found.append((int.from_bytes(digest, "big") >> 11) * 2.0**-53)
     return np.array(found, dtype=np.float64)
@@ -59,14 +59,15 @@ def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> Flo
 
 def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[Integers, Integers]:
     """Persons as numbers, and an order of the records: by person, then priority, then as they stand in the data."""
-    try:
-        raw = np.asarray(persons)
-    except ValueError:
-        raise InvalidArgumentError("persons", persons, "is ragged", "give one name or number a record") from None
+    raw = validate.as_array("persons", persons, data=True)
     if raw.ndim != 1 or (raw.dtype.kind not in "iuUS" and raw.size):
-        raise InvalidArgumentError("persons", persons, "are no names or numbers", "give one of them a record")
+        raise InvalidDataError("persons", persons, "are no names or numbers", "give one of them a record")
     numbers = np.unique(raw, return_inverse=True)[1].astype(np.int64)
-    first = np.zeros(len(raw)) if priorities is None else validate.array("priorities", priorities, shape=(len(raw),))
+    first = (
+        np.zeros(len(raw))
+        if priorities is None
+        else validate.array("priorities", priorities, shape=(len(raw),), data=True)
+    )
     return numbers, np.lexsort((first, numbers))
 
 
@@ -158,9 +159,9 @@ class BoundedHistogram:
           InvalidArgumentError: as ``BoundedContribution``, or a record is in no partition.
         """
         numbers, order = _ranked(persons, priorities)
-        cells = validate.array("where", where, shape=(len(numbers),), low=0, high=self.partitions - 1)
+        cells = validate.array("where", where, shape=(len(numbers),), low=0, high=self.partitions - 1, data=True)
         if (cells != np.floor(cells)).any():
-            raise InvalidArgumentError("where", where, "is not made of partitions", "give their numbers")
+            raise InvalidDataError("where", where, "is not made of partitions", "give their numbers")
         who, cell = numbers[order], cells.astype(np.int64)[order]
         # A person's records, partition by partition; each run's first one says when the partition was met.
         within = np.lexsort((cell, who))

@@ -18,7 +18,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, parameters, validate
+from hockeystick.accounting import InvalidDataError, parameters, validate
 from hockeystick.mechanisms import above_threshold, arguments
 from hockeystick.mechanisms.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, Releasable
@@ -57,7 +57,7 @@ class CumulativeSession:
         """
         value, most = checked_query(term), self._mechanism.sensitivity
         if not 0 <= value <= most:
-            raise InvalidArgumentError("term", term, "is out of range", f"expected a number in [0, {most:g}]")
+            raise InvalidDataError("term", term, "is out of range", f"expected a number in [0, {most:g}]")
         self._sum += to_steps(value, self._step)
         above = self._sum + self._drawn(self._scales[1]) >= self._limit
         if above:
@@ -189,9 +189,9 @@ class CumulativeAboveThreshold(Releasable):
           NumericalError: the sums are too far apart for the scales.
         """
         terms = self._terms("value", value)
-        rows = validate.array("output", output, shape=(None, len(terms)), low=BELOW, high=ABOVE)
+        rows = validate.array("output", output, shape=(None, len(terms)), low=BELOW, high=ABOVE, data=True)
         if (rows != np.floor(rows)).any():
-            raise InvalidArgumentError("output", output, "is not an output of this mechanism", "expected bits")
+            raise InvalidDataError("output", output, "is not an output of this mechanism", "expected bits")
         total = np.zeros(len(rows))
         for first, runs, pieces in windows(rows.astype(np.int8)):
             gaps = np.cumsum(terms[first:]) - self.threshold
@@ -229,7 +229,7 @@ class CumulativeAboveThreshold(Releasable):
         return step, self.threshold_scale / step * factor, self.query_scale / step * factor
 
     def _terms(self, name: str, value: ArrayLike) -> Floats:
-        terms = validate.array(name, value, ndim=1, low=0.0, high=self.sensitivity)
+        terms = validate.array(name, value, ndim=1, low=0.0, high=self.sensitivity, data=True)
         if not len(terms):
-            raise InvalidArgumentError(name, value, "has no terms", "give at least one")
+            raise InvalidDataError(name, value, "has no terms", "give at least one")
         return terms

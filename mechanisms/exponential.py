@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.mechanisms import arguments, selection
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.selection import ExactScores, Floats, Gaps, Selection
@@ -124,7 +124,7 @@ class ExponentialMechanism(Selection):
         if not self.base2:
             return logits
         if (np.floor(scores := selection.scores(name, value)) != scores).any():
-            raise InvalidArgumentError(name, value, "holds a score that is not whole", "round them, or leave out base2")
+            raise InvalidDataError(name, value, "holds a score that is not whole", "round them, or leave out base2")
         return np.asarray(logits * math.log(2.0))
 
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

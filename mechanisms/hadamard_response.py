@@ -23,7 +23,7 @@ from attrs import Factory, field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, parameters, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, parameters, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.randomized_response import categories, lie_probability, lies, truths
@@ -127,7 +127,7 @@ class HadamardResponse(Releasable):
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
         told = truths("output", output, self.blocks * self.block_size)
         if v0.shape != v1.shape or told.ndim != v0.ndim + 1 or told.shape[1:] != v0.shape:
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}), and values of one shape"
             )
         for_first = self._owns(v0, told).astype(np.int64) - self._owns(v1, told)
@@ -144,7 +144,7 @@ class HadamardResponse(Releasable):
         """
         told = truths("reports", reports, self.blocks * self.block_size)
         if told.ndim != 1 or not len(told):
-            raise InvalidArgumentError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
+            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
         contrast = self._contrast()
         counts = np.bincount(told, minlength=self.blocks * self.block_size).reshape(self.blocks, self.block_size)
         sums = walsh_hadamard(counts)
@@ -240,10 +240,10 @@ def walsh_hadamard(rows: ArrayLike) -> NDArray[Any]:
     Raises:
       InvalidArgumentError: n is no power of two, or the rows are no real finite numbers.
     """
-    given = validate.array("rows", rows)
+    given = validate.array("rows", rows, data=True)
     n = given.shape[-1] if given.ndim else 0
     if n < 1 or n & (n - 1):
-        raise InvalidArgumentError("rows", rows, f"has rows of length {n}", "pad them to a power of two")
+        raise InvalidDataError("rows", rows, f"has rows of length {n}", "pad them to a power of two")
     out = np.array(rows, dtype=np.int64 if np.asarray(rows).dtype.kind in "iu" else float)
     half = 1
     while half < n:

@@ -23,7 +23,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.release import Releasable
@@ -136,7 +136,7 @@ class LazySwitch(Releasable):
         Raises:
           InvalidArgumentError: a ratio is not finite or outside [lowest, highest].
         """
-        ratio = validate.array("log_ratio", log_ratio, low=self.lowest, high=self.highest)
+        ratio = validate.array("log_ratio", log_ratio, low=self.lowest, high=self.highest, data=True)
         return np.asarray((1.0 - self.fake_switch) * np.exp(np.minimum(0.0, ratio - self.normaliser)))
 
     def largest_switch_probability(self) -> float:
@@ -148,7 +148,7 @@ class LazySwitch(Releasable):
         """How far the log-ratio lies below the normaliser: the real coin keeps with probability e^−this."""
         ratio = exact("value", value)
         if not self.lowest <= ratio <= self.highest:
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "value", value, "is out of range", f"expected a number in [{self.lowest:g}, {self.highest:g}]"
             )
         return max(Fraction(0), Fraction(self.normaliser) - ratio)
@@ -175,9 +175,9 @@ class LazySwitch(Releasable):
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for decisions of shape (runs,)."""
-        switched = np.asarray(output)
+        switched = validate.as_array("output", output, data=True)
         if switched.dtype != np.bool_ or switched.ndim != 1:
-            raise InvalidArgumentError("output", output, "is not one array of decisions", "expected bools")
+            raise InvalidDataError("output", output, "is not one array of decisions", "expected bools")
         r0, r1 = (min(0.0, self._ratio(*given) - self.normaliser) for given in (("value0", value0), ("value1", value1)))
         redraw0, redraw1 = (self._log_switch_probability(r) for r in (r0, r1))
         loss_of_switch = 0.0 if redraw0 == redraw1 else redraw0 - redraw1  # also where both never switch
@@ -188,7 +188,7 @@ class LazySwitch(Releasable):
         return math.log(p) if p else -math.inf
 
     def _ratio(self, name: str, value: ArrayLike) -> float:
-        return float(validate.array(name, value, shape=(), low=self.lowest, high=self.highest))
+        return float(validate.array(name, value, shape=(), low=self.lowest, high=self.highest, data=True))
 
     def _top(self) -> float:
         """The largest log-ratio that still makes a difference."""
@@ -210,7 +210,7 @@ def exact(name: str, value: object) -> Fraction:
     """
     if isinstance(value, numbers.Rational) and not isinstance(value, bool):
         return Fraction(int(value.numerator), int(value.denominator))
-    return Fraction(validate.real(name, value))
+    return Fraction(validate.real(name, value, data=True))
 
 
 def exponential_coin(x: Fraction, noise: Noise) -> bool:

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.mechanisms import arguments, lattice
 from hockeystick.mechanisms.encoders import UNIT, Factorisation, Floats, Toeplitz, Whole
 from hockeystick.mechanisms.gaussian import Gaussian
@@ -191,8 +191,8 @@ class MatrixMechanism(Releasable):
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, answers, ...)."""
         a, v0 = self.factorisation, self._values("value0", value0)
-        v1 = validate.array("value1", value1, shape=v0.shape)
-        drawn = validate.array("output", output, shape=(None, a.answers, *v0.shape[1:]))
+        v1 = validate.array("value1", value1, shape=v0.shape, data=True)
+        drawn = validate.array("output", output, shape=(None, a.answers, *v0.shape[1:]), data=True)
         x0, x1 = (v.reshape(a.steps, -1) for v in (v0, v1))
         errors = drawn.reshape(len(drawn), a.answers, -1) - a.apply((x0 + x1) / 2)
         return a.projected((x0 - x1) / self.scale, errors / self.scale)
@@ -220,11 +220,9 @@ class MatrixMechanism(Releasable):
         return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
     def _values(self, name: str, value: ArrayLike) -> Floats:
-        given = validate.array(name, value)
+        given = validate.array(name, value, data=True)
         if given.shape[:1] != (self.factorisation.steps,) or not given.size:
-            raise InvalidArgumentError(
-                name, given.shape, f"is not of {self.factorisation.steps} steps", "the steps come first"
-            )
+            raise InvalidDataError(name, given, f"is not of {self.factorisation.steps} steps", "the steps come first")
         return given
 
     def _checked(self, value: ArrayLike) -> Floats:
@@ -290,7 +288,7 @@ class MatrixStream:
         assert isinstance(a, Toeplitz)
         if self.done == a.steps:
             raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
-        value = validate.array("contribution", contribution, shape=self.shape)
+        value = validate.array("contribution", contribution, shape=self.shape, data=True)
         coefficients = a.coefficients
         self._past.appendleft(self.mechanism._whole(value, self._step))
         noisy = self._noise.gaussian(self._scale, value.size).reshape(self.shape)

@@ -25,7 +25,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike
 
 from hockeystick import accounting
-from hockeystick.accounting import IntegerNoise, InvalidArgumentError, UnsupportedEventError, validate
+from hockeystick.accounting import IntegerNoise, InvalidDataError, UnsupportedEventError, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.additive_integers import Floats, Integers, least_noise, noisy_sums, whole_numbers
 from hockeystick.mechanisms.gaussian import Gaussian
@@ -125,8 +125,8 @@ class NoiseShares(ABC):
             whole_numbers("value1", value1),
             whole_numbers("output", output),
         )
-        validate.array("value1", v1, shape=v0.shape, dtype=np.int64)
-        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64)
+        validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
+        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
         losses = self._log_masses(drawn - v0) - self._log_masses(drawn - v1)
         return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
 
@@ -404,7 +404,7 @@ def _looked_up(noise: IntegerNoise, drawn: Integers) -> Floats:
     reach = len(noise.log_pmf) // 2
     far = int(np.abs(drawn).max(initial=0))
     if far > reach:
-        raise InvalidArgumentError("output", far, "lies where the noise never is", "give outputs of these shares")
+        raise InvalidDataError("output", far, "lies where the noise never is", "give outputs of these shares")
     return np.asarray(np.array(noise.log_pmf)[drawn + reach])
 
 

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, parameters, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, parameters, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.randomized_response import bits, lie_probability
@@ -100,10 +100,10 @@ class OneBitChannel(Releasable):
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
         share0, share1 = self._share("value0", value0), self._share("value1", value1)
         if share0.shape != share1.shape:
-            raise InvalidArgumentError("value1", value1, f"has shape {share1.shape}", f"value0 has {share0.shape}")
+            raise InvalidDataError("value1", value1, f"has shape {share1.shape}", f"value0 has {share0.shape}")
         told = bits("output", output)
         if told.ndim != share0.ndim + 1 or told.shape[1:] != share0.shape:
-            raise InvalidArgumentError("output", output, f"has shape {told.shape}", f"expected (runs, *{share0.shape})")
+            raise InvalidDataError("output", output, f"has shape {told.shape}", f"expected (runs, *{share0.shape})")
         loss = np.where(told, self._log(share0) - self._log(share1), self._log(1 - share0) - self._log(1 - share1))
         return np.asarray(loss.reshape(len(told), -1).sum(axis=1))
 
@@ -150,7 +150,7 @@ class OneBitChannel(Releasable):
 
     def _share(self, name: str, value: ArrayLike) -> NDArray[np.float64]:
         """Where in the range the numbers lie: 0 at ``low``, 1 at ``high``, in multiples of 2^-53."""
-        clipped = np.clip(validate.array(name, value), self.low, self.high)
+        clipped = np.clip(validate.array(name, value, data=True), self.low, self.high)
         with np.errstate(under="ignore"):
             share = (clipped - self.low) / (self.high - self.low)  # at most 1: both differences are rounded alike
         return np.asarray(np.rint(share * 2.0**_DIGITS) * 2.0**-_DIGITS)

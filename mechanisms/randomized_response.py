@@ -13,7 +13,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, parameters, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, parameters, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.release import Releasable
@@ -33,9 +33,9 @@ def truths(name: str, value: ArrayLike, count: int) -> NDArray[np.int64]:
     Raises:
       InvalidArgumentError: an entry is none.
     """
-    numbers = validate.array(name, value, low=0, high=count - 1)
+    numbers = validate.array(name, value, low=0, high=count - 1, data=True)
     if (numbers != np.floor(numbers)).any():
-        raise InvalidArgumentError(name, value, "is not made of categories", f"give integers from 0 to {count - 1}")
+        raise InvalidDataError(name, value, "is not made of categories", f"give integers from 0 to {count - 1}")
     return numbers.astype(np.int64)
 
 
@@ -45,15 +45,12 @@ def bits(name: str, value: ArrayLike) -> NDArray[np.bool_]:
     Raises:
       InvalidArgumentError: an entry is none.
     """
-    try:
-        raw = np.asarray(value)
-    except ValueError:
-        raw = None  # ragged, which the check below says
-    if raw is not None and raw.dtype == np.bool_:
+    raw = validate.as_array(name, value, data=True)
+    if raw.dtype == np.bool_:
         return raw
-    numbers = validate.array(name, value, low=0, high=1)
+    numbers = validate.array(name, value, low=0, high=1, data=True)
     if (numbers != np.floor(numbers)).any():
-        raise InvalidArgumentError(name, value, "is not made of bits", "give True or False, 1 or 0")
+        raise InvalidDataError(name, value, "is not made of bits", "give True or False, 1 or 0")
     return numbers.astype(np.bool_)
 
 
@@ -132,7 +129,7 @@ class RandomizedResponse(Releasable):
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
         told = truths("output", output, self.categories)
         if v0.shape != v1.shape or told.shape[1:] != v0.shape or told.ndim != v0.ndim + 1:
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}), and values of one shape"
             )
         for_first = (told == v0).astype(np.int64) - (told == v1)
@@ -148,7 +145,7 @@ class RandomizedResponse(Releasable):
         """
         told = truths("reports", reports, self.categories)
         if told.ndim != 1 or not len(told):
-            raise InvalidArgumentError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
+            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
         lie = self.lie_probability()
         each = lie / (self.categories - 1)
         seen = np.bincount(told, minlength=self.categories) / len(told)

@@ -21,7 +21,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError, validate
 from hockeystick.mechanisms.additive_integers import Integers, whole_numbers
 
 Residues = NDArray[np.uint64]
@@ -90,7 +90,7 @@ def secure_sum(
     check_modulus(modulus, largest=largest, sigma=sigma)
     numbers = whole_numbers("vectors", vectors)
     if numbers.ndim == 0:
-        raise InvalidArgumentError("vectors", vectors, "is a single number", "give one row for each client")
+        raise InvalidDataError("vectors", vectors, "is a single number", "give one row for each client")
     kept = _clients("survivors", range(len(numbers)) if survivors is None else survivors, len(numbers))
     _check_enough(len(kept), threshold)
     return _centred(numbers[list(kept)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)

@@ -25,7 +25,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidDataError, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.release import Releasable
@@ -79,8 +79,8 @@ class Selection(Releasable):
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
         """Returns ln(P(output | value0) / P(output | value1)) for chosen candidates of shape (runs,)."""
-        p0 = self.log_probabilities(validate.array("value0", value0, ndim=1))
-        p1 = self.log_probabilities(validate.array("value1", value1, shape=p0.shape))
+        p0 = self.log_probabilities(validate.array("value0", value0, ndim=1, data=True))
+        p1 = self.log_probabilities(validate.array("value1", value1, shape=p0.shape, data=True))
         return np.asarray((p0 - p1)[candidates("output", output, len(p0), shape=(None,))])
 
     def _score_range(self) -> float:
@@ -103,7 +103,7 @@ class Selection(Releasable):
     def _checked(self, value: ArrayLike) -> ExactScores:
         scores("value", value)
         if np.asarray(value).dtype.itemsize > 8:
-            raise InvalidArgumentError("value", value, "is more precise than a float", "give 64-bit numbers")
+            raise InvalidDataError("value", value, "is more precise than a float", "give 64-bit numbers")
         items: list[Any] = value.tolist() if isinstance(value, np.ndarray) else list(value)  # type: ignore[arg-type]
         # Integers stay integers: beyond 2^53 the nearest floats may be farther apart than they are.
         exact = [int(x) if isinstance(x, numbers.Integral) else float(x) for x in items]
@@ -116,9 +116,9 @@ def scores(name: str, value: ArrayLike) -> Floats:
     Raises:
       InvalidArgumentError: they are empty, not numeric, or not finite.
     """
-    found = validate.array(name, value, ndim=1)
+    found = validate.array(name, value, ndim=1, data=True)
     if not len(found):
-        raise InvalidArgumentError(name, value, "has no candidates", "give at least one score")
+        raise InvalidDataError(name, value, "has no candidates", "give at least one score")
     return np.asarray(found)
 
 
@@ -128,9 +128,9 @@ def candidates(name: str, value: ArrayLike, count: int, *, shape: tuple[int | No
     Raises:
       InvalidArgumentError: it has another shape, or an entry is none.
     """
-    found = validate.array(name, value, shape=shape, low=0, high=count - 1)
+    found = validate.array(name, value, shape=shape, low=0, high=count - 1, data=True)
     if (found != np.floor(found)).any():
-        raise InvalidArgumentError(name, value, "is not an array of candidates", "give their indices")
+        raise InvalidDataError(name, value, "is not an array of candidates", "give their indices")
     return found.astype(np.int64)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import field, frozen
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, noise_tables, validate
+from hockeystick.accounting import InvalidDataError, noise_tables, validate
 from hockeystick.mechanisms.additive_integers import AdditiveIntegers, Floats, Integers, least_noise
 from hockeystick.mechanisms.discrete_gaussian import entry_count, l2_sensitivity, worst_shift
 from hockeystick.mechanisms.integer_law import SkellamLaw
@@ -35,7 +35,7 @@ def skellam_log_masses(drawn: Integers, of_variance: float) -> Floats:
     far = int(np.abs(drawn).max(initial=0))
     usual = noise_tables.skellam_reach(of_variance)
     if far > max(usual, _FARTHEST):
-        raise InvalidArgumentError("output", far, "lies where the noise never is", "give outputs of this mechanism")
+        raise InvalidDataError("output", far, "lies where the noise never is", "give outputs of this mechanism")
     table = noise_tables.skellam(of_variance, usual if far <= usual else max(far, 2 * usual))
     return np.asarray(table.log_p[drawn + len(table.log_p) // 2])
 

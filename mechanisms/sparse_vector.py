@@ -210,7 +210,7 @@ class SparseVector(ThresholdStream):
         given = np.asarray(output)
         missing = given == NO_NUMBER if given.dtype.kind == "f" else np.zeros(given.shape, dtype=np.bool_)
         numbers = np.where(missing, 0.0, given) if missing.any() else given
-        validate.array("output", numbers, shape=(None, queries))
+        validate.array("output", numbers, shape=(None, queries), data=True)
         above = ~missing
         halted = above.cumsum(axis=1) - above >= self.answers
         return super()._outputs(np.where(above, ABOVE, np.where(halted, NOT_ASKED, BELOW)), queries)

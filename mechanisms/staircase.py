@@ -87,7 +87,7 @@ class Staircase(Releasable):
         Raises:
           InvalidArgumentError: the value is no finite number, ``runs`` no integer ≥ 1, or ``rng`` no generator.
         """
-        noiseless, source = validate.real("value", value), arguments.generator(rng)
+        noiseless, source = validate.real("value", value, data=True), arguments.generator(rng)
         out = np.empty(arguments.run_count(runs))
         inner, fall = self._inner_mass(), -math.expm1(-self.epsilon)
         for block in arguments.blocks(len(out), 1):
@@ -106,8 +106,8 @@ class Staircase(Releasable):
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: float, value1: float) -> Floats:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs,)."""
-        v0, v1 = validate.real("value0", value0), validate.real("value1", value1)
-        drawn = validate.array("output", output, ndim=1)
+        v0, v1 = validate.real("value0", value0, data=True), validate.real("value1", value1, data=True)
+        drawn = validate.array("output", output, ndim=1, data=True)
         return np.asarray(self.epsilon * (self._level(drawn - v1) - self._level(drawn - v0)))
 
     def accuracy(self, beta: float) -> float:
@@ -146,8 +146,9 @@ class Staircase(Releasable):
         return period
 
     def _checked(self, value: float) -> tuple[float, bool]:
+        number = validate.real("value", value, data=True)
         whole = np.issubdtype(np.asarray(value).dtype, np.integer) and self._step() <= 1.0
-        return validate.real("value", value), not whole
+        return number, not whole
 
     def _draw(self, checked: tuple[float, bool], noise: Noise) -> float:
         value, rounded = checked

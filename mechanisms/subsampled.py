@@ -24,6 +24,7 @@ from scipy import special
 from hockeystick.accounting import (
     Adjacency,
     InvalidArgumentError,
+    InvalidDataError,
     PrivacyEvent,
     UnsupportedAdjacencyError,
     UnsupportedEventError,
@@ -144,8 +145,8 @@ class Subsampled(Releasable):
         """
         (rows0, shape), (rows1, other) = self._clipped("value0", value0), self._clipped("value1", value1)
         if shape != other:
-            raise InvalidArgumentError("value1", other, f"does not have contributions of shape {shape}")
-        drawn = validate.array("output", output, shape=(None, *shape))
+            raise InvalidDataError("value1", other, f"does not have contributions of shape {shape}")
+        drawn = validate.array("output", output, shape=(None, *shape), data=True)
         flat = drawn.reshape(len(drawn), rows0.shape[1])
         return self._log_density(flat, rows0) - self._log_density(flat, rows1)
 
@@ -190,9 +191,9 @@ class Subsampled(Releasable):
 
     def _clipped(self, name: str, value: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """The contributions, shape (records, entries), and the shape of one."""
-        given = validate.array(name, value)
+        given = validate.array(name, value, data=True)
         if given.ndim == 0 or 0 in given.shape[1:]:
-            raise InvalidArgumentError(name, given.shape, "has no records", "give one row for each of them")
+            raise InvalidDataError(name, given, "has no records", "give one row for each of them")
         shape = given.shape[1:]
         rows = given.reshape(len(given), math.prod(shape))
         self.sampler.check(len(rows))

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
+from hockeystick.accounting import HockeystickError, InvalidDataError, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, Releasable
@@ -289,20 +289,20 @@ class ThresholdStream(Releasable):
         )
 
     def _queries(self, name: str, value: ArrayLike) -> Floats:
-        queries = validate.array(name, value, ndim=1)
+        queries = validate.array(name, value, ndim=1, data=True)
         if not len(queries):
-            raise InvalidArgumentError(name, value, "has no queries", "give at least one")
+            raise InvalidDataError(name, value, "has no queries", "give at least one")
         most = self._most_queries()
         if 0 <= most < len(queries):
-            raise InvalidArgumentError(name, value, f"has {len(queries)} queries", f"at most {most} may be asked")
+            raise InvalidDataError(name, value, f"has {len(queries)} queries", f"at most {most} may be asked")
         return queries
 
     def _outputs(self, output: ArrayLike, queries: int | None) -> NDArray[np.int8]:
-        rows = validate.array("output", output, shape=(None, queries), low=NOT_ASKED, high=ABOVE)
+        rows = validate.array("output", output, shape=(None, queries), low=NOT_ASKED, high=ABOVE, data=True)
         above = rows == ABOVE
         halted = above.cumsum(axis=1) - above >= self.answers
         if (rows != np.floor(rows)).any() or ((rows == NOT_ASKED) != halted).any():
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "output",
                 output,
                 "is not an output of this mechanism",
@@ -320,7 +320,7 @@ def checked_query(query: object) -> Number:
     """
     if isinstance(query, numbers.Integral) and not isinstance(query, bool):
         return int(query)
-    return query if isinstance(query, Fraction) else validate.real("query", query)
+    return query if isinstance(query, Fraction) else validate.real("query", query, data=True)
 
 
 def to_steps(value: Number, step: float) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting import InvalidDataError, validate
 from hockeystick.mechanisms import arguments, selection
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.noisy_max import noisy_max_event
@@ -107,7 +107,7 @@ class TopK(Selection):
         logits = self._logits("value", value)
         rows = selection.candidates("output", output, len(logits), shape=(None, self.k))
         if (np.diff(np.sort(rows, axis=1), axis=1) == 0).any():
-            raise InvalidArgumentError("output", output, "names a candidate twice", "give rows of different candidates")
+            raise InvalidDataError("output", output, "names a candidate twice", "give rows of different candidates")
         distinct, where = np.unique(rows, axis=0, return_inverse=True)
         log_p, every = np.zeros(len(distinct)), np.arange(len(distinct))
         left = np.tile(logits, (len(distinct), 1))
@@ -155,7 +155,7 @@ class TopK(Selection):
     def _logits(self, name: str, value: ArrayLike) -> Floats:
         logits = super()._logits(name, value)
         if len(logits) < self.k:
-            raise InvalidArgumentError(name, value, f"has fewer than k={self.k} candidates")
+            raise InvalidDataError(name, value, f"has fewer than k={self.k} candidates")
         return logits
 
     def _checked(self, value: ArrayLike) -> ExactScores:

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, UnsupportedEventError, validate
 from hockeystick.accounting.correlated_noise import matrix_mechanism, tree_aggregation, tree_encoder, tree_levels
 from hockeystick.mechanisms import arguments, lattice, tree_blocks
 from hockeystick.mechanisms.gaussian import Gaussian
@@ -238,8 +238,8 @@ class TreeAggregation(Releasable):
           InvalidArgumentError: shapes that don't fit.
         """
         v0 = self._values("value0", value0)
-        v1 = validate.array("value1", value1, shape=v0.shape)
-        drawn = validate.array("output", output, shape=(None, *v0.shape)).reshape(-1, self.steps, v0[0].size)
+        v1 = validate.array("value1", value1, shape=v0.shape, data=True)
+        drawn = validate.array("output", output, shape=(None, *v0.shape), data=True).reshape(-1, self.steps, v0[0].size)
         p0, p1 = (np.cumsum(v.reshape(self.steps, -1), axis=0)[None] for v in (v0, v1))
         if self.estimate == "plain":
             y, m0, m1 = (tree_blocks.last_blocks(p) / self.scale for p in (drawn, p0, p1))
@@ -281,9 +281,9 @@ class TreeAggregation(Releasable):
         return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
     def _values(self, name: str, value: ArrayLike) -> Floats:
-        given = validate.array(name, value)
+        given = validate.array(name, value, data=True)
         if given.shape[:1] != (self.steps,) or not given.size:
-            raise InvalidArgumentError(name, given.shape, f"is not of {self.steps} steps", "the steps come first")
+            raise InvalidDataError(name, given, f"is not of {self.steps} steps", "the steps come first")
         return given
 
     def _checked(self, value: ArrayLike) -> Floats:
@@ -355,7 +355,7 @@ class TreeStream:
         """
         if self.done == self.mechanism.steps:
             raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
-        value = validate.array("contribution", contribution, shape=self.shape)
+        value = validate.array("contribution", contribution, shape=self.shape, data=True)
         total, h, below = self.mechanism._whole(value, self._step), 0, self.mechanism.estimate == "below"
         merges = ((self.done + 1) & -(self.done + 1)).bit_length() - 1
         estimate = self._drawn(total) if below or not merges else np.zeros(self.shape)

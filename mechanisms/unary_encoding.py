@@ -10,7 +10,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, parameters, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, parameters, validate
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.noise import Noise
 from hockeystick.mechanisms.randomized_response import bits, categories, truths
@@ -130,10 +130,10 @@ class UnaryEncoding(Releasable):
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape, categories)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
         if v0.shape != v1.shape:
-            raise InvalidArgumentError("value1", value1, f"has shape {v1.shape}", f"value0 has {v0.shape}")
+            raise InvalidDataError("value1", value1, f"has shape {v1.shape}", f"value0 has {v0.shape}")
         told = self._reports("output", output)
         if told.ndim != v0.ndim + 2 or told.shape[1:-1] != v0.shape:
-            raise InvalidArgumentError(
+            raise InvalidDataError(
                 "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}, {self.categories})"
             )
         told = told.reshape(len(told), v0.size, self.categories)
@@ -152,7 +152,7 @@ class UnaryEncoding(Releasable):
         """
         told = self._reports("reports", reports)
         if told.ndim != 2 or not len(told):
-            raise InvalidArgumentError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
+            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
         return np.asarray((told.mean(axis=0) - self.q) / self._contrast())
 
     def variance(self, *, respondents: int, frequency: float = 0.0) -> float:
@@ -186,7 +186,7 @@ class UnaryEncoding(Releasable):
     def _reports(self, name: str, value: ArrayLike) -> Bits:
         told = bits(name, value)
         if told.ndim == 0 or told.shape[-1] != self.categories:
-            raise InvalidArgumentError(name, value, f"has shape {told.shape}", f"give {self.categories} bits a report")
+            raise InvalidDataError(name, value, f"has shape {told.shape}", f"give {self.categories} bits a report")
         return told
 
     def _checked(self, value: ArrayLike) -> NDArray[np.int64]:

@@ -227,7 +227,7 @@ def test_minimiser(kind: str, domain: Domain) -> None:
 
 def test_steep_losses_are_refused_or_scaled_down() -> None:
     steep = LinearLosses([[0.6, 0.8], [3.0, 4.0]])
-    with pytest.raises(InvalidArgumentError, match=r"lipschitz\[1\]=5.0"):
+    with pytest.raises(InvalidArgumentError, match=r"lipschitz\[1\]=<float>"):
         checked_losses("losses", steep, rounds=2, domain=Ball(2, 1.0), lipschitz=1.0)
     mild = steep.clipped(1.0)
     assert checked_losses("losses", mild, rounds=2, domain=Ball(2, 1.0), lipschitz=1.0) is mild

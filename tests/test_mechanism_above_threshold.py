@@ -109,7 +109,7 @@ def test_decode_reads_a_run() -> None:
     assert mechanism.decode([0, 0, 1, -1]) == (0, 0, 1)
     assert mechanism.decode([0, 0, 0]) is None
     for broken in ([0, 1, 0], [0, -1, -1], [0.5, 1, -1], [2, -1], [[0, 1]]):
-        with pytest.raises(accounting.InvalidArgumentError, match="output="):
+        with pytest.raises(accounting.InvalidArgumentError, match=r"output\b"):
             mechanism.decode(broken)
 
 
@@ -341,7 +341,7 @@ class TestRelease:
 
     @pytest.mark.parametrize("value", [[], [math.nan], [math.inf], ["1"], [True], 3.0, [[1.0]], [1.0, None]])
     def test_bad_streams_are_refused(self, value: Any) -> None:
-        with pytest.raises(accounting.InvalidArgumentError, match="value="):
+        with pytest.raises(accounting.InvalidArgumentError, match=r"value\b"):
             self.mechanism.release(value)
 
     def test_stream_by_stream_and_query_by_query_are_the_same(self) -> None:

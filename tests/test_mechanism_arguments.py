@@ -78,7 +78,7 @@ def test_parameters_out_of_their_domain_are_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         make(**{**good, argument: bad})
-    assert caught.value.argument == argument
+    assert caught.value.argument.split("[")[0] == argument
     assert str(caught.value).startswith(f"{argument}=") and "\n" not in str(caught.value)
 
 
@@ -99,7 +99,7 @@ VALUES: list[tuple[Any, Any, list[Any]]] = [
 def test_values_out_of_their_domain_are_refused(mechanism: Any, bad: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         mechanism.simulate(bad, np.random.default_rng(0), 3)
-    assert caught.value.argument == "value"
+    assert caught.value.argument.split("[")[0] == "value"
 
 
 @pytest.mark.parametrize(("mechanism", "good"), [(mechanism, good) for mechanism, good, _ in VALUES])
@@ -137,7 +137,7 @@ def test_log_likelihood_ratios_of_what_was_never_an_output_are_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         mechanism.log_likelihood_ratio(output, v0, v1)
-    assert caught.value.argument == argument
+    assert caught.value.argument.split("[")[0] == argument
 
 
 @pytest.mark.parametrize(

@@ -161,14 +161,14 @@ def test_contract() -> None:
         inverse = np.exp(sign * loss)
         assert abs(inverse.mean() - 1) <= 6 * inverse.std() / np.sqrt(len(inverse))
     for bad in ([[0.5, 0, 0, 0]], [[-1, 0, 0, 0]], [[1, 0]], [[math.nan] * 4]):
-        with pytest.raises(accounting.InvalidArgumentError, match="output="):
+        with pytest.raises(accounting.InvalidArgumentError, match=r"output\b"):
             MECHANISM.log_probability(bad, TERMS)
 
 
 @pytest.mark.parametrize("value", [[], [1.0, 1.1], [-0.1], [math.nan], ["a"], 1.0, [True]])
 def test_bad_terms_are_refused(value: Any) -> None:
     for draw in (MECHANISM.release, lambda v: MECHANISM.simulate(v, np.random.default_rng(1), 2)):
-        with pytest.raises(accounting.InvalidArgumentError, match="value="):
+        with pytest.raises(accounting.InvalidArgumentError, match=r"value\b"):
             draw(value)
 
 

@@ -551,4 +551,4 @@ BAD: list[tuple[str, Callable[[], Any]]] = [
 def test_bad_input_is_refused(argument: str, call: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         call()
-    assert caught.value.argument == argument
+    assert caught.value.argument.split("[")[0] == argument

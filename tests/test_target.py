@@ -81,7 +81,7 @@ def test_inline_json_goes_before_a_file_of_that_name(in_folder: Path) -> None:
         ("[1, 2", "neither JSON"),
         ("", "neither JSON"),
         ("{'a': 1}", "neither JSON"),
-        ('{"a": 1, "a": 2}', "repeated key 'a'"),
+        ('{"a": 1, "a": 2}', "key 2 of an object of 2 is a repeated one"),
         ("1e999", "does not fit in a float"),
         ("[" * 100_000, "neither JSON"),
         ("9" * 5000, "neither JSON"),
@@ -209,12 +209,12 @@ def test_csv_reads_nan_cells(in_folder: Path) -> None:
         (b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells"),
         (b"1,2\n\n3,4\n", "line 2 has 0 cells"),
         (b"1\n\n3\n", "line 2 has 0 cells"),
-        (b"1,2\n3,\n", "line 2 column 2 is '', not a number"),
-        (b"1,2\n3,x\n", "line 2 column 2 is 'x', not a number"),
-        (b"1,2x\n3,4\n", "line 1 column 2 is '2x', not a number"),  # half a header would swallow a row of data
-        (b"age,2020\n1,2\n", "line 1 column 1 is 'age'"),
-        (b"1;2\n3;4\n", "line 2 column 1 is '3;4'"),
-        (b"1_0\n2\n3_0\n", "line 3 column 1 is '3_0'"),  # float() would read 30
+        (b"1,2\n3,\n", "line 2 column 2 is empty"),
+        (b"1,2\n3,x\n", "line 2 column 2 is not a number"),
+        (b"1,2x\n3,4\n", "line 1 column 2 is not a number"),  # half a header would swallow a row of data
+        (b"age,2020\n1,2\n", "line 1 column 1 is not a number"),
+        (b"1;2\n3;4\n", "line 2 column 1 is not a number"),
+        (b"1_0\n2\n3_0\n", "line 3 column 1 is not a number"),  # float() would read 30
         (b"1e999\n1e999\n", "line 2 column 1"),
         (b",\n1,2\n", "line 1 has an empty cell"),
         (b'"1\n', "not a valid CSV file"),

@@ -1,0 +1,539 @@
+"""Every public class and function that takes data: how one is made, and what good data look like.
+
+``ROWS`` names the arguments that hold data. The canary test gives bad ones to every public method that has such an
+argument, and finds the other arguments in ``FILL``. ``EXEMPT`` says of arguments that are merely called like data why
+they are none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from fed_stoch_cases import learner as fed_stoch
+
+from hockeystick import learners as L
+from hockeystick import mechanisms as M
+
+# Names of arguments that hold data. A method with one of them needs a row, or in EXEMPT a reason why it has none.
+DATA = frozenset(
+    {
+        "value",
+        "value0",
+        "value1",
+        "values",
+        "rows",
+        "persons",
+        "vectors",
+        "contribution",
+        "query",
+        "term",
+        "log_ratio",
+        "losses",
+        "losses0",
+        "losses1",
+        "loss",
+        "records",
+        "records0",
+        "records1",
+        "data",
+        "data0",
+        "data1",
+        "table",
+        "points",
+        "labels",
+        "label",
+        "label0",
+        "label1",
+        "features",
+        "targets",
+        "gradients",
+        "centres",
+        "private",
+    }
+)
+
+PI = [0.4, 0.3, 0.2, 0.1]
+RECORDS = np.full(4, 5)
+
+
+@frozen
+class Row:
+    """How to make one, and good data by the name of the argument; ``fill`` are values of further arguments.
+
+    What changes in use, such as a session, is made anew for each call (``stateful``).
+    """
+
+    make: Callable[[], Any]
+    good: dict[str, Any]
+    fill: dict[str, Any] = {}
+    stateful: bool = False
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def counts(symbols: int = 4, each: int = 5, clients: int = 4) -> L.ClientCounts:
+    which = np.arange(clients * each) % symbols
+    return L.ClientCounts.of_records(np.repeat(np.arange(clients), each), which, symbol_count=symbols)
+
+
+@functools.cache
+def average() -> L.QueryAverage:
+    return L.QueryAverage.drawn(PI, RECORDS, samples=3, rng=rng())
+
+
+@functools.cache
+def distributed() -> L.DistributedKL:
+    return L.DistributedKL(average=average(), shares=M.SkellamShares(3.0, survivors=3))
+
+
+def levels() -> Any:
+    return L.UniformMixture().levels(L.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), 10)
+
+
+def online() -> L.OnlineDistribution:
+    return L.OnlineDistribution.build(L.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), rounds=10, epsilon=1.0)
+
+
+def mwem() -> L.SmoothMWEM:
+    cells = L.BoxCells.of(L.Thresholds().cover(0.25, L.UniformCube(1)))
+    return L.SmoothMWEM(cells=cells, records=6, sigma=1.0, rounds=2, epsilon_em=1.0, epsilon_lap=1.0)
+
+
+def release_of_queries() -> L.QueryRelease:
+    column = L.PublicColumn(name="age", low=0.0, high=100.0)
+    return L.QueryRelease.calibrated(
+        (column,), queries="thresholds", records=500, sigma=0.5, epsilon=4.0, largest_cover=64
+    )
+
+
+def net() -> L.SubsampledNet:
+    return L.SubsampledNet.draw(
+        L.Thresholds(), L.UniformCube(1), rng(), sigma=0.5, accepted=3, size=2, epsilon=1.0, records=4
+    )
+
+
+def choice() -> L.AgnosticLearner:
+    return L.AgnosticLearner.draw(
+        L.Thresholds(), L.UniformCube(1), rng(), sigma=0.5, accepted=2, size=2, epsilon=1.0, records=4
+    )
+
+
+def player() -> L.OnlinePlayer:
+    learner = L.SmoothedOnline(concepts=L.Thresholds(), measure=L.UniformCube(1), sigma=0.5, rounds=4)
+    found = learner.player(rng())
+    found.predict()
+    return found
+
+
+def step(log_ratio: Any) -> None:
+    switch = M.LazySwitch(0.1, normaliser=0.4, sensitivity=0.2, lowest=-0.4, highest=0.4)
+    plan = M.LazySampler(switch, M.ExponentialMechanism(2.0).event(), boundaries=3)
+    plan.start(lambda noise: 1, noise=M.SimulationNoise(1)).step(lambda action: log_ratio, lambda noise: 1)
+
+
+def convex(**more: Any) -> L.LazyConvex:
+    given: dict[str, Any] = {
+        "domain": L.Ball(2, 1.0), "lipschitz": 1.0, "inverse_temperature": 0.2, "regularisation": 1.0,
+        "fake_switch_probability": 0.1, "clip_tail": 1e-3, "failure": 1e-6, "sampler": L.ExactSampler(),
+    }  # fmt: skip
+    return L.LazyConvex(rounds=4, **(given | more))
+
+
+def transform() -> L.LazyTransform:
+    measure = L.PointMeasure(measure=L.MultiplicativeMeasure(learning_rate=0.1), points=3)
+    return L.LazyTransform(measure=measure, rounds=4, fake_switch_probability=0.2)
+
+
+def svt_run() -> L.SVTRuns:
+    return svt().run(CLIENTS["losses"], server_seed=1)
+
+
+def svt() -> L.FedSVT:
+    return L.FedSVT(
+        clients=2, rounds=4, experts=3, switches=2, learning_rate=0.5, threshold=1.0,
+        threshold_scale=2.0, query_scale=4.0,
+    )  # fmt: skip
+
+
+def watch() -> dict[str, Any]:
+    return {"reference": PI, "threshold": 0.2, "epsilon": 5.0}
+
+
+VALUE = {"value": [1.0, 2.0, 3.0], "value0": [1.0, 2.0, 3.0], "value1": [1.0, 2.0, 3.0]}
+WHOLE = {name: [1, 2, 3] for name in VALUE}
+CATEGORY = {name: np.array([1, 0]) for name in VALUE}
+STEPS = {name: [1.0, 0.0, 1.0, 1.0] for name in VALUE}
+TABLE = np.full((4, 3), 0.5)
+LOSSES = {"losses": TABLE, "losses0": TABLE, "losses1": TABLE}
+LINEAR = L.LinearLosses(np.full((4, 2), 0.1))
+CONVEX = {"losses": LINEAR, "losses0": LINEAR, "losses1": LINEAR}
+CLIENTS = {"losses": np.full((2, 4, 3), 0.5), "losses0": np.full((2, 4, 3), 0.5), "losses1": np.full((2, 4, 3), 0.5)}
+LABELS = {"label": 1, "label0": 1, "label1": 0, "labels": [0, 1, 2]}
+COUNTS = {"data": counts(), "data0": counts(), "data1": counts()}
+LINE = {"points": np.array([0.2, 0.4, 0.6])}
+PLANE = {"points": np.array([[0.2, 0.1], [0.4, 0.7], [0.6, 0.3]])}
+MARKS = {"labels": np.array([True, False, True]), "first": [1.0, 0.0, 1.0], "second": [0.0, 1.0, 1.0]}
+
+
+def _mechanisms() -> dict[str, Row]:
+    found = {
+        "AboveThreshold": Row(lambda: M.AboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0), VALUE),
+        "BoundedContribution": Row(lambda: M.BoundedContribution(2), {"persons": ["a", "b", "a"]}),
+        "BoundedHistogram": Row(
+            lambda: M.BoundedHistogram(4, most_partitions=2), {"persons": ["a", "b", "a"], "where": [0, 1, 2]}
+        ),
+        "ClipNorm": Row(lambda: M.ClipNorm(1.0), {"rows": np.ones((3, 2))}),
+        "ClipNumbers": Row(lambda: M.ClipNumbers(0.0, 1.0), {"values": [0.5, 0.25]}),
+        "ClippedMean": Row(lambda: M.ClippedMean(0.0, 1.0, records=2), {"values": [0.5, 0.25]}),
+        "ClippedSum": Row(lambda: M.ClippedSum(0.0, 1.0), {"values": [0.5, 0.25]}),
+        "ClippedVectorSum": Row(lambda: M.ClippedVectorSum(1.0), {"rows": np.ones((3, 2))}),
+        "CumulativeAboveThreshold": Row(
+            lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0),
+            {name: [0.5, 1.0, 0.5] for name in VALUE},
+        ),
+        "CumulativeSession": Row(
+            lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0).start(
+                noise=M.SimulationNoise(1)
+            ),
+            {"term": 0.5}, stateful=True),
+        "DiscreteGaussian": Row(lambda: M.DiscreteGaussian(2.0), WHOLE),
+        "DiscreteGaussianShares": Row(lambda: M.DiscreteGaussianShares(2.0, survivors=2), WHOLE),
+        "DiscreteLaplace": Row(lambda: M.DiscreteLaplace(2.0), WHOLE),
+        "ExponentialMechanism": Row(lambda: M.ExponentialMechanism(2.0), VALUE),
+        "ForGroups": Row(lambda: M.ForGroups(M.Laplace(2.0), size=2), VALUE),
+        "Gaussian": Row(lambda: M.Gaussian(2.0), VALUE),
+        "GaussianAboveThreshold": Row(
+            lambda: M.GaussianAboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0, queries=5), VALUE
+        ),
+        "HadamardResponse": Row(lambda: M.HadamardResponse(1.0, categories=4), CATEGORY),
+        "Laplace": Row(lambda: M.Laplace(2.0), VALUE),
+        "LazySwitch": Row(
+            lambda: M.LazySwitch(0.1, normaliser=0.4, sensitivity=0.2, lowest=-0.4, highest=0.4),
+            {name: 0.1 for name in (*VALUE, "log_ratio")},
+        ),
+        "LazyWalk": Row(lambda: step, {"log_ratio": 0.1}),
+        "MaskedSum": Row(
+            lambda: M.MaskedSum(2**20, 3, key=b"k" * 16),
+            {"values": [1, 2]},
+            {"client": 0},
+        ),
+        "MatrixMechanism": Row(lambda: M.MatrixMechanism(M.factorisations.square_root(4), 2.0), STEPS),
+        "MatrixStream": Row(
+            lambda: M.MatrixMechanism(M.factorisations.square_root(4), 2.0).stream(noise=M.SimulationNoise(1)),
+            {"contribution": 1.0}, stateful=True),
+        "NoisyMax": Row(lambda: M.NoisyMax(2.0, "gumbel"), VALUE),
+        "OneBitChannel": Row(lambda: M.OneBitChannel(1.0, low=0.0, high=1.0), VALUE),
+        "PermuteAndFlip": Row(lambda: M.PermuteAndFlip(2.0), VALUE),
+        "PolyaShares": Row(lambda: M.PolyaShares(2.0, survivors=2), WHOLE),
+        "RandomizedResponse": Row(lambda: M.RandomizedResponse(1.0, categories=3), CATEGORY),
+        "Released": Row(lambda: M.Released(M.Laplace(2.0)), {"value": VALUE["value"]}),
+        "Skellam": Row(lambda: M.Skellam(8.0), WHOLE),
+        "SkellamShares": Row(lambda: M.SkellamShares(3.0, survivors=2), WHOLE),
+        "SparseVector": Row(
+            lambda: M.SparseVector(0.0, threshold_scale=4.0, query_scale=8.0, answers=2, answer_scale=8.0), VALUE
+        ),
+        "SparseVectorSession": Row(
+            lambda: M.SparseVector(0.0, threshold_scale=4.0, query_scale=8.0, answers=2, answer_scale=8.0).start(
+                noise=M.SimulationNoise(1)
+            ),
+            {"query": 1.0}, stateful=True),
+        "Staircase": Row(lambda: M.Staircase(1.0), {name: 1.0 for name in VALUE}),
+        "Subsampled": Row(
+            lambda: M.Subsampled(M.PoissonSample(0.5), M.Gaussian(2.0)), {n: np.ones((3, 1)) for n in VALUE}
+        ),
+        "ThresholdSession": Row(
+            lambda: M.AboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0).start(noise=M.SimulationNoise(1)),
+            {"query": 1.0}, stateful=True),
+        "TopK": Row(lambda: M.TopK(4.0, k=2), VALUE),
+        "TreeAggregation": Row(lambda: M.TreeAggregation(4, 2.0), STEPS),
+        "TreeStream": Row(
+            lambda: M.TreeAggregation(4, 2.0).stream(noise=M.SimulationNoise(1)), {"contribution": 1.0}, stateful=True),
+        "UnaryEncoding": Row(lambda: M.UnaryEncoding(0.75, 0.25, categories=3), CATEGORY),
+        "public_priorities": Row(lambda: M.public_priorities, {"records": ["a", 1]}, {"seed": 1}),
+        "secure_sum": Row(
+            lambda: M.secure_sum, {"vectors": np.ones((3, 2), int)}, {"modulus": 2**20, "largest": 10.0}
+        ),
+    }  # fmt: skip
+    return found
+
+
+def _experts() -> dict[str, Row]:
+    lazy = functools.partial(L.LazyExperts, rounds=4, experts=3, learning_rate=0.1, fake_switch_probability=0.1)
+    phases = {"losses": np.full((3, 63, 4), 0.25)}
+    return {
+        "ConvexMeasure": Row(
+            lambda: L.ConvexMeasure(
+                weights=L.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0),
+                domain=L.Ball(2, 1.0),
+            ),
+            CONVEX,
+            {"rounds": 4, "batch": 2},
+        ),
+        "ConvexStream": Row(
+            lambda: convex().start(noise=M.SimulationNoise(1)),
+            {"loss": L.LinearLosses(np.full((1, 2), 0.1))},
+            stateful=True,
+        ),
+        "DenseHedge": Row(lambda: L.DenseHedge(3, 0.1), {"losses": np.full(3, 0.5)}, stateful=True),
+        "ExpertLosses": Row(L.ExpertLosses, {"records": TABLE}),
+        "FedStoch": Row(
+            fed_stoch,
+            phases,
+            {
+                "seeds": [1, 2, 3], "server_seed": 4, "threat_model": "output", "source": 5,
+                "points": np.full((1, 7, 4), 0.25), "pins": None, "outcomes": None,
+            },
+        ),
+        "FedSVT": Row(svt, CLIENTS, {
+            "server_seed": 1, "seeds": [1, 2], "log_probability.runs": svt_run, "regret.runs": svt_run,
+            "log_likelihood_ratio.runs": svt_run, "losses_of.runs": svt_run,
+        }),
+        "LazyChain": Row(lambda: lazy().chain(TABLE), {}),
+        "LazyConvex": Row(convex, CONVEX, {"batch": 1, "x": np.zeros((1, 2)), "y": np.zeros((1, 2))}),
+        "LazyExperts": Row(lazy, LOSSES),
+        "LazyStream": Row(lambda: lazy().start(noise=M.SimulationNoise(1)), {"loss": np.full(3, 0.5)}, stateful=True),
+        "LazyTransform": Row(transform, LOSSES),
+        "LimitedUpdates": Row(lambda: L.LimitedUpdates(rounds=4, experts=3, learning_rate=0.5), LOSSES),
+        "MultiplicativeWeights": Row(lambda: L.MultiplicativeWeights(rounds=4, experts=3), LOSSES),
+        "NoisyHedge": Row(
+            lambda: L.NoisyHedge(clients=2, rounds=4, experts=3, scale=1.0), CLIENTS | {"average": TABLE}
+        ),
+        "NormalisedLazyExperts": Row(
+            lambda: L.NormalisedLazyExperts(rounds=4, experts=3, learning_rate=0.1, fake_switch_probability=0.1), LOSSES
+        ),
+        "ParallelEpochLearner": Row(
+            lambda: L.ParallelEpochLearner(rounds=4, experts=3, epoch=2, epsilon=1.0), LOSSES
+        ),
+        "PointMeasure": Row(lambda: transform().measure, LOSSES, {"rounds": 4, "batch": 1}),
+        "PrivateFTRL": Row(lambda: L.PrivateFTRL(rounds=4, domain=L.Ball(2, 1.0), lipschitz=1.0, scale=1.0), CONVEX),
+        "RegularizedWeights": Row(
+            lambda: L.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0), {}
+        ),
+        "ShrinkingDartboard": Row(lambda: L.ShrinkingDartboard(rounds=4, experts=3, learning_rate=0.1), LOSSES),
+        "SmoothedCrossEntropy": Row(
+            lambda: L.SmoothedCrossEntropy(experts=3, mixing=0.1), {"records": np.full((4, 3), 1 / 3)}
+        ),
+        "SquaredDistances": Row(L.SquaredDistances, {"records": TABLE}),
+        "SquaredProducts": Row(L.SquaredProducts, {"records": TABLE}),
+        "TreeExperts": Row(lambda: L.TreeExperts(rounds=4, experts=3, scale=1.0), LOSSES),
+        "LinearLosses": Row(lambda: L.LinearLosses, {"gradients": np.full((4, 2), 0.1)}),
+        "QuadraticLosses": Row(lambda: L.QuadraticLosses, {"centres": np.full((4, 2), 0.1)}),
+        "RegressionLosses": Row(
+            lambda: L.RegressionLosses, {"features": np.full((4, 2), 0.1), "targets": np.ones(4)}
+        ),
+        "Ratings": Row(
+            lambda: L.Ratings, {"counts": np.ones((2, 2)), "sums": np.ones((2, 2))}, {"genres": ["a", "b"]}
+        ),
+        "assigned": Row(lambda: L.assigned, {"losses": np.full((4, 3), 0.5)}, {"clients": 2}),
+        "check_measure": Row(
+            lambda: functools.partial(L.check_measure, L.MultiplicativeMeasure(learning_rate=0.1)), {"losses": TABLE}
+        ),
+        "checked_losses": Row(
+            lambda: functools.partial(L.checked_losses, "losses"), {"losses": TABLE}, {"rounds": 4, "experts": 3}
+        ),
+        "scaled_losses": Row(lambda: L.scaled_losses, {"losses": TABLE}, {"sensitivity": 1.0}),
+    }  # fmt: skip
+
+
+def _smoothed() -> dict[str, Row]:
+    return {
+        "AgnosticLearner": Row(
+            choice, {"points": np.array([0.1, 0.2, 0.3, 0.4]), "labels": np.array([0, 1, 1, 0])}
+        ),
+        "BoxCells": Row(lambda: mwem().cells, {"records": np.full((6, 1), 0.5)}, {"parameters": np.array([[0.5]])}),
+        "CellHedge": Row(lambda: L.CellHedge(L.UniformCube(1), 0.1), {"x": 0.5, "label": True}, stateful=True),
+        "ErrorQueries": Row(
+            lambda: L.ErrorQueries(L.Thresholds()), MARKS | {"points": np.array([[0.2, 1.0], [0.4, 0.0], [0.6, 1.0]])}
+        ),
+        "Halfspaces": Row(lambda: L.Halfspaces(2), PLANE | MARKS),
+        "Intervals": Row(L.Intervals, LINE | MARKS),
+        "LaplacePerQuery": Row(
+            lambda: L.LaplacePerQuery(cells=mwem().cells, records=6, scale=1.0), {"records": np.full((6, 1), 0.5)}
+        ),
+        "MatrixCells": Row(lambda: L.MatrixCells(matrix=np.eye(3)), {"records": [0, 1, 2]}, {"parameters": np.eye(3)}),
+        "OnlinePlayer": Row(
+            player, {"x": 0.5, "label": True}, stateful=True),
+        "PolynomialThresholds": Row(lambda: L.PolynomialThresholds(1, 2), LINE | MARKS),
+        "Polytopes": Row(lambda: L.Polytopes(1, 2), LINE | MARKS),
+        "QueryRelease": Row(release_of_queries, {"table": np.full(500, 50.0), "points": np.full((500, 1), 50.0)}),
+        "Rectangles": Row(lambda: L.Rectangles(2), PLANE | MARKS),
+        "ReleasedQueries": Row(
+            lambda: release_of_queries().run(np.full(500, 50.0), rng()), {"table": np.full(500, 50.0)}, {"ends": [50.0]}
+        ),
+        "SmoothMWEM": Row(mwem, {name: np.full((6, 1), 0.5) for name in ("records", "records0", "records1")}),
+        "SubsampledNet": Row(net, {name: np.full((4, 1), 0.5) for name in ("data", "data0", "data1")}),
+        "ThresholdNet": Row(
+            lambda: L.ThresholdNet, {"data": [0.5, 0.6]}, {"domain": [0.1, 0.5, 0.6], "size": 2, "scale": 1.0}
+        ),
+        "Thresholds": Row(L.Thresholds, LINE | MARKS),
+        "Cover": Row(lambda: L.Thresholds().cover(0.25, L.UniformCube(1)), LINE),
+        "PublicColumn": Row(lambda: L.PublicColumn(name="age", low=0.0, high=100.0), {"values": [50.0, 60.0]}),
+        "private_report": Row(
+            lambda: functools.partial(L.private_report, mwem().run(np.full((6, 1), 0.5), rng())),
+            {"records": np.full((6, 1), 0.5)},
+        ),
+        "best_predicate": Row(
+            lambda: functools.partial(L.best_predicate, L.Thresholds()),
+            LINE | {"labels": [0, 1, 1], "weights": np.ones(3)},
+        ),
+        "labelled_points": Row(lambda: L.labelled_points, LINE | {"labels": [0, 1, 1]}),
+        "least_errors": Row(
+            lambda: functools.partial(L.least_errors, L.Thresholds()),
+            {"points": np.full((3, 1), 0.5), "labels": MARKS["labels"]},
+        ),
+    }  # fmt: skip
+
+
+def _divergence() -> dict[str, Row]:
+    return {
+        "AggregatedKL": Row(lambda: L.AggregatedKL.calibrated(average(), epsilon=1.0), COUNTS),
+        "AlarmSession": Row(lambda: L.DriftAlarms(**watch()).start(noise=M.SimulationNoise(1)), COUNTS, stateful=True),
+        "ClientCounts": Row(
+            lambda: L.ClientCounts.of_records, {"clients": [0, 1, 1], "symbols": [0, 1, 2]}, {"symbol_count": 4}
+        ),
+        "DistributedKL": Row(distributed, COUNTS),
+        "DriftAlarms": Row(lambda: L.DriftAlarms(**watch()), COUNTS),
+        "DriftMonitor": Row(
+            lambda: L.DriftMonitor(windows=1, **watch()), {"data": [counts()]}, {"windows": [average()]}
+        ),
+        "KLClient": Row(
+            lambda: L.KLClient, {"counts": np.ones(len(average().symbols), int)},
+            {"estimator": distributed(), "number": 0, "key": b"k" * 16, "source": 1},
+        ),
+        "LabelledRecords": Row(
+            lambda: L.LabelledRecords, {"clients": [0, 1], "labels": [0, 1], "symbols": [0, 1]},
+            {"client_count": 2, "label_count": 2, "symbol_count": 2},
+        ),
+        "LiteralKL": Row(
+            lambda: L.LiteralKL(average=average(), samples=3, model="trusted", epsilon=1.0, delta=0.05), COUNTS
+        ),
+        "LocalKL": Row(lambda: L.LocalKL.calibrated(average(), epsilon=1.0, delta=1e-5), COUNTS, {"client": 0}),
+        "MonitorSession": Row(
+            lambda: L.DriftMonitor(windows=3, **watch()).start(noise=M.SimulationNoise(1)), COUNTS, stateful=True),
+        "QueryAverage": Row(average, COUNTS, {"multiplier": 0.1}),
+        "RandomizedKL": Row(
+            lambda: L.RandomizedKL(reference=PI, clients=4, epsilon=1.0),
+            {"data": counts(each=1), "counts": np.full((1, 4), 1.0)},
+        ),
+        "TrustedHistogram": Row(lambda: L.TrustedHistogram.calibrated(average(), epsilon=1.0, delta=1e-5), COUNTS),
+        "TrustedKL": Row(lambda: L.TrustedKL.calibrated(average(), epsilon=1.0), COUNTS),
+    }  # fmt: skip
+
+
+def _distribution() -> dict[str, Row]:
+    channels: dict[str, Callable[[], Any]] = {
+        "OneBit": lambda: L.OneBit(levels(), epsilon=1.0),
+        "RandomizedLabels": lambda: L.RandomizedLabels(levels(), epsilon=1.0),
+        "SampledDiscreteLaplace": lambda: L.SampledDiscreteLaplace(levels(), epsilon=1.0),
+        "SampledLaplace": lambda: L.SampledLaplace(levels(), epsilon=1.0),
+        "VectorGaussian": lambda: L.VectorGaussian(levels(), sigma=3.0),
+        "VectorLaplace": lambda: L.VectorLaplace(levels(), scale=3.0),
+    }
+    return {name: Row(make, LABELS) for name, make in channels.items()} | {
+        "LabelTable": Row(lambda: L.LabelTable([[0.5, 0.5], [0.25, 0.75]]), {"labels": [0, 1], "label": 1}),
+        "LabelDensities": Row(lambda: L.LabelDensities.poisson([1.0, 4.0]), {"labels": [0, 1]}),
+        "DistributionServer": Row(lambda: L.DistributionServer(online()), {"labels": [0, 1]}, stateful=True),
+        "OnlineDistribution": Row(online, {"labels": np.array([0, 1, 2])}, {"truth": 0, "rounds": 3}),
+        "CeiledBlocks": Row(L.CeiledBlocks, {}),
+        "Envelope": Row(L.Envelope, {}),
+        "UniformMixture": Row(L.UniformMixture, {}),
+        "Levels": Row(levels, LABELS, {"expert": 0, "experts": np.array([0, 1, 0])}),
+    }
+
+
+ROWS: dict[str, Row] = _mechanisms() | _experts() | _smoothed() | _divergence() | _distribution()
+
+# Arguments that are outputs of what they are asked about, as ``simulate`` draws them.
+OUTPUTS = frozenset({"output", "transcripts", "messages", "found", "experts", "places"})
+
+FILL: dict[str, Any] = {
+    "rng": rng, "runs": lambda: 2, "noise": lambda: M.SimulationNoise(1), "coins": rng, "block": lambda: 1,
+}  # fmt: skip
+"""Values of arguments that are no data, made anew for every call."""
+
+_PROTOCOL = "says what others must have; those that have it are tested"
+_COUNT = "a public number of records"
+_PUBLIC = "public points, a domain or a sample of the base measure"
+_ACTIONS = "points that a learner may play, which it publishes"
+_CHECKED = "takes what ``checked`` has returned"
+_WIRE = "a published report"
+
+EXEMPT: dict[str, str] = {
+    "AuditableMechanism": _PROTOCOL,
+    "Mechanism": _PROTOCOL,
+    "Brackets": "rows are numbers of brackets",
+    "Ball": _ACTIONS,
+    "Box": _ACTIONS,
+    "CellConcentration": "points of a simulated adversary",
+    "Channel": _PROTOCOL,
+    "ConceptClass": _PROTOCOL,
+    "ConvexLosses": _PROTOCOL,
+    "FiniteMeasure": _PROTOCOL,
+    "Hypotheses": _PROTOCOL,
+    "Inbox": _WIRE,
+    "MessageFormat": _WIRE,
+    "LazyMeasure": _PROTOCOL,
+    "LossFamily": _PROTOCOL,
+    "MultiplicativeMeasure": "PointMeasure calls it with losses that it has checked",
+    "PoissonSample": _COUNT,
+    "QueryCells": _PROTOCOL,
+    "SampleWithoutReplacement": _COUNT,
+    "Sizes": _COUNT,
+    "TruncatedPoissonSample": _COUNT,
+    "RegularizedMeasure": _ACTIONS,
+    "check_mechanism": "it says what is wrong with a mechanism by an AssertionError",
+    "AssumedCounts": _COUNT,
+    "Harmonic": _COUNT,
+    "Smoothed": _COUNT,
+    "ExpertLosses.gradients(records)": _CHECKED,
+    "ExpertLosses.totals(records)": _CHECKED,
+    "SmoothedCrossEntropy.gradients(records)": _CHECKED,
+    "SmoothedCrossEntropy.totals(records)": _CHECKED,
+    "SquaredDistances.gradients(records)": _CHECKED,
+    "SquaredDistances.totals(records)": _CHECKED,
+    "SquaredProducts.gradients(records)": _CHECKED,
+    "SquaredProducts.totals(records)": _CHECKED,
+    "LazyConvex.log_keep(losses)": _CHECKED,
+    "LazyConvex.measure(losses)": _CHECKED,
+    "RegularizedWeights.log_ratio(losses)": _CHECKED,
+    "RegularizedWeights.measure(losses)": _CHECKED,
+    "DistributionServer.receive(data)": _WIRE,
+    "LabelledRecords.law(label)": "the label that is asked for",
+    "LaplacePerQuery.calibrated(records)": _COUNT,
+    "Levels.pick(labels)": "a vectorised look-up of as many labels as experts",
+    "batch_sums": "takes what checked_losses has returned",
+    "choose_channel": "how many labels there are",
+    "hard_gap": _COUNT,
+    "net_bound": _COUNT,
+    "oracle_tree": _PUBLIC,
+    "plan_net": _COUNT,
+    "small_db": _PUBLIC,
+    "threshold_chi": _PUBLIC,
+    "AgnosticLearner.draw(records)": _COUNT,
+    "BoxCells.checked_indices(query)": "the number of a query",
+    "BoxCells.inside(query)": "the number of a query",
+    "CeiledBlocks.log_base(labels)": "how many labels there are",
+    "Envelope.log_base(labels)": "how many labels there are",
+    "UniformMixture.log_base(labels)": "how many labels there are",
+    "FedStoch.regrets(points)": "points that were published",
+    "LabelledRecords.counts(label)": "the label that is asked for",
+    "LinearLosses.gradient(points)": _ACTIONS,
+    "LinearLosses.total(points)": _ACTIONS,
+    "QuadraticLosses.gradient(points)": _ACTIONS,
+    "QuadraticLosses.total(points)": _ACTIONS,
+    "RegressionLosses.gradient(points)": _ACTIONS,
+    "RegressionLosses.total(points)": _ACTIONS,
+    "MatrixCells.checked_indices(query)": "the number of a query",
+    "MatrixCells.inside(query)": "the number of a query",
+    "PublicColumn.ends(values)": "ends of queries",
+    "QueryRelease.calibrated(records)": _COUNT,
+    "ReleasedQueries.synthetic(rows)": "how many rows to draw",
+    "SubsampledNet.draw(records)": _COUNT,
+}
+"""What is called like data and is none: a class or function, or ``Class.method(argument)``; with the reason."""

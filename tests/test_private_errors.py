@@ -1,0 +1,215 @@
+"""No error about data tells the data: every public method that takes some is given bad ones with a canary in them.
+
+What an error holds is looked at in full: its text, its attributes, its pickle, and those of its cause and context; and
+so are warnings and the log.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import pickle
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from private_doors import DATA, EXEMPT, FILL, OUTPUTS, ROWS, Row
+
+from hockeystick import learners, mechanisms
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError
+
+NUMBER = 918273.0
+TEXT = "patient-918273"
+TRACES = (b"918273", *(struct.pack(form, NUMBER) for form in "df"), *(struct.pack(form, 918273) for form in "iq"))
+
+
+class Record:
+    """An object of somebody's own, whose text tells everything."""
+
+    def __repr__(self) -> str:
+        return TEXT
+
+
+def bad_values(good: Any) -> Iterator[Any]:
+    """Values that are wrong in one way each, and nearly all of which hold the canary."""
+    yield from (NUMBER, -NUMBER, 918273, TEXT, TEXT.encode(), Record(), {TEXT: NUMBER}, {NUMBER}, None, True)
+    yield from (Decimal(918273), Fraction(918273, 7), complex(NUMBER, 1), 918273 * 10**5000, np.float32(NUMBER))
+    yield from (
+        np.datetime64(918273, "D"),
+        np.longdouble(NUMBER),
+        iter([NUMBER]),
+        [NUMBER, [NUMBER, 1.0]],
+        Decimal("sNaN"),
+    )
+    if isinstance(good, (np.ndarray, list)):
+        shape = np.shape(good)
+        size = int(np.prod(shape))
+        numbers = np.full(shape, NUMBER)
+        for wrong in (np.nan, np.inf, -np.inf, 0.5):
+            spoilt = numbers.copy()
+            spoilt.flat[0] = wrong
+            yield spoilt
+        yield from (numbers, numbers.astype(int), numbers.astype(np.float32), numbers.astype(np.longdouble))
+        yield from (numbers[..., None], numbers[:0], np.full((size + 3, 2, 2), NUMBER), numbers.tolist())
+        yield from (np.full(shape, TEXT), np.full(shape, TEXT).tolist(), np.full(shape, Record()), numbers + 1j)
+        yield from (numbers.astype(bool), numbers.astype(object), np.ma.masked_greater(numbers, 0.0))
+        yield from ([TEXT, *numbers.ravel().tolist()], [numbers], [numbers, TEXT], [[NUMBER], [NUMBER, 1.0]])
+        yield np.array([(NUMBER, TEXT)] * max(size, 1), dtype=[("a", float), ("b", "U20")])
+    if isinstance(good, learners.ClientCounts):
+        where = np.zeros(918, int)
+        yield learners.ClientCounts.of_records(where, where, symbol_count=7)
+        yield np.full((4, 4), NUMBER)
+    if isinstance(good, learners.LinearLosses):
+        n, d = good.gradients.shape
+        steep = np.full((n, d), NUMBER)
+        yield from (learners.LinearLosses(steep), learners.LinearLosses(steep[:, :1]), learners.QuadraticLosses(steep))
+        yield learners.RegressionLosses(steep, np.ones(n))
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if error.__cause__ is not None:
+            yield from chain(error.__cause__)
+        error = error.__context__
+
+
+def traces(error: BaseException) -> list[str]:
+    """Where the canary stands in an error, or in one that it follows from."""
+    found = []
+    for one in chain(error):
+        shown = {"str": str(one), "repr": repr(one), "args": repr(one.args), "dict": repr(vars(one))}
+        shown |= {name: repr(getattr(one, name)) for name in ("object", "doc", "__notes__") if hasattr(one, name)}
+        found += [f"{type(one).__name__}.{what}: {text[:200]}" for what, text in shown.items() if "918273" in text]
+        held = pickle.dumps((one.args, vars(one)))
+        found += [f"{type(one).__name__}: pickled {trace!r}" for trace in TRACES if trace in held]
+    return found
+
+
+def doors(name: str) -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """The public methods of a row's object, or the function that the row is about."""
+    made = ROWS[name].make()
+    if inspect.isclass(made) or inspect.isroutine(made) or isinstance(made, functools.partial):
+        yield name, "", made
+        return
+    for method in dir(type(made)):
+        if (method == "__call__" or not method.startswith("_")) and callable(getattr(type(made), method, None)):
+            yield f"{name}.{method}", method, getattr(made, method)
+
+
+def arguments(call: Callable[..., Any]) -> list[inspect.Parameter]:
+    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [each for each in inspect.signature(call).parameters.values() if each.kind not in kinds]
+
+
+def given(row: Row, method: str, call: Callable[..., Any]) -> dict[str, Any] | None:
+    """Good arguments, made anew; None where one is not known, so that the method can't be called.
+
+    Outputs are simulated, which the objects that are asked about outputs can do themselves.
+    """
+    made: Any = getattr(call, "__self__", None)
+    found: dict[str, Any] = {}
+    for each in arguments(call):
+        if (own := f"{method}.{each.name}") in row.fill:
+            found[each.name] = row.fill[own]()
+        elif each.name in row.good:
+            found[each.name] = row.good[each.name]
+        elif each.name in row.fill:
+            found[each.name] = row.fill[each.name]
+        elif each.name in OUTPUTS and hasattr(made, "simulate"):
+            found[each.name] = made.simulate(**(given(row, "simulate", made.simulate) or {}))
+        elif each.name == "parameters" and hasattr(made, "parameter_count"):
+            found[each.name] = np.zeros((1, made.parameter_count))
+        elif each.name in FILL:
+            found[each.name] = FILL[each.name]()
+        elif each.default is inspect.Parameter.empty:
+            return None
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_no_error_tells_the_data(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    row, told, untyped, asked = ROWS[name], [], [], 0
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for full_name, method, call in doors(name):
+            for argument in (each.name for each in arguments(call)):
+                if (
+                    argument not in row.good
+                    or f"{full_name}({argument})" in EXEMPT
+                    or (known := given(row, method, call)) is None
+                ):
+                    continue
+                for bad in bad_values(row.good[argument]):
+                    asked += 1
+                    target = getattr(row.make(), method) if method and row.stateful else call
+                    try:
+                        target(**(known | {argument: bad}))
+                    except HockeystickError as error:
+                        told += [f"{full_name}({argument}): {trace}" for trace in traces(error)]
+                        if isinstance(error, InvalidArgumentError) and error.argument.startswith(argument):
+                            assert isinstance(error, InvalidDataError), (full_name, argument, str(error))
+                    except Exception as error:
+                        what = f"{type(error).__name__}: {str(error)[:80]} of {type(bad).__name__}"
+                        untyped.append(f"{full_name}({argument}): {what}")
+    assert asked or not row.good
+    assert not told and not untyped, "\n".join(dict.fromkeys(told + untyped))
+    assert not [str(each.message) for each in warned if "918273" in str(each.message)]
+    assert "918273" not in caplog.text
+
+
+def takes_data(name: str) -> Iterator[tuple[str, str]]:
+    """Methods, or the function itself, with the arguments that are called like data."""
+    what = _public(name)
+    if inspect.isfunction(what):
+        members = {name: what}
+    elif inspect.isclass(what):
+        public = [each for each in dir(what) if each == "__call__" or not each.startswith("_")]
+        members = {f"{name}.{each}": getattr(what, each) for each in public}
+        members = {each: call for each, call in members.items() if inspect.isfunction(call) or inspect.ismethod(call)}
+    else:
+        return
+    for each, call in members.items():
+        yield from ((each, argument.name) for argument in arguments(call) if argument.name in DATA)
+
+
+def _public(name: str) -> Any:
+    return getattr(mechanisms if name in mechanisms.__all__ else learners, name)
+
+
+@pytest.mark.parametrize("part", [mechanisms, learners])
+def test_whatever_takes_data_is_tried(part: Any) -> None:
+    untried = {}
+    for name in part.__all__:
+        if name in EXEMPT:
+            assert name not in ROWS
+            continue
+        for call, argument in takes_data(name):
+            if f"{call}({argument})" in EXEMPT:
+                continue
+            known = ROWS.get(name)
+            if known is None or argument not in known.good:
+                untried[f"{call}({argument})"] = "has no row in private_doors.py"
+            elif not inspect.isfunction(_public(name)) and name in call and hasattr(known.make(), call.split(".")[1]):
+                method = call.split(".")[1]
+                if given(known, method, getattr(known.make(), method)) is None:
+                    untried[f"{call}({argument})"] = "needs other arguments, which the row does not give"
+    assert not untried
+
+
+@pytest.mark.parametrize("name", sorted(EXEMPT))
+def test_exemptions_are_of_what_there_is(name: str) -> None:
+    owner = name.split(".")[0]
+    assert EXEMPT[name] and (owner in mechanisms.__all__ or owner in learners.__all__)
+    if "(" in name:
+        call, argument = name.rstrip(")").split("(")
+        assert argument in inspect.signature(getattr(_public(owner), call.split(".")[1])).parameters
+    elif not inspect.isfunction(_public(owner)):
+        assert any(True for _ in takes_data(owner))
