@@ -37,7 +37,7 @@ from .event import PrivacyEvent, check_event
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "pld", "contour")
 
 
-@frozen
+@frozen(order=False)  # its own order; said for type checkers
 class Bracket:
     """A computed bound with its own accuracy.
 

@@ -40,6 +40,8 @@ def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
 class AccountantGraph:
     """A directed acyclic graph of sources, transforms, releases and post-processing.
 
+    It never changes: each builder method returns a new graph, and a release whose result is dropped is in none.
+
     Args:
       adjacency: the neighbouring relation; every sensitivity in the graph is meant under it.
       pinned: each record stays in its block (its time step, its client). Without it replace-one over several blocks

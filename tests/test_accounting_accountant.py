@@ -187,7 +187,6 @@ def test_what_says_its_relation_or_costs_the_same_under_any_is_taken():
     accountant = Accountant()
     for event in (
         NO_EVENT,
-        Self(Gaussian(1.0), 0),
         RR(0.5, 2),
         SampledWithoutReplacement(50, 5, Gaussian(1)),
         NO_EVENT,

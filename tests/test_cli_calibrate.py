@@ -108,16 +108,17 @@ def worst_of_all_tables(relation: str, sampling: float | int | None, clip: float
         return density
 
     values = (-clip, 0.0, clip)
-    tables = list(itertools.combinations_with_replacement(values, 4))
-    laws = {table: law(table) for table in tables + list(itertools.combinations_with_replacement(values, 3))}
-    pairs = set()
+    tables: list[tuple[float, ...]] = list(itertools.combinations_with_replacement(values, 4))
+    smaller: list[tuple[float, ...]] = list(itertools.combinations_with_replacement(values, 3))
+    laws = {table: law(table) for table in tables + smaller}
+    pairs: set[tuple[tuple[float, ...], tuple[float, ...]]] = set()
     for table in tables:
-        for i, old in enumerate(table):
+        for i in range(len(table)):
             rest = table[:i] + table[i + 1 :]
             others = {"add": [rest], "replace": [(*rest, new) for new in values], "null": [(*rest, 0.0)]}[relation]
-            pairs |= {(table, tuple(sorted(other))) for other in others if other != table or old != 0.0}
+            pairs |= {(table, tuple(sorted(other))) for other in others}
     both = [(laws[a], laws[b]) for a, b in pairs] + [(laws[b], laws[a]) for a, b in pairs]
-    return max(float(np.maximum(p - math.exp(eps) * q, 0.0).sum()) * (x[1] - x[0]) for p, q in both)
+    return max(float(np.maximum(p - math.exp(eps) * q, 0.0).sum() * (x[1] - x[0])) for p, q in both)
 
 
 @pytest.mark.parametrize(
