@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import dp_accounting
-from dp_accounting import NeighboringRelation
+from dp_accounting import NeighboringRelation, dp_event
 
 from . import bounds, validate
 from .bounds import Bracket
@@ -127,6 +127,6 @@ def _normalised(event: object) -> object:
             return event if rho else None
         case dp_accounting.ComposedDpEvent(events=events):
             return next((found for inner in events if (found := _normalised(inner)) is not None), None)
-        case dp_accounting.SelfComposedDpEvent(event=inner, count=count):
-            return _normalised(inner) if count else None
+        case dp_accounting.SelfComposedDpEvent(event=inner) | dp_event.RepeatAndSelectDpEvent(event=inner):
+            return _normalised(inner)
     return None

@@ -35,6 +35,12 @@ def check(event: PrivacyEvent) -> None:
 def _check_identity(event: PrivacyEvent) -> None:
     """Equal events are merged, and what was computed for one is used for the other."""
     kind = type(event)
+    try:
+        hash(event)
+    except TypeError as error:
+        raise UnsupportedEventError(
+            f"{kind.__name__} can't be hashed ({error}): make its fields floats, texts, tuples or events"
+        ) from None
     fields = {attribute.name for attribute in attrs.fields(kind)}
     unseen = [name for name in vars(event) if name not in fields and not hasattr(kind, name)] if _open(event) else []
     compared = any("__eq__" in vars(base) for base in kind.__mro__ if _outside(base))

@@ -33,6 +33,7 @@ from hockeystick.accounting import (
 G, L = dp_accounting.GaussianDpEvent, dp_accounting.LaplaceDpEvent
 RR, Z = dp_accounting.RandomizedResponseDpEvent, dp_accounting.ZCDpEvent
 Self, List = dp_accounting.SelfComposedDpEvent, dp_accounting.ComposedDpEvent
+Select = dp_accounting.dp_event.RepeatAndSelectDpEvent
 
 
 class TestConformance(privacy_accountant_test.PrivacyAccountantTest):  # type: ignore[misc]
@@ -156,7 +157,14 @@ def test_without_a_relation_the_events_choose_it():
     assert accountant.get_epsilon(1e-5) == before
 
 
-OWN = [Gaussian(10.0), PureDP(1.0), Z(0.1), Self(List([G(3.0), Gaussian(10.0)]), 2), List([Self(Z(0.1), 3)])]
+OWN = [
+    Gaussian(10.0),
+    PureDP(1.0),
+    Z(0.1),
+    Self(List([G(3.0), Gaussian(10.0)]), 2),
+    List([Self(Z(0.1), 3)]),
+    Select(PureDP(1.0), 2.0, 1.0),
+]
 FOR_REPLACEMENT = [
     RR(0.5, 2),
     Wor(50, 5, G(2.0)),

@@ -215,12 +215,25 @@ def test_what_equality_does_not_see_is_refused() -> None:
             object.__setattr__(self, "rho", rho)
 
         def zcdp_rho(self) -> float:
-            return float(self.rho)  # type: ignore[attr-defined]
+            return float(self.rho)
 
     cheap, dear = Unseen(0.01), Unseen(100.0)
     assert cheap == dear
     with pytest.raises(UnsupportedEventError, match="Unseen keeps rho where == does not look"):
         compose(cheap, dear)
+
+
+def test_what_can_not_be_hashed_is_refused() -> None:
+    @attrs.frozen
+    class Listed(PrivacyEvent):
+        rates: list[float]
+
+        def zcdp_rho(self) -> float:
+            return sum(self.rates)
+
+    for call in (lambda: epsilon(Listed([0.1]), 1e-6), lambda: compose(Listed([0.1]))):
+        with pytest.raises(UnsupportedEventError, match=r"Listed can't be hashed \(.*list.*\): make its fields"):
+            call()
 
 
 def test_other_ways_to_write_a_class_are_taken() -> None:
