@@ -106,6 +106,7 @@ def array(
 
     Args:
       shape: the expected shape; ``None`` leaves an axis free.
+      dtype: of the result; floats are taken for whole numbers where they are some.
       infinite: infinite numbers are allowed; NaN is not.
       bools: True and False are allowed, and mean 1 and 0.
       data: what is refused is data; the error names the first place that is to blame, as in ``value[3, 1]``.
@@ -118,8 +119,9 @@ def array(
     if raw.dtype.kind not in ("biuf" if bools else "iuf"):
         remedy = "if True is meant to be 1, cast it by .astype(float)" if raw.dtype.kind == "b" else ""
         raise refusal(name, value, "is not an array of real numbers", remedy)
+    whole = np.issubdtype(dtype, np.integer) and raw.dtype.kind == "f"
     with np.errstate(over="ignore"):  # of a float of more than 64 bits: it becomes infinite, and is refused below
-        out = raw.astype(dtype, copy=False)
+        out = raw.astype(float if whole else dtype, copy=False)
     if ndim is not None and out.ndim != ndim:
         raise refusal(name, value, f"has {out.ndim} axes", f"expected {ndim}")
     if shape is not None and (
@@ -140,6 +142,11 @@ def array(
             if wrong:
                 where = place(name, out == end) if data else name
                 raise refusal(where, float(end), "is out of range", _range(low, high, False, False))
+    if whole:
+        broken = (out != np.floor(out)) | (np.abs(out) > MOST)  # beyond it floats skip whole numbers
+        if broken.any():
+            raise refusal(place(name, broken) if data else name, out.dtype if data else value, "is not a whole number")
+        return out.astype(dtype)
     return out
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from attrs import define, field
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer, real
 
 from .array_files import read_archive
@@ -73,6 +74,7 @@ class Checkpoint:
     _written: float = field(default=0.0, init=False)
 
     @classmethod
+    @unchained()
     def at(cls, path: str | os.PathLike[str], asked: str, seed: int | None) -> Checkpoint:
         """Returns what a file holds; an empty checkpoint if there is none.
 

@@ -23,6 +23,8 @@ import attrs
 from attrs import define, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.sampling import known_seed
 from hockeystick.audits.verdict import Verdict
 
@@ -51,6 +53,15 @@ class Look:
     error: str = ""
 
 
+def _look(*, pair: Any, mark: Any, size: Any, drawn: Any, score: Any, event: Any, error: Any) -> Look:
+    """A look from a file; raises anything where it is none."""
+    if not (isinstance(event, str) and isinstance(error, str)):
+        raise TypeError("no text")
+    numbers = {"pair": pair, "mark": mark, "size": size, "drawn": drawn}
+    whole = {name: integer(name, value, low=0) for name, value in numbers.items()}
+    return Look(**whole, score=real("score", score), event=event, error=error)
+
+
 def mark(data: Any) -> int:
     """Returns a number that tells whether a search still makes the pairs it made; 0 for data that can't be pickled."""
     try:
@@ -77,6 +88,7 @@ class Journal:
     verdicts: dict[int, Verdict] = field(factory=dict)
 
     @classmethod
+    @unchained()
     def at(cls, path: str | os.PathLike[str], asked: str, seed: int | None) -> Journal:
         """Returns what a file holds; it is begun if there is none.
 
@@ -108,12 +120,12 @@ class Journal:
                     "is of another search",
                     "give the same target, arguments and seed, or another file",
                 )
-            found = cls(where, asked, head["seed"])
+            found = cls(where, asked, integer("seed", head["seed"], low=0))
             for plain in rest:
                 if "finalist" in plain:
-                    found.verdicts[plain["finalist"]] = Verdict.from_dict(plain["verdict"])
+                    found.verdicts[integer("finalist", plain["finalist"], low=0)] = Verdict.from_dict(plain["verdict"])
                 else:
-                    found.left.append(Look(**plain))
+                    found.left.append(_look(**plain))
             if lines[-1]:
                 os.truncate(where, len(content) - len(lines[-1]))
         except OSError as error:
@@ -122,7 +134,8 @@ class Journal:
         except InvalidArgumentError as error:
             if error.argument == "checkpoint":
                 raise
-            raise InvalidArgumentError("checkpoint", str(path), f"is no checkpoint ({error})", "move it away") from None
+            reason = f"is no checkpoint ({error.argument} {error.reason})"
+            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
         except Exception as error:  # whatever a file with something else in it leads to
             reason = f"is no checkpoint, or a damaged one ({type(error).__name__})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None

@@ -200,7 +200,11 @@ def _walk_from_json(found: dict[str, Any], setting: StreamSetting) -> WalkState[
     points = [tuple(int(x) for x in found[key]) for key in ("action", "shadow")]
     for point in points:
         at = setting.floats(point)
-        if at.shape != (domain.dimension,) or np.abs(at - domain.project(at)).max() > 1e-9 * domain.largest_norm:
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = at.shape == (domain.dimension,) and np.abs(at - domain.project(at)).max() <= (
+                1e-9 * domain.largest_norm
+            )
+        if not inside:  # nor where it is so far out that all of it is NaN
             raise ValueError("a point outside the domain")
     if type(found["switched"]) is not bool:
         raise ValueError("no coin")

@@ -88,8 +88,8 @@ def average() -> L.QueryAverage:
 
 
 @functools.cache
-def distributed() -> L.DistributedKL:
-    return L.DistributedKL(average=average(), shares=M.SkellamShares(3.0, survivors=3))
+def distributed(survivors: int = 3) -> L.DistributedKL:
+    return L.DistributedKL(average=average(), shares=M.SkellamShares(3.0, survivors=survivors))
 
 
 def levels() -> Any:
@@ -413,7 +413,7 @@ def _divergence() -> dict[str, Row]:
         "LiteralKL": Row(
             lambda: L.LiteralKL(average=average(), samples=3, model="trusted", epsilon=1.0, delta=0.05), COUNTS
         ),
-        "LocalKL": Row(lambda: L.LocalKL.calibrated(average(), epsilon=1.0, delta=1e-5), COUNTS, {"client": 0}),
+        "LocalKL": Row(lambda: L.LocalKL(plan=distributed(1)), COUNTS, {"client": 0}),
         "MonitorSession": Row(
             lambda: L.DriftMonitor(windows=3, **watch()).start(noise=M.SimulationNoise(1)), COUNTS, stateful=True),
         "QueryAverage": Row(average, COUNTS, {"multiplier": 0.1}),
@@ -421,7 +421,7 @@ def _divergence() -> dict[str, Row]:
             lambda: L.RandomizedKL(reference=PI, clients=4, epsilon=1.0),
             {"data": counts(each=1), "counts": np.full((1, 4), 1.0)},
         ),
-        "TrustedHistogram": Row(lambda: L.TrustedHistogram.calibrated(average(), epsilon=1.0, delta=1e-5), COUNTS),
+        "TrustedHistogram": Row(lambda: L.TrustedHistogram(plan=distributed(1)), COUNTS),
         "TrustedKL": Row(lambda: L.TrustedKL.calibrated(average(), epsilon=1.0), COUNTS),
     }  # fmt: skip
 

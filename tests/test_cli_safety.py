@@ -320,7 +320,7 @@ def test_a_key_that_stands_twice_is_refused(folder: Path) -> None:
     ("command", "values", "place"),
     [
         ("lazy-experts --delta 1e-6", [[0.5, 0.25], [1.7182, 0.5], [0.5, 0.5]], "losses[1, 0]"),
-        ("lazy-experts --delta 1e-6", [[0.5, 0.71828], [float("nan"), 0.5], [0.5, 0.5]], "losses[1, 0]: is not a number"),
+        ("lazy-experts --delta 1e-6", [[0.5, 0.71828], [float("nan"), 0.5], [0.5, 0.5]], "losses[1, 0]"),
         ("lazy-convex --delta 1e-6", [[0.5, 0.25], [2.71828, 0.5], [0.5, 0.5]], "losses.lipschitz[1]"),
         ("lazy-convex --delta 1e-6", [[0.5, 0.71828], [float("nan"), 0.5], [0.5, 0.5]], "not finite"),
         ("fed-svt", [[[0.5, 0.25], [3.71828, 0.5]]], "losses[0, 1, 0]"),

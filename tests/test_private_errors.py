@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import pickle
-import struct
 import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -19,14 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from canary import NUMBER, TEXT, traces
 from private_doors import DATA, EXEMPT, FILL, OUTPUTS, ROWS, Row
 
 from hockeystick import learners, mechanisms
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError
-
-NUMBER = 918273.0
-TEXT = "patient-918273"
-TRACES = (b"918273", *(struct.pack(form, NUMBER) for form in "df"), *(struct.pack(form, 918273) for form in "iq"))
 
 
 class Record:
@@ -70,26 +65,6 @@ def bad_values(good: Any) -> Iterator[Any]:
         steep = np.full((n, d), NUMBER)
         yield from (learners.LinearLosses(steep), learners.LinearLosses(steep[:, :1]), learners.QuadraticLosses(steep))
         yield learners.RegressionLosses(steep, np.ones(n))
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        if error.__cause__ is not None:
-            yield from chain(error.__cause__)
-        error = error.__context__
-
-
-def traces(error: BaseException) -> list[str]:
-    """Where the canary stands in an error, or in one that it follows from."""
-    found = []
-    for one in chain(error):
-        shown = {"str": str(one), "repr": repr(one), "args": repr(one.args), "dict": repr(vars(one))}
-        shown |= {name: repr(getattr(one, name)) for name in ("object", "doc", "__notes__") if hasattr(one, name)}
-        found += [f"{type(one).__name__}.{what}: {text[:200]}" for what, text in shown.items() if "918273" in text]
-        held = pickle.dumps((one.args, vars(one)))
-        found += [f"{type(one).__name__}: pickled {trace!r}" for trace in TRACES if trace in held]
-    return found
 
 
 def doors(name: str) -> Iterator[tuple[str, str, Callable[..., Any]]]:
