@@ -107,7 +107,7 @@ class Moves:
         """Yields each release with the most that one record moves what it reads, in the norm of its event."""
         moved = [self._distances({source.name: 1}) for source in self._of(Source)]
         for release in self.releases:
-            yield release, max((self._distance(release, distances) for distances in moved), default=0.0)
+            yield release, max((sum(self._inputs(release, distances).values()) for distances in moved), default=0.0)
 
     def _of_member(self, source: Source, member: int, records: int) -> Move:
         distances = self._distances({source.name: records})

@@ -142,7 +142,7 @@ def check(plan: QueryAverage, sizes: list[int]) -> float:
     for group in (1, 2):
         logs, ratios = farthest(v, states, group), farthest(u, states, group)
         for draw in ("realised", "worst"):
-            told = plan.sum_sensitivities(draw=draw, group=group)  # type: ignore[arg-type]
+            told = plan.sum_sensitivities(draw=draw, group=group)
             assert logs <= told[0] * (1 + 1e-12) and ratios <= told[1] * (1 + 1e-12)
         for lam in MULTIPLIERS:
             truth = farthest(lam * u - v, states, group)

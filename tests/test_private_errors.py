@@ -28,7 +28,7 @@ class Record:
     """An object of somebody's own, whose text tells everything."""
 
     def __repr__(self) -> str:
-        return TEXT
+        return str(TEXT)
 
 
 def bad_values(good: Any) -> Iterator[Any]:
