@@ -64,7 +64,7 @@ _privacy = together(
     ),
 )
 _estimate = together(
-    click.option("--samples", metavar="T", type=Count(1), help="Symbols drawn from the reference; 1000 without it."),
+    click.option("--samples", metavar="T", type=Count(1), help="Ask for so many symbols at most; 1000 without it."),
     click.option("--multiplier", metavar="L", type=Real(0.0), help="λ of the control variate; 1 without it."),
     click.option(
         "--logarithm",

@@ -48,7 +48,9 @@ def _estimate(result: Result) -> Facts:
         ("estimate", f"KL(reference || records) = {number(result['estimate'])}"),
         ("noise", f"standard deviation {number(result['noise_deviation'])}{about}"),
     ]
-    if sampling is not None:
+    if sampling == 0.0:
+        facts.append(("drawn symbols", "no error: all symbols were asked for"))
+    elif sampling is not None:
         words = "about" if dist else "at most, were the divergence the estimate"
         facts.append(("drawn symbols", f"standard deviation {number(sampling)}, {words}"))
     facts += [("records", str(result["data"])), ("reference", str(result["reference"]))]

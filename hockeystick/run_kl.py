@@ -196,7 +196,7 @@ def estimate_content(
         value, published = pair.estimate(lam).estimate, {"logs": pair.logs, "ratios": pair.ratios}
     else:
         counts = _noisy_counts(estimator, data, randomness.noise)
-        value, spreads = float(estimates(average, counts, lam)), _spreads(estimator, counts, lam)
+        value, spreads = float(estimates(average, counts, lam)), _spreads(estimator, counts, question)
         names = [reference.symbols[i] for i in average.symbols]
         content |= {"noise_deviation": spreads[0], "sampling_deviation": spreads[1]}
         return content | {"estimate": value, "published": {"symbols": names, "noisy_counts": counts}}
@@ -220,23 +220,25 @@ def _noise_deviation(estimator: Estimator, multiplier: float) -> float | None:
     return estimator.noise_deviation(multiplier) if isinstance(estimator, AggregatedKL) else None
 
 
-def _spreads(estimator: DistributedKL, counts: FloatArray, lam: float) -> tuple[float, float]:
+def _spreads(estimator: DistributedKL, counts: FloatArray, question: Question) -> tuple[float, float]:
     """About how far noise and sampling move the estimate, by first order and the noisy counts alone."""
-    average = estimator.average
+    average, lam = estimator.average, question.multiplier
     rule, pi = average.logarithm, average.reference[average.symbols]
     added = rule.pseudo_count if isinstance(rule, Smoothed) else 0.0
     mass = average.records + added * average.symbol_count
     p = np.maximum(counts + added, max(added, 0.5)) / mass
     slopes = average.shares * (lam / pi - 1.0 / p) / mass
     terms = lam * (p / pi - 1.0) - np.log(p / pi)
-    own = float(average.shares @ (terms - float(average.shares @ terms)) ** 2)
-    return estimator.deviation * math.hypot(*slopes), math.sqrt(own)
+    own = 0.0 if average.whole else float(average.shares @ (terms - float(average.shares @ terms)) ** 2)
+    return estimator.deviation * math.hypot(*slopes), math.sqrt(own / (question.samples or 1))
 
 
 def _sampling_bound(average: QueryAverage, question: Question, value: float) -> float | None:
     """At most how far the draw of symbols moves the estimate, were the divergence the estimate; None if unknown."""
-    sampled = isinstance(question.logarithm, Smoothed) and len(average.cohorts) == 1
-    if not sampled or question.samples is None or value <= 0.0:
+    if average.whole:
+        return 0.0
+    known = isinstance(question.logarithm, Smoothed) and len(average.cohorts) == 1
+    if not known or question.samples is None or value <= 0.0:
         return None
     factor = variance_factor(average, question.multiplier)
     return float(sampling_deviation(np.array(value), factor=factor, samples=question.samples))

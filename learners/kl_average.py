@@ -5,6 +5,7 @@ What remains is a function of the private counts,
 
     D = lambda*U - V,   V = mean of ln r(x_t),   U = mean of r(x_t) - 1,   r = P/Pi,
 
+the means weighted by how often a symbol was drawn or, better, by what is expected of that (``QueryAverage.drawn``), and
 with P(x) = h(x)/N of the cohort that is asked for x. Neighbours differ in one record's symbol; the record stays with
 its client, so N of every cohort is public (replace-one).
 
@@ -24,13 +25,14 @@ from attrs import evolve, field, frozen
 from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.accounting.validate import array, integer
+from hockeystick.accounting.validate import MOST, array, integer
 from hockeystick.learners import kl_sensitivity
 from hockeystick.learners.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.count_logarithms import CountLogarithm, FloatArray, Smoothed, count_logarithm
 from hockeystick.learners.kl_queries import CohortMode, Numbers, draw_cohorts, draw_queries
 
 Weighting = Literal["record", "client"]
+Weights = Literal["reference", "draws"]
 Draw = Literal["realised", "worst"]
 
 _LEVELS = 2**20  # Q
@@ -120,31 +122,48 @@ class QueryAverage:
         mode: CohortMode = "fixed",
         logarithm: CountLogarithm | None = None,
         weighting: Weighting = "record",
+        weights: Weights = "reference",
     ) -> QueryAverage:
         """Tosses the public coins.
+
+        With one cohort a symbol's answer is the same however often the symbol was drawn, so that its frequency among
+        the draws only adds an error. Where T draws could be of all k symbols, k <= T, all are asked for, and weighted
+        by the reference: the average is that over Pi, without any error of sampling. Of more symbols T are drawn, and
+        those that were are weighted by the expected frequency, given which they are: unbiased, of no larger variance
+        than the frequencies themselves. (To weight by the reference only where all happen to be drawn is not unbiased.)
 
         Args:
             reference: Pi, shape (k,).
             client_records: How many records each client has, shape (n,).
-            samples: T.
+            samples: T, at most so many symbols are asked for.
             rng: Of the coins; they may depend on nothing private.
             cohort_size: Clients per cohort; everybody by default.
             mode: See ``kl_queries.draw_cohorts``.
             logarithm: Smoothed(1.0) by default.
             weighting: "record" or "client".
+            weights: "reference", as above; or "draws": T symbols are drawn, and weighted by how often each was, as in
+                the literature and as ``FreshCoins`` accounts for. With a cohort for each round it has no effect: a
+                symbol that is drawn twice is asked of other clients, and each round counts alike.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        records = _client_records(client_records)
+        records, law = _client_records(client_records), kl_sensitivity.reference(reference)
+        count = integer("samples", samples, low=1, high=MOST)
+        if weights not in ("reference", "draws"):
+            raise InvalidArgumentError("weights", weights, "is unknown", 'use "reference" or "draws"')
         query_coins, cohort_coins, order_coins = rng.spawn(3)
-        queries = draw_queries(reference, samples, query_coins)
-        rounds = 1 if mode == "fixed" else queries.samples
+        rounds = 1 if mode == "fixed" else count
         cohorts = draw_cohorts(len(records), cohort_size or len(records), cohort_coins, mode=mode, rounds=rounds)
-        symbols, shares = queries.symbols, queries.shares
-        if mode != "fixed":
-            symbols = queries.in_rounds(order_coins)
-            shares = np.full(len(symbols), 1.0 / len(symbols))
+        if mode == "fixed" and weights == "reference" and len(law) <= count:
+            symbols, shares = np.arange(len(law)), law
+        else:
+            queries = draw_queries(law, count, query_coins)
+            symbols = queries.symbols
+            shares = queries.shares if weights == "draws" else queries.expected_shares(law)
+            if mode != "fixed":
+                symbols = queries.in_rounds(order_coins)
+                shares = np.full(len(symbols), 1.0 / len(symbols))
         return cls(
             reference=reference,
             symbols=symbols,
@@ -161,6 +180,12 @@ class QueryAverage:
     def symbol_count(self) -> int:
         """k."""
         return len(self.reference)
+
+    @property
+    def whole(self) -> bool:
+        """Whether one cohort is asked for all symbols, and they are weighted by the reference: nothing is sampled."""
+        together = len(self.cohorts) == 1 and len(self.symbols) == self.symbol_count
+        return together and bool((self.shares == self.reference[self.symbols]).all())
 
     @property
     def records(self) -> Numbers:

@@ -128,7 +128,8 @@ class LiteralKL:
             raise InvalidArgumentError("average", self.average, "is no QueryAverage weighted by record")
         repeats = self.average.shares * self.samples
         if (np.abs(repeats - np.rint(repeats)) > 1e-6).any():
-            raise InvalidArgumentError("samples", self.samples, "is not the number of draws of this average")
+            remedy = 'weight by draws: QueryAverage.drawn(..., weights="draws")'
+            raise InvalidArgumentError("samples", self.samples, "is not the number of draws of this average", remedy)
         if self.normaliser not in ("clients", "records"):
             raise InvalidArgumentError("normaliser", self.normaliser, "is unknown", 'use "clients" or "records"')
         if self.sign not in ("printed", "corrected"):

@@ -95,7 +95,7 @@ class DriftMonitor(Watch):
         windows: For how many windows it is.
         scope: "record" or "client"; see the module.
         group: With scope "client", the most records of a client in one window.
-        samples: T symbols are drawn anew for each window; None asks for all, weighted by the reference.
+        samples: T symbols are drawn anew for each window; None (or T >= k) asks for all, weighted by the reference.
         multiplier: lambda >= 0, with samples. At 0 intervals are best: they hold for any data of these sizes, and far
             larger ratios are possible than logarithms.
         logarithm: Smoothed(1.0) by default; AssumedCounts is possible.
@@ -239,7 +239,7 @@ class DriftMonitor(Watch):
         spread = Spread(
             noise=noise,
             largest=largest_divergence(average),
-            factor=0.0 if self.samples is None else variance_factor(average, self.multiplier),
+            factor=0.0 if average.whole else variance_factor(average, self.multiplier),
             samples=self.samples or 1,
         )
         return interval(np.asarray(estimates, dtype=np.float64), spread, 0.5 * (1.0 - self.confidence))

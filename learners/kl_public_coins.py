@@ -8,7 +8,8 @@ of symbols is taken last:
     delta(eps) = max over x, y of E_w[delta_G(eps; D(w(x), w(y))/sigma)].
 
 Both weights count, as both cells can be at their emptiest: one symbol alone gives too little. It holds for coins that
-are tossed honestly after the data are fixed, and for no others (``QueryAverage.sensitivity`` is for those). Releases of
+are tossed honestly after the data are fixed, and for averages that weight symbols by how often they were drawn
+(``QueryAverage.drawn(..., weights="draws")``); for no others (``QueryAverage.sensitivity`` is for those). Releases of
 the same draw share their coins and are channels of one ``CoinRelease``; releases of fresh draws are composed pair by
 pair (:func:`coin_event`).
 
@@ -70,7 +71,7 @@ def _multiplier(value: object) -> float:
 
 @frozen(eq=False, kw_only=True)
 class FreshCoins:
-    """Symbols that are drawn from the reference once the data are fixed, for one cohort.
+    """Symbols that are drawn from the reference once the data are fixed, for one cohort, and weighted by how often.
 
     Args:
         reference: Pi, shape (k,).

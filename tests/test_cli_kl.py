@@ -127,6 +127,39 @@ def test_noise_of_counts_by_first_order(tables: list[str]) -> None:
     assert found["noise_deviation"] == pytest.approx(spread, rel=0.15)
 
 
+@pytest.mark.parametrize("model", ["trusted", "aggregated", "dist"])
+def test_all_symbols_are_asked_for_where_draws_allow_it(tables: list[str], model: str) -> None:
+    """Nothing is sampled then, and the result says so; of fewer draws it says how far they may be off."""
+    found = result_of(*tables, *TARGET, "--model", model, "--samples", "4")
+    assert found["parameters"]["symbols asked for"] == 4 and found["sampling_deviation"] == 0.0
+    assert "no error: all symbols were asked for" in run(*tables, *TARGET, "--model", model).stdout
+    fewer = result_of(*tables, *TARGET, "--model", model, "--samples", "3")
+    assert fewer["parameters"]["symbols asked for"] < 4 and fewer["sampling_deviation"] != 0.0
+
+
+@pytest.mark.slow
+def test_how_far_draws_move_an_estimate_of_noisy_counts(tables: list[str], tmp_path: Path) -> None:
+    """About: 200 symbols, 100 draws, against 400 other draws; within a factor of 1.5."""
+    pi = 1.0 / np.arange(1.0, 201.0)
+    pi /= pi.sum()
+    reference, clients, rng = tmp_path / "R.csv", tmp_path / "C.csv", np.random.default_rng(5)
+    reference.write_text("symbol,probability\n" + "".join(f"{i},{p:.17g}\n" for i, p in enumerate(pi)))
+    clients.write_text(
+        "client,symbol,count\n" + "".join(f"0,{i},{n}\n" for i, n in enumerate(rng.multinomial(10**6, pi[::-1])))
+    )
+    files = ["--reference", str(reference), "--clients", str(clients), "--model", "dist", "--multiplier", "0"]
+    found = result_of(*files, "--epsilon", "8", "--delta", "1e-6", "--samples", "100")
+    held = read_records(
+        str(clients), read_reference(str(reference), column="symbol"), column="symbol", client_column="client"
+    ).counts()
+    plans = [
+        QueryAverage.drawn(pi / math.fsum(pi), held.records(), samples=100, rng=np.random.default_rng(i))
+        for i in range(400)
+    ]
+    spread = float(np.std([plan.value(held, 0.0) for plan in plans]))
+    assert spread / 1.5 < found["sampling_deviation"] < 1.5 * spread
+
+
 def test_bits(tables: list[str]) -> None:
     """Two bits name one of four symbols; ten hold a sum of 720 records, and more if noise is on it."""
     found = result_of(*tables, *TARGET, "--samples", "400")
@@ -179,14 +212,17 @@ def test_results_are_the_same_for_neighbours_but_for_what_is_published(tables: l
     """Nothing in the result tells of a symbol but by way of what is published: by comparison of two data sets."""
     path = tmp_path / "C.csv"
     everything = path.read_text()
-    for options in ("", "--model aggregated", "--model dist", "--group 2", "--window-column day --threshold 0.1"):
+    few = "--samples 3"  # of four symbols
+    watched = "--window-column day --threshold 0.1"
+    for options in ("", few, "--model aggregated", "--model dist", f"--model dist {few}", "--group 2", watched):
         found = []
         for text in (everything, re.sub(r",[abcd],", ",c,", everything)):
             path.write_text(text)
             found.append(result_of(*tables, *TARGET, *options.split()))
         told = {name for name in found[0] if found[0][name] != found[1][name]}
         noisy = {"noise_deviation"} if "dist" in options else set()
-        published = {"windows"} if "window" in options else {"estimate", "published", "sampling_deviation"} | noisy
+        sampled = {"sampling_deviation"} if few in options else set()
+        published = {"windows"} if "window" in options else {"estimate", "published"} | noisy | sampled
         assert told == published
         assert not {"SECRET", "truth", "exact", "value"} & set(found[0])
     path.write_text(everything)
@@ -385,6 +421,6 @@ def test_plans_that_make_no_sense(tables: list[str]) -> None:
 
 
 def test_the_harmonic_way_is_asked_for(tables: list[str]) -> None:
-    found = result_of(*tables, *TARGET, "--logarithm", "harmonic")
+    found = result_of(*tables, *TARGET, "--logarithm", "harmonic", "--samples", "3")
     assert found["parameters"]["logarithm"] == "harmonic" and found["sampling_deviation"] is None
     assert Harmonic().assumption is None

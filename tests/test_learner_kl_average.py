@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import divergences
 from hockeystick.learners.client_counts import ClientCounts
 from hockeystick.learners.count_logarithms import AssumedCounts, CountLogarithm, Harmonic, Smoothed
 from hockeystick.learners.kl_average import QueryAverage, quantised
+from hockeystick.learners.kl_queries import Queries, draw_queries
 
 RULES: list[CountLogarithm] = [Smoothed(1.0), Smoothed(0.3), Harmonic()]
 
@@ -73,7 +78,7 @@ def test_no_record_moves_it_further_than_it_says(
 def test_worst_neighbours_attain_the_sensitivity(rule: CountLogarithm, lam: float) -> None:
     rng = np.random.default_rng(5)
     records = np.array([3, 0, 4, 5, 2])
-    plan = QueryAverage.drawn(reference(rng, 3), records, samples=4, rng=rng, cohort_size=4, logarithm=rule)
+    plan = QueryAverage.drawn(reference(rng, 3), records, samples=2, rng=rng, cohort_size=4, logarithm=rule)
     first, second = plan.worst_case_neighbours(lam)
     change = abs(plan.value(first, lam) - plan.value(second, lam))
     slack = 0.0 if not isinstance(rule, AssumedCounts) else 1.0 / plan.records[0]
@@ -88,7 +93,7 @@ def test_groups_of_one_client() -> None:
     rng = np.random.default_rng(3)
     for _ in range(200):
         data, pi = population(rng, 3, 3, 3), reference(rng, 3)
-        plan = QueryAverage.drawn(pi, data.records(), samples=3, rng=rng)
+        plan = QueryAverage.drawn(pi, data.records(), samples=2, rng=rng)
         client = int(rng.integers(3))
         size = int(data.records()[client])
         dense = np.asarray(data.table.todense())
@@ -118,6 +123,114 @@ def test_it_is_unbiased_with_the_exact_variance() -> None:
     assert drawn.var() == pytest.approx(exact, rel=0.03)
     plan = QueryAverage.drawn(pi, data.records(), samples=samples, rng=rng, logarithm=rule)
     assert plan.value(data, lam) == pytest.approx(float(plan.weights() @ query), rel=1e-12)
+
+
+# --- weights of the symbols ------------------------------------------------------------------------------------------
+
+
+def draws_by_symbols(pi: Sequence[Fraction], samples: int) -> dict[tuple[int, ...], tuple[Fraction, list[Fraction]]]:
+    """For every set of symbols that T draws may be: its probability, and each symbol's expected frequency given it."""
+    found: dict[tuple[int, ...], tuple[Fraction, list[Fraction]]] = {}
+    for drawn in itertools.product(range(len(pi)), repeat=samples):
+        chance = math.prod((pi[x] for x in drawn), start=Fraction(1))
+        symbols = tuple(sorted(set(drawn)))
+        before, sums = found.get(symbols, (Fraction(0), [Fraction(0)] * len(symbols)))
+        counts = [Fraction(drawn.count(x), samples) for x in symbols]
+        found[symbols] = before + chance, [a + chance * b for a, b in zip(sums, counts, strict=True)]
+    return {symbols: (chance, [each / chance for each in sums]) for symbols, (chance, sums) in found.items()}
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 5])
+def test_weights_are_expected_frequencies_given_which_symbols_are_asked_for(samples: int) -> None:
+    """Against all draws, in fractions; and so unbiased: their mean over all draws is the reference."""
+    pi = [Fraction(n, 100) for n in (60, 25, 12, 3)]
+    law, mean = [float(p) for p in pi], np.zeros(4)
+    for symbols, (chance, known) in draws_by_symbols(pi, samples).items():
+        drawn = Queries(np.array(symbols), np.array([samples - len(symbols) + 1] + [1] * (len(symbols) - 1)))
+        found = drawn.expected_shares(law)
+        assert found == pytest.approx([float(each) for each in known], rel=1e-12)
+        mean[list(symbols)] += float(chance) * found
+
+    assert mean == pytest.approx(law, rel=1e-12)
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=2, max_size=6), st.integers(0, 9))
+def test_weights_of_many_draws(masses: list[float], more: int) -> None:
+    """By the coefficient of z^T in a product of exp(p z) - 1, in fractions: also where one symbol is very rare."""
+    u = len(masses)
+    samples, exact = u + more, [Fraction(p) for p in masses]
+
+    def coefficients(parts: list[Fraction]) -> list[Fraction]:
+        found = [Fraction(1)] + [Fraction(0)] * samples
+        for p in parts:
+            one = [p**j / math.factorial(j) if j else Fraction(0) for j in range(samples + 1)]
+            found = [sum((found[i] * one[n - i] for i in range(n + 1)), start=Fraction(0)) for n in range(samples + 1)]
+        return found
+
+    pi = np.array([*masses, 1.0])  # and one that was not drawn
+    pi /= math.fsum(pi)
+    counts = np.ones(u, dtype=np.int64)
+    counts[0] += more
+    found = Queries(np.arange(u), counts).expected_shares(pi)
+    whole = coefficients(exact)[samples]
+    for i, p in enumerate(exact):
+        rest = coefficients(exact[:i] + exact[i + 1 :])
+        each = [j * p**j / math.factorial(j) * rest[samples - j] for j in range(1, samples + 1)]
+        known = sum(each, start=Fraction(0)) / whole / samples
+        assert found[i] == pytest.approx(float(known), rel=1e-9)
+
+
+def test_as_many_draws_as_symbols_are_all_of_them() -> None:
+    """The exact divergence, where frequencies of draws are off by their own chance, of variance Var(f)/T."""
+    rng = np.random.default_rng(4)
+    pi, counts = reference(rng, 10), rng.integers(5000, 90_000, 10)
+    data = ClientCounts(sparse.csr_array(counts[np.newaxis]))
+    truth = divergences.kl(pi, (counts + 1.0) / (counts.sum() + 10.0))
+    errors: dict[str, list[float]] = {"reference": [], "draws": []}
+    for weights in ("reference", "draws"):
+        for i in range(40):
+            coins = np.random.default_rng(i)
+            plan = QueryAverage.drawn(pi, data.records(), samples=1000, rng=coins, weights=weights)
+            assert plan.whole == (weights == "reference") and plan.symbols.tolist() == list(range(10))
+            errors[weights] += [(plan.value(data, lam) - truth) ** 2 for lam in (0.0, 1.0)]
+
+    assert max(errors["reference"]) < 1e-28
+    exact = divergences.parabola(pi, (counts + 1.0) / (counts.sum() + 10.0), samples=1000)
+    for i, lam in enumerate((0.0, 1.0)):
+        assert np.mean(errors["draws"][i::2]) > 0.25 * exact.variance(lam) > 1e-6
+    assert QueryAverage.drawn(pi, data.records(), samples=10, rng=rng).whole
+    assert not QueryAverage.drawn(pi, data.records(), samples=9, rng=rng).whole
+
+
+def test_weights_of_more_symbols_than_draws_are_unbiased_and_vary_less() -> None:
+    """1500 draws of coins, each mean within 5.1 standard errors: a false alarm has probability below 1e-6."""
+    rng, runs = np.random.default_rng(6), 1500
+    pi, values = reference(rng, 30), rng.normal(size=30)
+    found: dict[str, list[float]] = {"expected": [], "drawn": []}
+    for _ in range(runs):
+        queries = draw_queries(pi, 29, rng)
+        found["expected"].append(float(queries.expected_shares(pi) @ values[queries.symbols]))
+        found["drawn"].append(float(queries.shares @ values[queries.symbols]))
+    spreads = {name: float(np.std(each)) for name, each in found.items()}
+    for name, each in found.items():
+        assert np.mean(each) == pytest.approx(float(pi @ values), abs=5.1 * spreads[name] / math.sqrt(runs))
+
+    assert spreads["expected"] < 0.8 * spreads["drawn"]
+    assert spreads["drawn"] ** 2 == pytest.approx(float(pi @ (values - pi @ values) ** 2) / 29, rel=0.2)
+
+
+def test_drawn_weights_are_those_expected() -> None:
+    pi, records = reference(np.random.default_rng(7), 8), np.array([4, 4])
+    for weights in ("reference", "draws"):
+        plan = QueryAverage.drawn(pi, records, samples=6, rng=np.random.default_rng(3), weights=weights)
+        queries = draw_queries(pi, 6, np.random.default_rng(3).spawn(3)[0])
+        assert plan.symbols.tolist() == queries.symbols.tolist()
+        known = queries.shares if weights == "draws" else queries.expected_shares(pi)
+        assert plan.shares.tolist() == known.tolist()
+    with pytest.raises(InvalidArgumentError, match="weights"):
+        QueryAverage.drawn(pi, records, samples=6, rng=np.random.default_rng(3), weights="symbols")  # type: ignore[arg-type]
+    rounds = QueryAverage.drawn(pi, records, samples=20, rng=np.random.default_rng(3), mode="independent")
+    assert rounds.shares.tolist() == [1 / 20] * 20 and not rounds.whole
 
 
 def test_rounds_with_cohorts_of_their_own() -> None:

@@ -30,7 +30,8 @@ def data() -> ClientCounts:
 
 def average(mode: Any = "fixed", size: int | None = None) -> QueryAverage:
     rng = np.random.default_rng(1)
-    return QueryAverage.drawn(PI, np.full(20, 5), samples=SAMPLES, rng=rng, mode=mode, cohort_size=size)
+    records = np.full(20, 5)
+    return QueryAverage.drawn(PI, records, samples=SAMPLES, rng=rng, mode=mode, cohort_size=size, weights="draws")
 
 
 def literal(model: Model, **more: Any) -> LiteralKL:

@@ -97,19 +97,35 @@ def test_intervals_cover_drawn_symbols_too(lam: float) -> None:
     That is nearly eight standard deviations: a false alarm has probability below 1e-9, up to the central limit theorem.
     Intervals by the noise alone are caught: more than a fifth of them does not cover.
     """
-    watch = monitor(samples=200, multiplier=lam, epsilon=30.0)
-    blind = monitor(epsilon=30.0)
-    data, rng = drawn(DRIFTED, 3), np.random.default_rng(4)
+    pi = 1.0 / np.arange(1.0, 301.0)
+    pi /= pi.sum()
+    watch = monitor(reference=pi, samples=60, multiplier=lam, epsilon=30.0)
+    rng = np.random.default_rng(4)
+    symbols = rng.choice(300, CLIENTS * EACH, p=pi[::-1])
+    data = ClientCounts.of_records(np.repeat(np.arange(CLIENTS), EACH), symbols, symbol_count=300)
+    known = kl(pi, (data.total() + 1.0) / (CLIENTS * EACH + 300.0))
     hits, misses, runs = 0, 0, 600
     for _ in range(runs):
         average = watch.average(data.records(), rng)
         found = watch.simulate([average], [data], rng, 1)[0, 0]
         low, high = watch.interval(average, found)
-        hits += bool(low <= truth(data) <= high)
-        low, high = blind.interval(average, found)
-        misses += not low <= truth(data) <= high
+        hits += bool(low <= known <= high)
+        reach = Spread(noise=watch.estimator(average).mechanism, largest=9.0, factor=0.0, samples=1).reach(0.025)
+        misses += abs(found - known) > reach
     assert hits >= 0.88 * runs
     assert misses >= 0.2 * runs
+
+
+def test_as_many_draws_as_symbols_ask_for_all() -> None:
+    """So they are as good as no samples at all: weights of the reference, and no width for the draws."""
+    data = drawn(DRIFTED, 3)
+    whole, sampled = monitor(), monitor(samples=K, multiplier=1.0)
+    averages = [each.average(data.records(), np.random.default_rng(1)) for each in (whole, sampled)]
+    assert all(each.whole and (each.weights() == PI).all() for each in averages)
+    assert averages[1].value(data, 1.0) == pytest.approx(truth(data), rel=1e-12)
+    ends = [np.array(each.interval(own, [0.3])) for each, own in zip((whole, sampled), averages, strict=True)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-12)
+    assert not monitor(samples=K - 1).average(data.records(), np.random.default_rng(1)).whole
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.5, 1.0, 3.0, 40.0])
@@ -198,7 +214,7 @@ def test_what_windows_share() -> None:
     assert isinstance(both[0], Laplace) and isinstance(both[1], Gaussian)
 
 
-@pytest.mark.parametrize("samples", [None, 6])
+@pytest.mark.parametrize("samples", [None, 2])
 def test_noise_is_for_all_that_a_client_can_change(samples: int | None) -> None:
     """By enumeration of one client's two records; noise for one record alone would be too little."""
     watch = monitor(reference=[0.6, 0.3, 0.1], scope="client", group=2, samples=samples, logarithm=Smoothed(0.5))
@@ -308,7 +324,7 @@ def alarms(**more: Any) -> DriftAlarms:
     return DriftAlarms(**known | more)
 
 
-@pytest.mark.parametrize(("samples", "lam"), [(None, 0.0), (5, 0.0), (5, 2.0)])
+@pytest.mark.parametrize(("samples", "lam"), [(None, 0.0), (2, 0.0), (2, 2.0)])
 def test_queries_change_by_one_at_most(samples: int | None, lam: float) -> None:
     watch = alarms(reference=[0.6, 0.3, 0.1], samples=samples, multiplier=lam)
     largest = 0.0

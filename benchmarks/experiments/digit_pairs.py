@@ -62,7 +62,7 @@ class Pairs:
     def plan(
         self, a: int, b: int, rng: np.random.Generator, *, cohort: int, samples: int, logarithm: CountLogarithm
     ) -> QueryAverage:
-        """The public coins of one estimate: what is asked for, and of whom."""
+        """The public coins of one estimate: what is asked for, and of whom; weighted by draws, as in the paper."""
         return QueryAverage.drawn(
             self.references[a],
             self.held[b].records(),
@@ -70,6 +70,7 @@ class Pairs:
             rng=rng,
             cohort_size=cohort,
             logarithm=logarithm,
+            weights="draws",
         )
 
 
