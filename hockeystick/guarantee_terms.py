@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from hockeystick.accounting import (
     Adjacency,
     Assignment,
+    Chain,
     Guarantee,
     InputMix,
     MixtureOfGaussians,
@@ -72,6 +73,8 @@ def _ways(event: PrivacyEvent, distance: float, sampled: bool) -> Iterator[Way]:
     """The event's own parts: how far each is moved, discrete noise being stated at a distance of its own."""
     if isinstance(event, _SAMPLES):  # what is inside is stated per sampled record, whatever is outside
         sampled, distance = True, 2.0 if isinstance(event, PoissonSampledReplace) else 1.0
+    elif isinstance(event, Chain):
+        distance *= event.length
     if isinstance(event, TruncatedPoissonSampled):  # its children are what bounds it
         yield 1.0, "l2", True
     elif children := event.children():

@@ -22,6 +22,7 @@ def of(event: events.PrivacyEvent, relation: Adjacency = Adjacency.ADD_OR_REMOVE
         (events.Gaussian(3.0), "add-or-remove-one", "1 in L2", "no sampling"),
         (events.Laplace(3.0), "local", "1 in L1", "no sampling"),
         (events.DiscreteLaplace(2.0).at(3), "add-or-remove-one", "3 in L1", "no sampling"),
+        (events.chain(events.PureDP(1.0), 3), "replace-one", "3 records", "no sampling"),
         (events.PureDP(1.0), "replace-one", "1 record", "no sampling"),
         (hs.compose(events.Gaussian(3.0), events.Laplace(1.0)), "replace-one", "1 in L2 and 1 in L1", "no sampling"),
         (
