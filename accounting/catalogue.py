@@ -30,7 +30,7 @@ from .selection import BoundedRange, PermuteAndFlip
 from .sparse_vector import AboveThreshold, CumulativeAboveThreshold, GaussianAboveThreshold, sparse_vector
 from .staircase import Staircase
 from .tabulated_noise import IntegerNoise
-from .truncated_sampling import TruncatedPoissonSampled
+from .truncated_sampling import TruncatedPoissonSampled, TruncatedPoissonSampledNull, TruncatedPoissonSampledReplace
 from .two_point import LazySwitchDecision, Oriented, RandomizedResponse
 from .unary_encoding import UnaryEncoding
 
@@ -79,6 +79,8 @@ __all__ = [
     "Staircase",
     "TradeOff",
     "TruncatedPoissonSampled",
+    "TruncatedPoissonSampledNull",
+    "TruncatedPoissonSampledReplace",
     "UnaryEncoding",
     "VisibleMixture",
     "assignment",

@@ -12,7 +12,7 @@ of distance. What one record means to a native event, under each relation:
 | PoissonSampled              | PoissonSampled    | PoissonSampledReplace  | PoissonSampled  |
 | SampledWithoutReplacement   | –                 | one record is replaced | –               |
 | MixtureOfGaussians          | as declared       | –                      | as declared     |
-| TruncatedSubsampledGaussian | the larger size   | –                      | –               |
+| TruncatedSubsampledGaussian | the larger size   | …PoissonSampledReplace | …SampledNull    |
 | SingleEpochTreeAggregation  | –                 | –                      | as declared     |
 | RepeatAndSelect             | as its event      | as its event           | as its event    |
 | NoOp, NonPrivate, our own   | as they are       | as they are            | as they are     |
@@ -43,7 +43,7 @@ from .repeat_select import RepeatAndSelect
 from .replaced_sampling import PoissonSampledReplace, SampledWithoutReplacement
 from .rounding import quotient_up
 from .sampling import PoissonSampled
-from .truncated_sampling import TruncatedPoissonSampled
+from .truncated_sampling import TruncatedPoissonSampled, TruncatedPoissonSampledNull, TruncatedPoissonSampledReplace
 from .two_point import RandomizedResponse
 
 ADJACENCY = {
@@ -124,7 +124,7 @@ def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
         case dp_accounting.TruncatedSubsampledGaussianDpEvent(
             dataset_size=size, sampling_probability=probability, truncated_batch_size=batch, noise_multiplier=noise
         ):
-            return _truncated(event, size, probability, batch, noise, relation)
+            return _truncated(size, probability, batch, noise, relation)
         case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
             return RepeatAndSelect(translate(inner, relation), mean=mean, shape=shape)
         case dp_accounting.SingleEpochTreeAggregationDpEvent(noise_multiplier=noise, step_counts=steps):
@@ -170,16 +170,21 @@ def _mixture(
 
 
 def _truncated(
-    event: object, size: object, probability: object, batch: object, noise: object, relation: NeighboringRelation
+    size: object, probability: object, batch: object, noise: object, relation: NeighboringRelation
 ) -> PrivacyEvent:
-    if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-        raise Refusal(event, "has a meaning under ADD_OR_REMOVE_ONE alone")
     n, b = validate.integer("dataset_size", size, low=0), validate.integer("truncated_batch_size", batch, low=0)
     q = validate.probability("sampling_probability", probability)
     if q == 0.0 or not n or not b:
         return NO_EVENT
     multiplier = validate.real("noise_multiplier", noise, low=0.0)
-    return TruncatedPoissonSampled(n, q, b, multiplier) if multiplier else NonPrivate()
+    return _TRUNCATED[relation](n, q, b, multiplier) if multiplier else NonPrivate()
+
+
+_TRUNCATED = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: TruncatedPoissonSampled,
+    NeighboringRelation.REPLACE_ONE: TruncatedPoissonSampledReplace,
+    NeighboringRelation.REPLACE_SPECIAL: TruncatedPoissonSampledNull,
+}
 
 
 def _randomized_response(noise: object, buckets: object) -> PrivacyEvent:

@@ -109,6 +109,21 @@ def _curve_is_of_pair(event: PrivacyEvent) -> bool:
     return isinstance(event, (Gaussian, Laplace, PureDP, RandomizedResponse))
 
 
+@frozen
+class ReplacedWithProbability(_ReplacedSample):
+    """A replacement within a secret sample that the record is in with ``probability``; a part of other events.
+
+    ``event`` is what the access costs if it is: the module's rule, for any way of sampling that it fits.
+    """
+
+    probability: float = field(converter=parameters.probability)
+    event: PrivacyEvent = field()
+    adjacencies = frozenset({Adjacency.REPLACE_ONE})
+
+    def _amplified(self) -> tuple[float, PrivacyEvent]:
+        return self.probability, self.event
+
+
 def _population(value: int) -> int:
     return validate.integer("population", value, low=1)
 

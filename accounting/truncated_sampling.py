@@ -1,4 +1,21 @@
-"""Gaussian noise on a Poisson sample that is cut down to a largest batch."""
+"""Gaussian noise on a Poisson sample that is cut down to a largest batch.
+
+Each of n records joins with probability q; if more than B do, a random B of them stay. Let X be the number of *other*
+records that join, of the same law in both worlds. Where X < B, nothing is cut, and the changed record is in the batch
+with probability q. Where X ≥ B, it takes the place of another one with probability p = E[q·B/(X+1) | X ≥ B]: which
+others are in the batch, and whose place it takes, does not depend on X. Given these, with R the batch of others alone,
+A the one with the record in place of a record u, and vectors of norm at most 1, the cut sample is
+
+* with the record against without it: (1−p)·R + p·A against R, a shift by up to 2;
+* with it against another one, A': (1−p)·R + p·A against (1−p)·R + p·A', pairwise at most 2 apart. At α ≥ 1 the hockey
+  stick is p times that of A against a mixture of A' and R, largest where both are at the same place, 2 away: that of a
+  record replaced in a sample of fixed size;
+* with it against a null record, which is 0: as removing the record where it is the first world. The other way round
+  p times the hockey stick of 0 against a mixture of A and R, each at most 1 away, if null records take up places; as
+  adding it, if they don't.
+
+The profile is at most the mean of the two cases', by joint convexity. See also arXiv:2508.15089.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +28,120 @@ from scipy import stats
 from . import parameters, validate
 from .additive_noise import Gaussian
 from .adjacency import Adjacency
+from .composite import parallel
 from .directed import DirectedEvent, direction
-from .errors import InvalidArgumentError, UnsupportedEventError
+from .errors import UnsupportedEventError
 from .event import NO_EVENT, Array, PrivacyEvent
 from .loss_pmf import LossPmf, discretise
+from .replaced_sampling import PoissonSampledReplace, ReplacedWithProbability
 from .sampling import PoissonSampled
 
 _ROUND = 1 + 1e-11  # what the tails of a binomial law are good to
+Branches = tuple[tuple[float, PrivacyEvent], ...]
 
 
 def _population(value: int) -> int:
-    return validate.integer("population", value, low=1)
+    return validate.integer("population", value, low=1, high=2**53)
 
 
 def _batch(value: int) -> int:
     return validate.integer("batch", value, low=0)
 
 
+class _Truncated(PrivacyEvent):
+    """Base: a subclass says what the access costs where the sample is cut, and where it is not."""
+
+    __slots__ = ()
+    population: int
+    probability: float
+    batch: int
+    noise_multiplier: float
+
+    def _whole(self) -> PrivacyEvent:
+        """The event of a sample that is not cut."""
+        raise NotImplementedError
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        """The event of a sample that is cut, in which the record is with probability ``joins``."""
+        raise NotImplementedError
+
+    def _is_directed(self) -> bool:
+        """Whether the event stands for the worse of two directions."""
+        return len(self.directions()) > 1
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        if distance < 1.0:
+            return self
+        raise UnsupportedEventError(
+            f"{type(self).__name__} has no rule for {distance:g} records: a group may take the places of as many "
+            "others; use a sample that is not cut, PoissonSampled or PoissonSampledReplace, which have one"
+        )
+
+    def _branches(self) -> Branches:
+        """(How likely, event) of a sample that is cut, and of one that is not."""
+        n, q, b = self.population, self.probability, self.batch
+        if q == 0.0 or b == 0:
+            return ((0.0, NO_EVENT), (1.0, NO_EVENT))
+        cut = float(stats.binom.sf(b - 1, n - 1, q))
+        if cut == 0.0:  # impossible, or beyond floats
+            return ((0.0, NO_EVENT), (1.0, self._whole()))
+        joins = min(q, float(stats.binom.sf(b, n, q)) * b / n / cut * _ROUND)
+        return ((cut, self._cut(joins)), (float(stats.binom.cdf(b - 1, n - 1, q)), self._whole()))
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return tuple(event for weight, event in self._branches() if weight)
+
+    def pure_epsilon(self) -> float:
+        return max(event.pure_epsilon() for event in self.children())
+
+    def zcdp_rho(self) -> float:
+        return max(event.zcdp_rho() for event in self.children())
+
+    def rdp(self, orders: Array) -> Array:
+        if self._is_directed():
+            return np.maximum(*(event.rdp(orders) for event in self.directions()))
+        a, logs = np.asarray(orders, dtype=float), []
+        divergences = [event.rdp(a) for event in self.children()]
+        for (weight, _), divergence in zip((b for b in self._branches() if b[0]), divergences, strict=True):
+            x = (a - 1) * divergence
+            with np.errstate(over="ignore", divide="ignore"):
+                logs.append(math.log(weight) + np.where(x < 30.0, np.log(np.expm1(np.minimum(x, 30.0))), x))
+        excess = np.logaddexp.reduce(logs)
+        # not above the worst branch: a mixture's divergence never is
+        return np.asarray(np.minimum(np.logaddexp(0.0, excess) / (a - 1) * _ROUND, np.max(divergences, axis=0)))
+
+    def has_profile(self) -> bool:
+        return True
+
+    def loss_support(self) -> tuple[float, float]:
+        if self._is_directed():
+            return super().loss_support()
+        ends = [event.loss_support() for event in self.children()]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def loss_law(self, step: float, upper: bool) -> LossPmf:
+        if self._is_directed():
+            return super().loss_law(step, upper)
+        laws = [(weight, discretise(event, step, upper)) for weight, event in self._branches() if weight]
+        start = min(law.start for _, law in laws)
+        p = np.zeros(max(law.start + len(law.p) for _, law in laws) - start)
+        for weight, law in laws:
+            p[law.start - start : law.start - start + len(law.p)] += weight * law.p
+        infinity = math.fsum(weight * law.infinity for weight, law in laws)
+        scale = _ROUND if upper else 1 / _ROUND
+        return LossPmf(step, start, p * scale, min(1.0, infinity * scale))
+
+
 @frozen
-class TruncatedPoissonSampled(DirectedEvent):
+class TruncatedPoissonSampled(_Truncated, DirectedEvent):
     """Gaussian noise on the sum of a secret Poisson sample that is cut down to a largest batch.
 
     Each of ``population`` records joins with ``probability``; if more than ``batch`` do, a random ``batch`` of them
     stay. ``noise_multiplier`` is the noise's standard deviation over the largest norm of a record's vector, and
     ``population`` counts the larger of the two data sets.
 
-    The number X of *other* records that join has the same law in both worlds. Where X < batch, nothing is cut, and the
-    record joins with ``probability``. Where X ≥ batch, it takes the place of another one, which moves the sum by at
-    most 2, with probability E[probability·batch/(X+1) | X ≥ batch]. See also arXiv:2508.15089.
-
-    It has no rule for groups.
+    Where others fill the batch, the record takes the place of another one, which moves the sum by at most 2; see the
+    module. It has no rule for groups.
 
     Raises:
       InvalidArgumentError: a count that is no integer in its range, a probability outside [0, 1], or noise not > 0.
@@ -53,64 +154,73 @@ class TruncatedPoissonSampled(DirectedEvent):
     direction: str = field(default="both", converter=direction)
     adjacencies = frozenset({Adjacency.ADD_OR_REMOVE_ONE})
 
-    def __attrs_post_init__(self) -> None:
-        if self.population > 2**53:
-            raise InvalidArgumentError("population", self.population, "is too large", "give at most 2**53")
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        if (removed, added) != (1, 1):
+            return super().replaced(removed, added)
+        return TruncatedPoissonSampledReplace(self.population, self.probability, self.batch, self.noise_multiplier)
 
-    def _scaled(self, distance: float) -> PrivacyEvent:
-        if distance < 1.0:
-            return self
-        raise UnsupportedEventError(f"{type(self).__name__} has no rule for {distance:g} records")
+    def _whole(self) -> PrivacyEvent:
+        return PoissonSampled(self.probability, Gaussian(self.noise_multiplier), self.direction)
 
-    def _branches(self) -> tuple[tuple[float, PrivacyEvent], ...]:
-        """(How likely, event) of a sample that is cut, and of one that is not."""
-        n, q, b = self.population, self.probability, self.batch
-        if q == 0.0 or b == 0:
-            return ((0.0, NO_EVENT), (1.0, NO_EVENT))
-        whole = PoissonSampled(q, Gaussian(self.noise_multiplier), self.direction)
-        cut = float(stats.binom.sf(b - 1, n - 1, q))
-        if cut == 0.0:  # impossible, or beyond floats
-            return ((0.0, NO_EVENT), (1.0, whole))
-        joins = min(q, float(stats.binom.sf(b, n, q)) * b / n / cut * _ROUND)
-        replacing = PoissonSampled(joins, Gaussian(self.noise_multiplier / 2), self.direction)
-        return ((cut, replacing), (float(stats.binom.cdf(b - 1, n - 1, q)), whole))
+    def _cut(self, joins: float) -> PrivacyEvent:
+        return PoissonSampled(joins, Gaussian(self.noise_multiplier / 2), self.direction)
 
-    def children(self) -> tuple[PrivacyEvent, ...]:
-        return tuple(event for weight, event in self._branches() if weight)
 
-    def pure_epsilon(self) -> float:
-        return max(event.pure_epsilon() for event in self.children())
+@frozen
+class TruncatedPoissonSampledNull(_Truncated, DirectedEvent):
+    """``TruncatedPoissonSampled`` where a record is replaced by a null record, whose vector is 0.
 
-    def zcdp_rho(self) -> float:
-        return max(event.zcdp_rho() for event in self.children())
+    It holds whether a null record joins and takes up a place like any other, or never does. "removal" has P the world
+    that holds the record. It has no rule for groups.
 
-    def rdp(self, orders: Array) -> Array:
-        if self.direction == "both":
-            return np.maximum(*(event.rdp(orders) for event in self.directions()))
-        a, logs = np.asarray(orders, dtype=float), []
-        divergences = [event.rdp(a) for event in self.children()]
-        for (weight, _), divergence in zip((b for b in self._branches() if b[0]), divergences, strict=True):
-            x = (a - 1) * divergence
-            with np.errstate(over="ignore", divide="ignore"):
-                logs.append(math.log(weight) + np.where(x < 30.0, np.log(np.expm1(np.minimum(x, 30.0))), x))
-        excess = np.logaddexp.reduce(logs)
-        # not above the worst branch: a mixture's divergence never is
-        return np.asarray(np.minimum(np.logaddexp(0.0, excess) / (a - 1) * _ROUND, np.max(divergences, axis=0)))
+    Attributes:
+      population: the number of records, null ones included, of either data set.
+      probability, batch, noise_multiplier: see ``TruncatedPoissonSampled``.
 
-    def loss_support(self) -> tuple[float, float]:
-        if self.direction == "both":
-            return super().loss_support()
-        ends = [event.loss_support() for event in self.children()]
-        return min(low for low, _ in ends), max(high for _, high in ends)
+    Raises:
+      InvalidArgumentError: as for ``TruncatedPoissonSampled``.
+    """
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
-        if self.direction == "both":
-            return super().loss_law(step, upper)
-        laws = [(weight, discretise(event, step, upper)) for weight, event in self._branches() if weight]
-        start = min(law.start for _, law in laws)
-        p = np.zeros(max(law.start + len(law.p) for _, law in laws) - start)
-        for weight, law in laws:
-            p[law.start - start : law.start - start + len(law.p)] += weight * law.p
-        infinity = math.fsum(weight * law.infinity for weight, law in laws)
-        scale = _ROUND if upper else 1 / _ROUND
-        return LossPmf(step, start, p * scale, min(1.0, infinity * scale))
+    population: int = field(converter=_population)
+    probability: float = field(converter=parameters.probability)
+    batch: int = field(converter=_batch)
+    noise_multiplier: float = field(converter=parameters.noise_multiplier)
+    direction: str = field(default="both", converter=direction)
+    adjacencies = frozenset({Adjacency.REPLACE_WITH_NULL})
+
+    def _whole(self) -> PrivacyEvent:
+        return PoissonSampled(self.probability, Gaussian(self.noise_multiplier), self.direction)
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        takes_place = PoissonSampled(joins, Gaussian(self.noise_multiplier / 2), self.direction)
+        if self.direction != "addition":
+            return takes_place
+        return parallel(takes_place, ReplacedWithProbability(joins, Gaussian(self.noise_multiplier)))
+
+
+@frozen
+class TruncatedPoissonSampledReplace(_Truncated):
+    """``TruncatedPoissonSampled`` under replace-one: a record takes another value, and is sampled or cut as before.
+
+    ``noise_multiplier`` is still the noise's standard deviation over the largest norm of a record's vector, so that a
+    replacement moves the sum by up to 2. It has no rule for groups.
+
+    Attributes:
+      population: the number of records of either data set.
+      probability, batch, noise_multiplier: see ``TruncatedPoissonSampled``.
+
+    Raises:
+      InvalidArgumentError: as for ``TruncatedPoissonSampled``.
+    """
+
+    population: int = field(converter=_population)
+    probability: float = field(converter=parameters.probability)
+    batch: int = field(converter=_batch)
+    noise_multiplier: float = field(converter=parameters.noise_multiplier)
+    adjacencies = frozenset({Adjacency.REPLACE_ONE})
+
+    def _whole(self) -> PrivacyEvent:
+        return PoissonSampledReplace(self.probability, Gaussian(self.noise_multiplier))
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        return ReplacedWithProbability(joins, Gaussian(self.noise_multiplier / 2))

@@ -198,6 +198,13 @@ class SampleWithoutReplacement(Sampler):
         return self.population
 
 
+_TRUNCATED = {
+    Adjacency.ADD_OR_REMOVE_ONE: accounting.TruncatedPoissonSampled,
+    Adjacency.REPLACE_WITH_NULL: accounting.TruncatedPoissonSampledNull,
+    Adjacency.REPLACE_ONE: accounting.TruncatedPoissonSampledReplace,
+}
+
+
 @frozen
 class TruncatedPoissonSample(Sampler):
     """A Poisson sample of which, if it has more than ``batch`` records, a uniformly random ``batch`` stay.
@@ -230,15 +237,18 @@ class TruncatedPoissonSample(Sampler):
         return np.asarray((keys < self.probability) & _lowest(keys, self.batch))
 
     def event(self, inner: PrivacyEvent, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
-        """Returns ``TruncatedPoissonSampled``; see ``Sampler.event``."""
+        """Returns ``TruncatedPoissonSampled``, or its form for ``adjacency``; see ``Sampler.event``."""
         check_event(inner)
-        if adjacency is not Adjacency.ADD_OR_REMOVE_ONE:
-            raise self._refuse(adjacency, "what a truncated batch costs is known for add-or-remove-one alone")
+        if adjacency not in _TRUNCATED:
+            raise self._refuse(
+                adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes"
+            )
         if not isinstance(inner, accounting.Gaussian):
             raise UnsupportedEventError(
                 f"{inner} on a truncated batch: the cost is known for one Gaussian access alone"
             )
-        return accounting.TruncatedPoissonSampled(self.population, self.probability, self.batch, inner.noise_multiplier)
+        kind = _TRUNCATED[adjacency]
+        return kind(self.population, self.probability, self.batch, inner.noise_multiplier)
 
     def log_sizes(self, records: int) -> Floats:
         count = self.check(records)

@@ -152,6 +152,8 @@ NESTED: list[PrivacyEvent] = [
     c.SampledWithoutReplacement(10, 3, c.PureDP(1.0), 2),
     c.TruncatedPoissonSampled(100, 0.1, 12, 1.0),
     c.TruncatedPoissonSampled(1000, 0.01, 8, 0.7),
+    c.TruncatedPoissonSampledNull(100, 0.1, 12, 1.0),
+    c.TruncatedPoissonSampledReplace(100, 0.1, 12, 1.0),
     c.MixtureOfGaussians((0.0, 1.0, 2.0), (0.5, 0.3, 0.2), 1.0),
     c.MixtureOfGaussians((1.0, 2.0), (0.5, 0.5), 3.0, "addition"),
 ]

@@ -181,6 +181,10 @@ class TestEvents:
         assert fixed == accounting.SampledWithoutReplacement(50, 5, self.inner)
         cut = TruncatedPoissonSample(50, 0.1, 9).event(self.inner)
         assert cut == accounting.TruncatedPoissonSampled(50, 0.1, 9, 2.0)
+        cut = TruncatedPoissonSample(50, 0.1, 9).event(self.inner, adjacency=Adjacency.REPLACE_ONE)
+        assert cut == accounting.TruncatedPoissonSampledReplace(50, 0.1, 9, 2.0)
+        cut = TruncatedPoissonSample(50, 0.1, 9).event(self.inner, adjacency=Adjacency.REPLACE_WITH_NULL)
+        assert cut == accounting.TruncatedPoissonSampledNull(50, 0.1, 9, 2.0)
 
     @pytest.mark.parametrize(
         ("sampler", "adjacency"),
@@ -189,8 +193,7 @@ class TestEvents:
             (SampleWithoutReplacement(5, 2), Adjacency.ADD_OR_REMOVE_ONE),
             (SampleWithoutReplacement(5, 2), Adjacency.REPLACE_WITH_NULL),
             (SampleWithoutReplacement(5, 2), Adjacency.LOCAL),
-            (TruncatedPoissonSample(5, 0.1, 2), Adjacency.REPLACE_ONE),
-            (TruncatedPoissonSample(5, 0.1, 2), Adjacency.REPLACE_WITH_NULL),
+            (TruncatedPoissonSample(5, 0.1, 2), Adjacency.LOCAL),
         ],
         ids=str,
     )
