@@ -84,7 +84,7 @@ def counts(symbols: int = 4, each: int = 5, clients: int = 4) -> L.ClientCounts:
 
 @functools.cache
 def average() -> L.QueryAverage:
-    return L.QueryAverage.drawn(PI, RECORDS, samples=3, rng=rng())
+    return L.QueryAverage.drawn(PI, RECORDS, samples=3, rng=rng(), weights="draws")
 
 
 @functools.cache
