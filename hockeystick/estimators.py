@@ -156,7 +156,7 @@ class PrivateDivergence(PrivateEstimator):
         model: Who is trusted with the counts: "trusted", "aggregated" or "dist".
         epsilon, delta: The target.
         multiplier: λ ≥ 0, see ``TrustedKL``.
-        samples: Symbols drawn from the reference.
+        samples: So many symbols are asked for at most: all, or as many draws from the reference.
         group: None for the privacy of a record; a number for that of clients, who have at most so many.
         random_state: None to release; a seed to simulate.
 

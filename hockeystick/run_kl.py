@@ -49,7 +49,7 @@ class Question:
     Attributes:
         model: Who is trusted with the counts.
         epsilon, delta: The target.
-        samples: T symbols drawn from the reference; with a watch None asks for all.
+        samples: T, see ``QueryAverage.drawn``; with a watch None asks for all symbols.
         multiplier: lambda.
         logarithm: How logarithms of counts are taken.
         cohort: Clients that are asked; None for all.

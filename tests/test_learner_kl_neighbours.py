@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hockeystick import accounting
 from hockeystick.learners import kl_sensitivity
 from hockeystick.learners.count_logarithms import AssumedCounts, CountLogarithm, Harmonic, Smoothed
 from hockeystick.learners.kl_average import QueryAverage
+from hockeystick.learners.kl_distributed import DistributedKL, Shares
+from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -240,3 +243,50 @@ def test_published_counts_in_groups() -> None:
             pairs = [moves(states, records) for records in range(1, group + 1)]
             truth = max(math.sqrt(float((((states[i] - states[j]) ** 2) @ np.array(often)).max())) for i, j in pairs)
             assert truth <= kl_sensitivity.counts(often, group=group) * (1 + 1e-12)
+
+
+# --- noisy counts ----------------------------------------------------------------------------------------------------
+
+
+def exact_delta(log_masses: Floats, change: Sequence[int], epsilon: float) -> float:
+    """How well three counts with noise of one law are told from those moved by ``change``: over outputs near them."""
+    n, pad = len(log_masses), max(map(abs, change))
+    wide = np.concatenate([np.full(pad, -np.inf), log_masses, np.full(pad, -np.inf)])
+    here: Any = 0.0
+    there: Any = 0.0
+    for axis, shift in enumerate(change):
+        shape = [1, 1, 1]
+        shape[axis] = n + 2 * pad
+        here = here + wide.reshape(shape)
+        there = there + np.roll(wide, shift).reshape(shape)
+    both = np.isfinite(here) & np.isfinite(there)
+    return float(np.maximum(np.exp(here[both]) - math.exp(epsilon) * np.exp(there[both]), 0.0).sum())
+
+
+@pytest.mark.parametrize(
+    "shares", [SkellamShares(1.0, survivors=2), DiscreteGaussianShares(1.2, survivors=2), PolyaShares(1.5, survivors=2)]
+)
+@pytest.mark.parametrize("group", [1, 2])
+def test_noisy_counts_cost_what_replaced_records_move(shares: Shares, group: int) -> None:
+    """Every change of three counts by one or two replaced records, of one client or of two."""
+    plan = QueryAverage(
+        reference=[0.5, 0.25, 0.25],
+        symbols=[0, 1, 2],
+        shares=[0.5, 0.25, 0.25],
+        cohorts=([0, 1],),
+        client_records=[2, 2],
+    )
+    event = DistributedKL(average=plan, shares=shares, group=group).event()
+    masses = shares.law()[1]
+    middle = len(masses) // 2
+    masses = masses[max(0, middle - 25) : middle + 26]
+    changes = [
+        change
+        for change in itertools.product(range(-group, group + 1), repeat=3)
+        if sum(change) == 0 and sum(map(abs, change)) <= 2 * group
+    ]
+    for epsilon in (0.0, 0.5, 2.0):
+        told = accounting.delta(event, epsilon).upper
+        truth = max(exact_delta(np.log(masses), change, epsilon) for change in changes)
+        assert truth <= told * (1 + 1e-9)
+        assert truth > 0.5 * told or told < 1e-9
