@@ -7,12 +7,17 @@
 | rdp      | Rényi divergences add up, at the best order         | a Rényi curve                    |
 | gaussian | the exact profile of a composition of Gaussians     | nothing but Gaussian events      |
 | kov      | the exact profile of a composition of (ε, δ)-DP     | nothing but pure and approximate |
+| direct   | nothing: the profile of one event in closed form    | a single event                   |
 | pld      | laws of the privacy loss, convolved on a grid       | a dominating pair somewhere      |
 | contour  | moments of the privacy loss, inverted along a line  | a dominating pair everywhere     |
 
-Kinds are never added to each other; each bounds the whole composition alone, so the least of them is a bound. Where a
-closed form is exact, nothing else is computed. The two numerical engines share no code: the second one steps in where
-the first refuses, and can be asked for to check it.
+Kinds are never added to each other; each bounds the whole composition alone, so the least of them is a bound. A method
+is left out where it can't win by more than a few parts in 1e6 of ε: where a closed form is exact nothing else is
+computed; of the two numerical engines, which share no code, the second one is asked where the first refuses, or expects
+its own grid or round-off to cost more than 1e-5 of ε (``_doubt``). It can also be asked for, to check the first.
+
+``pld`` sums over a grid of all losses, or, where that would be large or too coarse, over losses cut off above ε
+(``cut_loss.py``). A direction whose losses all lie below what another one costs is not computed.
 """
 
 from __future__ import annotations
@@ -25,7 +30,20 @@ from numbers import Real
 
 from attrs import frozen
 
-from . import contour, digits, gaussian_dp, optimal_composition, pld, rdp, renyi_profile, rounding, validate
+from . import (
+    contour,
+    cut_loss,
+    digits,
+    direct,
+    gaussian_dp,
+    optimal_composition,
+    pld,
+    pld_plan,
+    rdp,
+    renyi_profile,
+    rounding,
+    validate,
+)
 from .additive_noise import Gaussian
 from .chain import Chain
 from .composite import Composed, Parallel, compose
@@ -33,8 +51,13 @@ from .curves import GaussianDP
 from .declared import ZCDP, Failure
 from .errors import HockeystickError, InvalidArgumentError, NumericalError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
+from .normal_mixtures import MixturePair
+from .rounding import U
 
-METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "pld", "contour")
+METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
+_LEAST_DELTA = 1e-280  # of what is cut off
+_DOUBT = 1e-5  # a part of ε
+_NOTHING = 1e-10
 
 
 @frozen(order=False)  # its own order; said for type checkers
@@ -130,6 +153,8 @@ class _Method:
 
     epsilon: Callable[[float, bool], float]
     delta: Callable[[float, bool], float]
+    doubt: Callable[[float, float], bool] = lambda epsilon, delta: False
+    exact: bool = False
 
 
 def _methods(event: PrivacyEvent) -> dict[str, _Method]:
@@ -145,8 +170,12 @@ def _methods(event: PrivacyEvent) -> dict[str, _Method]:
         return found
     if (parts := _two_point_parts(event)) is not None:
         found["kov"] = _after_failure(_kov(parts), _failures(event))
+    if (single := _direct(event)) is not None:
+        found["direct"] = _after_failure(single, aside)
+    elif (sampled := _sampled(event)) is not None:
+        found["direct"] = sampled  # the failure of the access is in its own bound
     if (complete := renyi_profile.completed(merged)) is not None:
-        found["pld"] = _after_failure(_Method(_pld_epsilon(complete), _pld_delta(complete)), aside)
+        found["pld"] = _after_failure(_Method(_pld_epsilon(complete), _pld_delta(complete), _doubt(complete)), aside)
     if event.has_profile():
         found["contour"] = _after_failure(_contour(event), aside)
     return found
@@ -167,7 +196,7 @@ def _after_failure(method: _Method, failure: float) -> _Method:
             total = math.nextafter(total, 2.0 if upper else -1.0)
         return min(1.0, max(0.0, total))
 
-    return _Method(epsilon, delta)
+    return _Method(epsilon, delta, method.doubt, method.exact)
 
 
 def _pure(event: PrivacyEvent) -> _Method:
@@ -208,11 +237,82 @@ def _kov(parts: tuple[optimal_composition.Part, ...]) -> _Method:
 
 
 def _pld_epsilon(event: PrivacyEvent) -> Callable[[float, bool], float]:
-    return lambda delta, upper: pld.epsilon(event, delta, upper=upper) if delta > 0.0 else math.inf
+    def found(delta: float, upper: bool) -> float:
+        if delta <= 0.0:
+            return math.inf
+        if delta > _LEAST_DELTA and cut_loss.is_better(event, None, delta):
+            with contextlib.suppress(NumericalError):
+                if math.isfinite(cut := cut_loss.epsilon(event, delta, upper=upper)):
+                    return cut
+        return pld.epsilon(event, delta, upper=upper)
+
+    return found
 
 
 def _pld_delta(event: PrivacyEvent) -> Callable[[float, bool], float]:
-    return lambda epsilon, upper: 1.0 if math.isinf(epsilon) else pld.delta(event, epsilon, upper=upper)
+    def found(epsilon: float, upper: bool) -> float:
+        if math.isinf(epsilon):
+            return 1.0
+        if epsilon > 0.0 and cut_loss.is_better(event, epsilon, None):
+            with contextlib.suppress(NumericalError):
+                return cut_loss.delta(event, epsilon, upper=upper)
+        return pld.delta(event, epsilon, upper=upper)
+
+    return found
+
+
+def _doubt(event: PrivacyEvent) -> Callable[[float, float], bool]:
+    """Whether a pld bound of (ε, δ) may be so far above the truth that the other engine is worth its cost."""
+
+    def doubt(epsilon: float, delta: float) -> bool:
+        if not (0.0 < epsilon < math.inf and delta > _LEAST_DELTA):
+            return epsilon > 0.0
+        if cut_loss.is_better(event, None, delta):
+            part = cut_loss.excess(event, epsilon, delta)
+            return part > _DOUBT and part * epsilon > _NOTHING
+        return pld_plan.is_clamped(event)
+
+    return doubt
+
+
+def _direct(event: PrivacyEvent) -> _Method | None:
+    """A single event by the closed form of its own profile."""
+    pair = None if isinstance(event, Composed) else event.pair()
+    curve = None if pair is None else direct.curve_of(pair)
+    if curve is None:
+        return None
+    return _Method(
+        lambda delta, upper: curve.epsilon(delta, upper) if delta > 0.0 else math.inf,
+        lambda epsilon, upper: 1.0 if math.isinf(epsilon) else curve.delta(epsilon, upper),
+        exact=isinstance(pair, MixturePair),
+    )
+
+
+def _sampled(event: PrivacyEvent) -> _Method | None:
+    """A single access to a secret sample by what is known of the access; its failure counted."""
+    access = None if isinstance(event, Composed) else event.sampled_access()
+    if access is None:
+        return None
+    q, inner, way = access
+
+    def epsilon(delta: float, upper: bool) -> float:
+        if way == "addition" and not upper:
+            return 0.0
+        share = delta / q * (1 - 4 * U if upper else 1 + 4 * U)
+        value = 0.0 if share >= 1.0 else _end(_epsilon(inner, share, not upper, None), upper)
+        # An addition's δ is smaller than q·δ(t): its ε is not known from one value alone, but it is no larger.
+        return direct.amplified(value, q, way, upper)
+
+    def delta(epsilon: float, upper: bool) -> float:
+        t = direct.unamplified(epsilon, q, way, upper)
+        share = 0.0 if math.isinf(t) else direct.share(t, q, way)
+        return min(1.0, share * _end(_delta(inner, t, not upper, None), upper) * (1 + 64 * U * (1 if upper else -1)))
+
+    return _Method(epsilon, delta)
+
+
+def _end(bracket: Bracket, upper: bool) -> float:
+    return bracket.upper if upper else bracket.lower or 0.0
 
 
 def _contour(event: PrivacyEvent) -> _Method:
@@ -225,7 +325,12 @@ def _contour(event: PrivacyEvent) -> _Method:
     return _Method(epsilon, delta)
 
 
-def _least(methods: dict[str, _Method], value: Callable[[_Method], float], only: str | None) -> tuple[float, str]:
+def _least(
+    methods: dict[str, _Method],
+    value: Callable[[_Method], float],
+    doubt: Callable[[_Method, float], bool],
+    only: str | None,
+) -> tuple[float, str]:
     """The least of the methods asked for, and its name; one that refuses leaves the others standing."""
     if only is not None:
         if only not in methods:
@@ -235,18 +340,23 @@ def _least(methods: dict[str, _Method], value: Callable[[_Method], float], only:
         except (NumericalError, UnsupportedEventError):
             return math.inf, only
     found: dict[str, float] = {"pure": value(methods["pure"])}
-    for exact in ("gaussian", "kov"):
-        with contextlib.suppress(NumericalError):
-            if exact in methods:
-                found[exact] = value(methods[exact])
-    if len(found) == 1 and found["pure"] > 0.0:
-        for name in ("zcdp", "rdp", "pld"):
+
+    def ask(*names: str) -> None:
+        for name in names:
             with contextlib.suppress(NumericalError):
                 if name in methods:
                     found[name] = value(methods[name])
-        if "contour" in methods and "pld" not in found:
-            with contextlib.suppress(HockeystickError):
-                found["contour"] = value(methods["contour"])
+
+    ask("gaussian", "kov")
+    if len(found) == 1 and found["pure"] > 0.0:
+        ask("direct")
+        if not ("direct" in found and methods["direct"].exact):
+            ask("zcdp", "rdp")
+        if "direct" not in found or math.isinf(found["direct"]):
+            ask("pld")
+            if "contour" in methods and ("pld" not in found or doubt(methods["pld"], found["pld"])):
+                with contextlib.suppress(HockeystickError):
+                    found["contour"] = value(methods["contour"])
     winner = min(found, key=lambda name: (found[name], METHODS.index(name)))
     return found[winner], winner
 
@@ -256,12 +366,17 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None)
     if isinstance(event, Parallel):
         return _worst([_epsilon(branch, delta, bracket, only) for branch in event.branches])
     if len(ways := event.directions()) > 1:
-        return _worst([_epsilon(way, delta, bracket, only) for way in ways])
+        brackets: list[Bracket] = []
+        for way in ways:  # one whose losses all lie below an ε that another one costs can't be the worst
+            pure = way.pure_epsilon() if delta >= way.failure_delta() else math.inf
+            if only is not None or not brackets or pure > max(found.upper for found in brackets):
+                brackets.append(_epsilon(way, delta, bracket, only))
+        return _worst(brackets)
     if delta >= 1.0:
         found = math.inf if _is_unprotected(event) else 0.0
         return Bracket(found, found if bracket else None, only or "pure")
     methods = _methods(event)
-    best, winner = _least(methods, lambda method: method.epsilon(delta, True), only)
+    best, winner = _least(methods, lambda m: m.epsilon(delta, True), lambda m, found: m.doubt(found, delta), only)
     return Bracket(best, _lower(methods, winner, lambda m: m.epsilon(delta, False), best) if bracket else None, winner)
 
 
@@ -272,7 +387,7 @@ def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, only: str | None)
     if len(ways := event.directions()) > 1:
         return _worst([_delta(way, epsilon, bracket, only) for way in ways])
     methods = _methods(event)
-    best, winner = _least(methods, lambda method: method.delta(epsilon, True), only)
+    best, winner = _least(methods, lambda m: m.delta(epsilon, True), lambda m, found: m.doubt(epsilon, found), only)
     best = min(1.0, best)  # 1 is what a method says that can't bound it
     return Bracket(best, _lower(methods, winner, lambda m: m.delta(epsilon, False), best) if bracket else None, winner)
 

@@ -108,6 +108,13 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         """
         return None
 
+    def sampled_access(self) -> tuple[float, PrivacyEvent, str] | None:
+        """Returns (q, access, way) of an access behind a secret sample of rate q that has a profile but no pair.
+
+        ``way`` is "removal", "addition" or "replacement"; None for all other events.
+        """
+        return None
+
     def two_point(self) -> tuple[float, float] | None:
         """Returns (ε, δ) if the event is no better than the worst (ε, δ)-DP mechanism, a randomised response at ε."""
         return None

@@ -203,6 +203,16 @@ class MixturePair(DominatingPair):
             steep = np.where(log_x > 300.0, log_x + math.log(2.0), np.arcsinh(np.exp(np.minimum(log_x, 300.0))))
         return np.asarray(np.sign(losses) * (half + steep) / m)
 
+    def place(self, loss: float) -> float:
+        """Returns where on the line the loss is; ±inf where it is out of reach."""
+        return float(self._locate(np.array([loss]))[0])
+
+    def more_above(self, z: float) -> float:
+        """Returns by how much P's mass above ``z`` exceeds Q's, both compared with that of N(0, 1): no cancellation."""
+        rises = [(w, z - c, z) for c, w in zip(self.p.centres, self.p.weights, strict=True) if c > 0.0]
+        falls = [(w, z, z - c) for c, w in zip(self.q.centres, self.q.weights, strict=True) if c < 0.0]
+        return math.fsum(w * _between(left, right) for w, left, right in (*rises, *falls))
+
     def support(self) -> tuple[float, float]:
         low, high = self.p.least - _REACH, self.p.most + _REACH
         # Terms of small weight need not be covered as far: go down to where P's mass above is negligible.
@@ -213,3 +223,14 @@ class MixturePair(DominatingPair):
         ends = np.array([low, high])
         losses = self.p.log_ratio(ends) - self.q.log_ratio(ends)
         return float(losses[0]), float(losses[1])
+
+
+def _between(low: float, high: float) -> float:
+    """N(0, 1)'s mass there: by Gauss' rule, or as a difference in the smaller tail where little cancels."""
+    if high > -low:
+        low, high = -high, -low
+    size, points, weights = _RULES[8]
+    half = (high - low) / 2
+    if 2 * half * (1 - low) < size:
+        return float(half * (weights @ np.exp(-((low + half + half * points) ** 2) / 2))) / _ROOT
+    return float(special.ndtr(high) - special.ndtr(low))

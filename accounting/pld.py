@@ -26,13 +26,14 @@ _MUCH = 1e-3  # a sum that no other tilt would make much larger
 _STEEPER = (1.0, 4.0, 64.0)  # tilts to try near the largest loss, which a coarse law does not know
 
 
-class _Points:
+class Points:
     """ln δ at single grid points, each computed once."""
 
     def __init__(self, tilted: Tilted) -> None:
         self.tilted = tilted
         self.gain = tilted.gain()
         self.norm = float(np.linalg.norm(self.gain))
+        self.top = tilted.law.top  # where to look for an ε, at most
         self.known: dict[int, float] = {}
         self.sharp: dict[int, bool] = {}
 
@@ -82,13 +83,13 @@ def _delta(event: PrivacyEvent, epsilon: float, upper: bool, large: bool) -> flo
     tilt = rough.tilt_for_epsilon(epsilon)
     tilted = _computed(event, tilt, epsilon, upper, large)
     law = tilted.law
-    places, shares = _between(law, np.array([epsilon + law.snap]))
+    places, shares = between(law, np.array([epsilon + law.snap]))
     place, found = int(places[0]), []
     for steeper in _STEEPER:
         with contextlib.suppress(TooLarge):
-            points = _Points(tilted if steeper == 1.0 else law.tilted(steeper * tilt, epsilon))
+            points = Points(tilted if steeper == 1.0 else law.tilted(steeper * tilt, epsilon))
             logs = np.array([[points.log_delta(place)], [points.log_delta(place + 1)]])
-            found.append(float(_values(law, logs, shares)[0]))
+            found.append(float(values(law, logs, shares)[0]))
             if points.sharp[place]:
                 break
     return min(found) if upper else max(found)
@@ -117,10 +118,10 @@ def _deltas(event: PrivacyEvent, epsilons: Array, upper: bool, large: bool) -> A
         near = float(epsilons[left[0]])
         tilted = _computed(event, rough.tilt_for_epsilon(near), near, upper, large)
         law = tilted.law
-        places, shares = _between(law, epsilons[left] + law.snap)
+        places, shares = between(law, epsilons[left] + law.snap)
         logs, done = _along(tilted, places)
         done[0] = True  # the tilt is its own
-        found[left[done]] = _values(law, logs, shares)[done]
+        found[left[done]] = values(law, logs, shares)[done]
         left = left[~done]
     return found
 
@@ -147,7 +148,7 @@ def _along(tilted: Tilted, below: Array) -> tuple[Array, NDArray[np.bool_]]:
     return logs, ((sharp & covered) | (places >= tilted.law.top)).all(axis=0)
 
 
-def _between(law: Law, epsilons: Array) -> tuple[Array, Array]:
+def between(law: Law, epsilons: Array) -> tuple[Array, Array]:
     """The grid point below each ε, and the share of the one above in δ there: δ is linear in e^ε between."""
     # Just below a grid point the quotient may round up to it: from above, the point before counts.
     place = np.floor(epsilons / law.step * (1 - 4 * U if law.upper else 1.0))
@@ -157,7 +158,7 @@ def _between(law: Law, epsilons: Array) -> tuple[Array, Array]:
     return place.astype(np.int64), np.clip(share - off if law.upper else share + off, 0.0, 1.0)
 
 
-def _values(law: Law, logs: Array, share: Array) -> Array:
+def values(law: Law, logs: Array, share: Array) -> Array:
     """δ between two grid points from its logarithms there."""
     ends = np.array(
         [[rounding.exp(min(0.0, float(x)), upper=law.upper) if x > -math.inf else 0.0 for x in row] for row in logs]
@@ -188,17 +189,17 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     if law.top <= 0:
         return 0.0
     target = math.log(spare) + (-2 * U if upper else 2 * U) * (1 + abs(math.log(spare)))
-    root, sharp = _root(_Points(tilted), target)
+    root, sharp = root_of(Points(tilted), target)
     for steeper in _STEEPER:
         if sharp:
             break
         with contextlib.suppress(TooLarge):
-            retried, sharp = _root(_Points(law.tilted(steeper * rough.tilt_for_epsilon(root), root)), target)
+            retried, sharp = root_of(Points(law.tilted(steeper * rough.tilt_for_epsilon(root), root)), target)
             root = min(root, retried) if upper else max(root, retried)
     return root
 
 
-def _root(points: _Points, target: float) -> tuple[float, bool]:
+def root_of(points: Points, target: float) -> tuple[float, bool]:
     """The ε at which ln δ is ``target``, and whether δ is sharp there."""
     law = points.tilted.law
     place = _crossing(points, target)
@@ -211,10 +212,10 @@ def _root(points: _Points, target: float) -> tuple[float, bool]:
     return max(0.0, root), points.sharp[place]
 
 
-def _crossing(points: _Points, target: float) -> int | None:
+def _crossing(points: Points, target: float) -> int | None:
     """The grid point k ≥ 0 with ln δ above ``target`` at k and not at k + 1, or None if it is not above at 0."""
     law, tails, slope = points.tilted.law, points.tilted.tails, points.tilted.slope
-    low, high = 0, law.top
+    low, high = 0, points.top
     if points.log_delta(0) <= target:
         if law.upper:
             return None

@@ -146,13 +146,24 @@ def grid(event: PrivacyEvent, upper: bool, *, large: bool = False, coarser: int 
     width = _width(event)
     if width <= 0.0:
         return 1e-3
+    return _aligned(event, max(_wanted(event, width, large), width / _MAX_CELLS) * 2.0**coarser, upper)
+
+
+@lru_cache(maxsize=256)
+def is_clamped(event: PrivacyEvent) -> bool:
+    """Says whether the grid is coarser than it should be, because losses reach too far for a finer one."""
+    width = _width(event)
+    return width > 0.0 and _wanted(event, width, False) < width / _MAX_CELLS
+
+
+def _wanted(event: PrivacyEvent, width: float, large: bool) -> float:
     rough, splits = sketch(event), max(1.0, _splits(event))
     step, spread = width / 256, math.sqrt(rough.variance)
     for log_delta in _TYPICAL[large] if rough.parts else ():
         tilt, epsilon = rough.for_delta(log_delta)
         steepness = min(tilt, _STEEPEST / spread) if spread > 0 else tilt
         step = min(step, math.sqrt(12 * _AIM * max(epsilon, spread / 4) / (splits * (1 + steepness))))
-    return _aligned(event, max(step, width / _MAX_CELLS) * 2.0**coarser, upper)
+    return step
 
 
 def _width(event: PrivacyEvent) -> float:

@@ -82,6 +82,12 @@ class _ReplacedSample(PrivacyEvent):
     def has_profile(self) -> bool:
         return self._parts()[1].has_profile()
 
+    def sampled_access(self) -> tuple[float, PrivacyEvent, str] | None:
+        q, inner = self._parts()
+        if q in (0.0, 1.0) or inner == NO_EVENT or self.pair() is not None:
+            return None
+        return (q, inner, "replacement") if inner.has_profile() else None
+
     def loss_support(self) -> tuple[float, float]:
         if self.pair() is not None:
             return super().loss_support()

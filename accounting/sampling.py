@@ -138,6 +138,17 @@ class PoissonSampled(DirectedEvent):
     def _kind(self) -> type[sampled_pair.Removal] | type[sampled_pair.Addition]:
         return sampled_pair.Removal if self.direction == "removal" else sampled_pair.Addition
 
+    def sampled_access(self) -> tuple[float, PrivacyEvent, str] | None:
+        inner = self._inner()
+        if (
+            self.direction == "both"
+            or self.probability == 1.0
+            or inner == NO_EVENT
+            or self._directed_pair() is not None
+        ):
+            return None
+        return (self.probability, inner, self.direction) if inner.has_profile() else None
+
     def loss_support(self) -> tuple[float, float]:
         if self.direction == "both" or self._directed_pair() is not None:
             return super().loss_support()

@@ -26,6 +26,8 @@ SECTIONS = {
     "sweep": "From δ = 1e-4 to 1e-15",
     "trees": "Random compositions",
 }
+SAMPLED = "<!-- sampled_gaussians -->"
+"""From here on the page is written by ``sampled_gaussians.py``."""
 HOME = "dp_accounting"  # the environment in which the reference is computed
 _BELOW = 1e-9  # relative; references are known better than that
 

@@ -741,7 +741,7 @@ def test_no_mass_is_lost_from_above_nor_made_up_from_below(pair, step):
 @pytest.mark.parametrize("upper", [True, False])
 def test_beyond_the_window_next_to_nothing_is_left_from_above_and_nothing_from_below(upper):
     tilted = pld._computed(compose((Gaussian(20.0), 100)), 10.0, 2.0, upper, False)
-    points = pld._Points(tilted)
+    points = pld.Points(tilted)
     assert tilted.last < tilted.law.top
     for place in (tilted.last, tilted.last + 1, tilted.last + 1000, tilted.law.top, tilted.law.top + 1):
         assert points.log_delta(place) < (-30.0 if upper else -1e300)
@@ -791,7 +791,7 @@ def test_where_an_epsilon_is_between_two_grid_points_is_rounded_outwards(step, u
     rng = np.random.default_rng(9)
     at = np.concatenate([rng.uniform(0, 40, 200), np.arange(60) * step, np.nextafter(np.arange(1, 60) * step, 0)])
     law: Any = SimpleNamespace(step=step, upper=upper)
-    places, shares = pld._between(law, at)
+    places, shares = pld.between(law, at)
     with mp.workdps(40):
         for epsilon, place, share in zip(at.tolist(), places.tolist(), shares.tolist(), strict=True):
             exact = mp.expm1(mp.mpf(epsilon) - place * mp.mpf(step)) / mp.expm1(step)
@@ -805,7 +805,7 @@ def test_a_delta_between_two_grid_points_is_rounded_outwards(infinity, upper):
     law: Any = SimpleNamespace(infinity=infinity, upper=upper)
     rng = np.random.default_rng(8)
     logs, shares = np.append(-rng.exponential(3.0, (2, 60)) - 0.7, np.full((2, 4), -math.inf), axis=1), rng.random(64)
-    got = pld._values(law, logs, shares)
+    got = pld.values(law, logs, shares)
     with mp.workdps(40):
         for low, high, share, value in zip(*logs.tolist(), shares.tolist(), got.tolist(), strict=True):
             exact = infinity + (1 - mp.mpf(share)) * mp.exp(low) + share * mp.exp(high)
@@ -826,7 +826,7 @@ def test_the_delta_that_finite_losses_may_have_is_rounded_to_the_safe_side(monke
         seen.append((points.tilted.law.infinity, target))
         return 1.0, True
 
-    monkeypatch.setattr(pld, "_root", root)
+    monkeypatch.setattr(pld, "root_of", root)
     for chance in (0.999, 0.97, 0.9, 0.7, 0.3):
         assert pld.epsilon(event, chance, upper=upper) == 1.0
         infinity, target = seen.pop()
@@ -856,7 +856,7 @@ def test_a_coarser_grid_and_another_tilt_only_move_the_bounds_apart(coarser):
     for factor in (0.7, 1.0, 1.4):
         for upper in (True, False):
             law = tilted_law.Law(event, pld_plan.grid(event, upper, coarser=coarser), upper)
-            root, _ = pld._root(pld._Points(law.tilted(factor * tilt, near)), math.log(d - law.infinity))
+            root, _ = pld.root_of(pld.Points(law.tilted(factor * tilt, near)), math.log(d - law.infinity))
             assert root >= fine * (1 - 1e-6) if upper else root <= fine
             assert root == pytest.approx(fine, rel=5e-3)
 
@@ -1002,13 +1002,13 @@ def test_no_order_pays_for_a_delta_of_nothing():
 @pytest.mark.parametrize("upper", [True, False])
 def test_the_logarithm_of_a_target_is_rounded_to_the_safe_side(upper, monkeypatch):
     targets: list[float] = []
-    original = pld._root
+    original = pld.root_of
 
     def root(points: Any, target: float) -> tuple[float, bool]:
         targets.append(target)
         return original(points, target)
 
-    monkeypatch.setattr(pld, "_root", root)
+    monkeypatch.setattr(pld, "root_of", root)
     event = compose((Gaussian(10.0), 4))
     with mp.workdps(40):
         for i in range(30):
@@ -1023,7 +1023,7 @@ def test_the_logarithm_of_a_target_is_rounded_to_the_safe_side(upper, monkeypatc
 def test_sums_for_places_below_the_window_are_those_of_its_places():
     tilted = pld._computed(compose((Gaussian(10.0), 100)), 40.0, 40.0, True, False)
     assert tilted.first > 1000
-    points, steps = pld._Points(tilted), np.arange(tilted.first, tilted.last + 1)
+    points, steps = pld.Points(tilted), np.arange(tilted.first, tilted.last + 1)
     for below in (1, 2, 10, 100):
         place = tilted.first - below
         gain = np.exp(-tilted.slope * (steps - place)) * -np.expm1((place - steps) * tilted.law.step)
