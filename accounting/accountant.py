@@ -12,6 +12,7 @@ from .bounds import Bracket
 from .composite import compose
 from .declared import NonPrivate
 from .dp_events import ADJACENCY, Refusal, translate
+from .errors import InvalidArgumentError
 from .event import NO_EVENT, PrivacyEvent
 
 _CHOICES = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
@@ -31,6 +32,9 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
         REPLACE_ONE; ``neighboring_relation`` says which it is. An explicit relation refuses what has no meaning under
         it.
 
+    Raises:
+      InvalidArgumentError: ``neighboring_relation`` is no ``dp_accounting.NeighboringRelation``.
+
     Under REPLACE_ONE a native Gaussian or Laplace event is at distance 2: its noise multiplier is meant for values
     whose norm is at most 1 per record. Events of ours are normalised already and taken as they are, and so is a ZCDp
     event: what they cost under the other relation nobody knows. With them the relation never moves to REPLACE_ONE
@@ -44,7 +48,10 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
-        super().__init__(neighboring_relation or _CHOICES[0])
+        if neighboring_relation is not None and not isinstance(neighboring_relation, NeighboringRelation):
+            names = ", ".join(str(relation) for relation in NeighboringRelation)
+            raise InvalidArgumentError("neighboring_relation", neighboring_relation, "is none", f"use one of {names}")
+        super().__init__(_CHOICES[0] if neighboring_relation is None else neighboring_relation)
         self._choices = _CHOICES if neighboring_relation is None else (neighboring_relation,)
         # The composition under each relation that is still possible.
         self._events: dict[NeighboringRelation, PrivacyEvent] = dict.fromkeys(self._choices, NO_EVENT)

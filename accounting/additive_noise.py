@@ -65,7 +65,7 @@ class Laplace(PrivacyEvent):
             exact *= e * e
         return exact * (1 + 2e-15)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         # Mironov 2017, Table II. Exponents are shifted by the larger one, so no order overflows. For small ε the
         # logarithm nearly cancels ε; its rounding, over α − 1, is below 32 ulps of ε.
         a, epsilon = np.asarray(orders, dtype=float), 1.0 / self.noise_multiplier

@@ -157,11 +157,11 @@ class _Method:
     exact: bool = False
 
 
-def _methods(event: PrivacyEvent) -> dict[str, _Method]:
+def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]:
     """The methods that apply to an event with one direction, the cheapest first."""
     aside = event.failure_delta()
     found = {"pure": _after_failure(_pure(event), aside)}
-    if math.isfinite(rho := event.zcdp_rho()):
+    if only in (None, "zcdp") and math.isfinite(rho := event.zcdp_rho()):  # a search of its own for some events
         found["zcdp"] = _after_failure(_rdp(ZCDP(rho)), aside)
     found["rdp"] = _after_failure(_rdp(event), aside)
     merged, mu = merge_gaussians(event)
@@ -375,7 +375,7 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None)
     if delta >= 1.0:
         found = math.inf if _is_unprotected(event) else 0.0
         return Bracket(found, found if bracket else None, only or "pure")
-    methods = _methods(event)
+    methods = _methods(event, only)
     best, winner = _least(methods, lambda m: m.epsilon(delta, True), lambda m, found: m.doubt(found, delta), only)
     return Bracket(best, _lower(methods, winner, lambda m: m.epsilon(delta, False), best) if bracket else None, winner)
 
@@ -386,7 +386,7 @@ def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, only: str | None)
         return _worst([_delta(branch, epsilon, bracket, only) for branch in event.branches])
     if len(ways := event.directions()) > 1:
         return _worst([_delta(way, epsilon, bracket, only) for way in ways])
-    methods = _methods(event)
+    methods = _methods(event, only)
     best, winner = _least(methods, lambda m: m.delta(epsilon, True), lambda m, found: m.doubt(epsilon, found), only)
     best = min(1.0, best)  # 1 is what a method says that can't bound it
     return Bracket(best, _lower(methods, winner, lambda m: m.delta(epsilon, False), best) if bracket else None, winner)

@@ -105,7 +105,7 @@ class Chain(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return math.inf if self.event.failure_delta() else float(self.length) ** 2 * self.event.zcdp_rho()
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, k = np.asarray(orders, dtype=float), self.length
         if self.event.failure_delta():
             return np.full(a.shape, math.inf)
@@ -129,7 +129,7 @@ class Chain(PrivacyEvent):
     def loss_support(self) -> tuple[float, float]:
         return _support(self)
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         # Each step's rounding to the grid adds up, and one step's losses are small: they are composed on a finer grid,
         # on which the steps' largest loss lies if the chain's lies on the grid asked for.
         low, high = self.event.loss_support()

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from . import parameters, validate
 from .adjacency import Adjacency
-from .errors import UnsupportedEventError
+from .errors import InvalidArgumentError, UnsupportedEventError
 from .event import NO_EVENT, Array, PrivacyEvent, check_event
 from .loss_pmf import LossPmf, convolution, discretise, maximum, mixture
 from .mixed_loss import mixed_up, moment_up
@@ -35,6 +35,13 @@ class Composed(PrivacyEvent):
 
     parts: tuple[Part, ...]
 
+    def __attrs_post_init__(self) -> None:
+        for part in validate.items("parts", self.parts):
+            if not isinstance(part, tuple) or len(part) != 2:
+                raise InvalidArgumentError("parts", part, "is no pair of an event and a count", "use compose")
+            check_event(part[0])
+            validate.integer("count", part[1], low=1)
+
     @property
     def norm(self) -> str:  # type: ignore[override]
         return _common_norm(event for event, _ in self.parts)
@@ -52,7 +59,7 @@ class Composed(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return sum_up(product_up(count, event.zcdp_rho()) for event, count in self.parts)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         total = np.zeros(np.shape(orders))
         for event, count in self.parts:
             total += count * event.rdp(orders)
@@ -82,7 +89,7 @@ class Composed(PrivacyEvent):
         ends = [(count * low, count * high) for event, count in self.parts for low, high in [event.loss_support()]]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         return convolution([(discretise(event, step, upper), count) for event, count in self.parts], step, upper)
 
 
@@ -128,6 +135,10 @@ class Parallel(PrivacyEvent):
 
     branches: tuple[PrivacyEvent, ...]
 
+    def __attrs_post_init__(self) -> None:
+        for event in validate.items("branches", self.branches):
+            check_event(event)
+
     @property
     def norm(self) -> str:  # type: ignore[override]
         return _common_norm(self.branches)
@@ -146,7 +157,7 @@ class Parallel(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return max(event.zcdp_rho() for event in self.branches)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return np.asarray(np.max([event.rdp(orders) for event in self.branches], axis=0))
 
     def failure_delta(self) -> float:
@@ -169,7 +180,7 @@ class Parallel(PrivacyEvent):
         ends = [event.loss_support() for event in self.branches]
         return min(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends))
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         return maximum([discretise(branch, step, upper) for branch in self.branches], upper)
 
 
@@ -216,7 +227,7 @@ class VisibleMixture(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return self.event.zcdp_rho() if self.probability else 0.0
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, r = np.asarray(orders, dtype=float), self.probability
         if r == 0.0:
             return np.zeros_like(a)
@@ -246,7 +257,7 @@ class VisibleMixture(PrivacyEvent):
         low, high = self.event.loss_support()
         return min(0.0, low), max(0.0, high)
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         return mixture(discretise(self.event, step, upper), self.probability)
 
 

@@ -29,6 +29,8 @@ from .rounding import U
 
 Noise = Literal["gaussian", "laplace"]
 
+_MOST_STEPS = 2**20  # in a list of patterns
+
 _NOISES: dict[str, type[Gaussian] | type[Laplace]] = {"gaussian": Gaussian, "laplace": Laplace}
 
 
@@ -125,9 +127,12 @@ def fixed_epochs(steps: int, epochs: int) -> tuple[tuple[int, ...], ...]:
     """Returns the sets of steps of one record when every epoch visits the records in the same order.
 
     Raises:
-      InvalidArgumentError: ``steps`` is no multiple of ``epochs``.
+      InvalidArgumentError: ``steps`` is no multiple of ``epochs``, or more than 2^20, all of which would be listed.
     """
     total, k = validate.integer("steps", steps, low=1), validate.integer("epochs", epochs, low=1)
+    if total > _MOST_STEPS:
+        remedy = "give matrix_sensitivity the participations=epochs and separation=steps // epochs instead"
+        raise InvalidArgumentError("steps", steps, f"would list more than {_MOST_STEPS} steps", remedy)
     if total % k:
         raise InvalidArgumentError("epochs", epochs, f"does not divide steps={total}")
     length = total // k

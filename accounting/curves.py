@@ -91,7 +91,7 @@ class RenyiCurve(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return math.inf
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a = np.asarray(orders, dtype=float)
         knots, height = _renyi_hull(self.orders, self.epsilons)
         # The curve increases: moved to the right and up by its rounding, it stays above.
@@ -160,7 +160,7 @@ class _WorstPair(PrivacyEvent):
     def pure_epsilon(self) -> float:
         return max((0.0, *self._worst().losses))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return atoms_rdp(self._finite(), orders)
 
     def failure_delta(self) -> float:

@@ -45,7 +45,7 @@ class PureDP(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return three_point_rho(self.epsilon, 1.0 / (1.0 + math.exp(-self.epsilon)))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return two_point_rdp(self.epsilon, orders)
 
     def pair(self) -> DominatingPair:
@@ -80,7 +80,7 @@ class ApproximateDP(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return three_point_rho(self.epsilon, 1.0 / (1.0 + math.exp(-self.epsilon)))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return two_point_rdp(self.epsilon, orders)
 
     def failure_delta(self) -> float:
@@ -144,7 +144,7 @@ class NonPrivate(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return math.inf
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return np.full(np.shape(orders), math.inf)
 
     def pair(self) -> DominatingPair:

@@ -63,7 +63,7 @@ class DirectedEvent(PrivacyEvent):
             return Parallel(self.directions()).loss_support()
         return super().loss_support()
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         if self.direction == "both":
             return Parallel(self.directions()).loss_law(step, upper)
-        return super().loss_law(step, upper)
+        return super()._loss_law(step, upper)

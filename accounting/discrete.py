@@ -143,7 +143,7 @@ class _TwoLaws(PrivacyEvent):
         width = max((0.0, *forward.losses)) + max((0.0, *backward.losses))
         return min(pure, width * width / 8)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return np.asarray(np.max([atoms_rdp(way, orders) for way in self._ways()], axis=0))
 
     def pair(self) -> Atoms | None:
@@ -159,7 +159,7 @@ class _TwoLaws(PrivacyEvent):
         ends = [way.support() for way in self._ways()]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         if (pair := self.pair()) is not None:
             return from_pair(pair, step, upper)
         return maximum([from_pair(way, step, upper) for way in self._ways()], upper)

@@ -20,7 +20,7 @@ import numpy as np
 from attrs import frozen
 from dp_accounting import dp_event
 
-from . import own_event, validate
+from . import own_event, parameters, validate
 from .adjacency import Adjacency
 from .errors import InvalidArgumentError, UnsupportedEventError
 from .loss_pmf import LossPmf, from_pair
@@ -93,8 +93,19 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         return 0.5 * epsilon * epsilon  # Bun & Steinke 2016, Prop. 1.4
 
     def rdp(self, orders: Array) -> Array:
-        """Returns a bound on the Rényi divergence, in either direction, at each of ``orders`` (all > 1)."""
-        return np.asarray(self.zcdp_rho() * np.asarray(orders, dtype=float))
+        """Returns a bound on the Rényi divergence, in either direction, at each of ``orders``, of any shape.
+
+        Raises:
+          InvalidArgumentError: an order is not in (1, 1e100].
+        """
+        found = validate.array("orders", orders, low=1.0, high=parameters.LARGEST)
+        if found.size and found.min() == 1.0:
+            raise InvalidArgumentError("orders", 1.0, "is out of range", "give orders above 1")
+        return self._rdp(found)
+
+    def _rdp(self, orders: Array) -> Array:
+        """``rdp`` at orders that were checked; a subclass gives this one."""
+        return np.asarray(self.zcdp_rho() * orders)
 
     def failure_delta(self) -> float:
         """Returns the probability that is set aside before the curves above hold."""
@@ -147,7 +158,17 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
         return self._known_pair().support()
 
     def loss_law(self, step: float, upper: bool) -> LossPmf:
-        """Returns the law of the privacy loss on a grid, above or below; use ``loss_pmf.discretise``, which caches."""
+        """Returns the law of the privacy loss on a grid, above or below; use ``loss_pmf.discretise``, which caches.
+
+        Raises:
+          InvalidArgumentError: the step is not in (0, 1e100].
+          UnsupportedEventError: the event has no profile.
+          NumericalError: the losses span too many cells.
+        """
+        return self._loss_law(validate.real("step", step, low=0.0, low_open=True, high=parameters.LARGEST), upper)
+
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
+        """``loss_law`` on a grid that was checked; a subclass gives this one."""
         return from_pair(self._known_pair(), step, upper)
 
     def _known_pair(self) -> DominatingPair:

@@ -85,7 +85,7 @@ class MixtureOfGaussians(DirectedEvent):
     def zcdp_rho(self) -> float:
         return 0.5 * self._mixture().most ** 2  # of the worst term: Rényi divergences are jointly quasi-convex
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return mixture_rdp(self._mixture(), orders, self.direction)
 
     def _directed_pair(self) -> DominatingPair:

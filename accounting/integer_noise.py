@@ -88,7 +88,7 @@ class DiscreteLaplace(PrivacyEvent):
             less = m - math.expm1(-x) / math.expm1(-a) + 8 * U * m
         return noise_tables.known_rho(a * (less + math.tanh(a / 2) * (m - less)) * (1 + 32 * U))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         # e^{(α−1)(rdp − m·a)} = 1 − q(1 − q^{2(α−1)})(1 − r^m)/((1 − r)(1 + q)) with r = q^{2α−1}, q = e^{−a}: at
         # least ½, so the rounding of the logarithm over α − 1 is below 64 ulps of m·a.
         o, a, m = np.asarray(orders, dtype=float), 1.0 / self.scale, self._shift()
@@ -133,7 +133,7 @@ class _Spread(PrivacyEvent):
     def loss_support(self) -> tuple[float, float]:
         return self._known().loss_support()
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         law = self._known().loss_law(step, upper)
         if not upper:
             return law
@@ -215,7 +215,7 @@ class DiscreteGaussian(_Spread):
     def zcdp_rho(self) -> float:
         return noise_tables.known_rho(self._square() / (2 * self.sigma * self.sigma) * (1 + 4 * U))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         # A shift by s has rdp(α) = α·s²/(2σ²) + ln(θ(αs)/θ(0))/(α−1), θ(c) = Σ_y e^{−(y−c)²/(2σ²)} ≤ θ(0). From σ = 3
         # on θ varies by less than e^-170.
         a, square = np.asarray(orders, dtype=float), self._square()
@@ -282,7 +282,7 @@ class Skellam(_Spread):
     def zcdp_rho(self) -> float:
         return noise_tables.known_rho(self._square() * _skellam_rho(self.variance))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, square = np.asarray(orders, dtype=float), self._square()
         bound = self.zcdp_rho() * a
         if self.variance > 1e6 or (square > 100 and self.coordinates != 1):
@@ -359,7 +359,7 @@ def _skellam_renyi(variance: float, shift: int, orders: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _skellam_rho(variance: float) -> float:
-    """A bound on sup rdp(α)/α of a unit shift.
+    """A bound on sup rdp(α)/α of a unit shift, within some 1e-4 of it.
 
     Far out it is by ``_skellam_moment``: ln(½ + e^g) ≤ g + ½, and with τ = α, g/α² and α/(α−1) fall as α grows.
     """
@@ -368,10 +368,36 @@ def _skellam_rho(variance: float) -> float:
         g = max(0.0, float(_skellam_moment(variance, order)))
         return (g + 0.5) / (order * (order - 1))
 
+    if variance >= _WIDE:
+        return _wide_skellam_rho(variance)
     base = noise_tables.skellam_reach(variance)
     return noise_tables.steepest(
         lambda orders: _skellam_renyi(variance, 1, orders), beyond, top=1.0 + max(1e4, 4.0 * base)
     )
+
+
+_WIDE = 1e5  # from here on a closed form is as good as a table, whose length and number of orders grow with √V
+
+
+def _wide_skellam_rho(variance: float) -> float:
+    """A bound on sup rdp(α)/α of a unit shift by a closed form, too large by about V^(−2/3).
+
+    *The loss L rises by at most b from one integer to the next.* With φ = x·I_ν'(x)/I_ν(x), where x·φ' = s² − φ² and
+    s² = x² + ν², the rise at ν ≥ 0 is −ln(I_{ν−1}·I_{ν+1}/I_ν²) = −ln(1 − (s² − φ²)/x²). And φ is at least
+    ψ = s − x²/(2s²) − 1/s, so that (s² − φ²)/x² ≤ 1/s + 2/x² ≤ 1/x + 2/x². For x·ψ' < s² − ψ² wherever s ≥ 2, and
+    ψ < φ where that begins: at x = 2 for ν = 0, at x = √3 for ν = 1, and towards x = 0, where ψ < ν ≤ φ, for others.
+
+    *Up to order 1 + t.* The divergences of either law from the other are equal and add up to E[L(Z+1) − L(Z)], so each
+    is at most b/2. Z is the difference of two Poisson numbers of mean V/2, hence, by Wu's inequality of entropies
+    (2000, Thm 1.1) and Herbst's argument, t·rdp(1 + t) ≤ t·b/2 + V·(cosh(t·b) − 1).
+
+    *Beyond* by ``_skellam_moment``, whose terms fall faster than α².
+    """
+    b = -math.log1p(-(1.0 + 2.0 / variance) / variance)
+    t = (12.0 * variance * variance) ** (1 / 3)  # where the two errors, (t·b)²/12 and 1/t, are alike
+    below = b / 2 * max(1.0, variance * b * (math.sinh(t * b / 2) / (t * b / 2)) ** 2)
+    beyond = float(_skellam_moment(variance, 1.0 + t)) / (t * (1.0 + t))
+    return max(below, beyond) * (1 + 64 * U)
 
 
 def _as_noise(table: NoiseTable) -> IntegerNoise:

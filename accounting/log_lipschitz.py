@@ -80,7 +80,7 @@ class LogLipschitz(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return _rho(max(self._rates()), min(self._rates()))
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         fall, rise = self._rates()
         return np.maximum(one_way_rdp(fall, rise, orders), one_way_rdp(rise, fall, orders))
 
@@ -125,7 +125,7 @@ class OneWay(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return self.event.zcdp_rho()
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return one_way_rdp(*self._rates(), orders)
 
     def pair(self) -> DominatingPair | None:
@@ -147,7 +147,7 @@ class BoundedBy(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return self.bound().zcdp_rho()
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return self.bound().rdp(orders)
 
     def pair(self) -> DominatingPair | None:

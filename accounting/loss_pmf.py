@@ -86,6 +86,8 @@ def from_pair(pair: DominatingPair, step: float, upper: bool) -> LossPmf:
       NumericalError: its losses span too many cells.
     """
     low, high = pair.support()
+    if not max(abs(low), abs(high)) < 2.0**53 * step:  # beyond it floats skip grid points
+        raise NumericalError(f"{pair}: its losses are too large for a grid of {step:g}")
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
     if last - first > _MAX_CELLS:
         raise NumericalError(f"{pair}: losses span {last - first} cells of {step:g}")

@@ -96,7 +96,7 @@ class Assignment(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return max(event.zcdp_rho() for event in self.events)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a = np.asarray(orders, dtype=float)
         curves = [event.rdp(a) for event in self.events]
         return np.asarray(np.minimum(_mixed_rdp(self.probabilities, curves, a), np.max(curves, axis=0)))
@@ -125,7 +125,7 @@ class Assignment(PrivacyEvent):
         ends = [event.loss_support() for event in self.events]
         return min(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends))
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         laws = [discretise(event, step, upper) for event in self.events]
         start = min(0, *(law.start for law in laws))
         p = np.zeros(max(1, *(law.start + len(law.p) for law in laws)) - start)
@@ -284,7 +284,7 @@ class InputMix(PrivacyEvent):
         epsilon = self.pure_epsilon()
         return min(0.5 * epsilon * epsilon, self.event.zcdp_rho())
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, kept = np.asarray(orders, dtype=float), self._kept
         if kept == 0.0:
             return np.zeros_like(a)
@@ -315,7 +315,7 @@ class InputMix(PrivacyEvent):
         high = _amplified(max(0.0, self._any_order().loss_support()[1]), self._kept)
         return -high, high
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         return from_pair(self._pair(step, upper), step, upper)
 
     def _pair(self, step: float, upper: bool) -> DominatingPair:

@@ -13,6 +13,8 @@ from .event import PrivacyEvent
 
 Members = np.ndarray[Any, np.dtype[np.int64]]
 
+_MOST_MEMBERS = 2**24  # to list the counts of
+
 
 @frozen
 class Reach:
@@ -29,7 +31,15 @@ class Reach:
             raise InvalidArgumentError("last", self.last, f"is below first={self.first}", "give first ≤ last")
 
     def counts(self, size: int, members: Members | None = None) -> Members:
-        """Returns how many of the releases 1…size read each of ``members`` (from 1; all of them if None)."""
+        """Returns how many of the releases 1…size read each of ``members`` (from 1; all of them if None).
+
+        Raises:
+          InvalidArgumentError: all are asked for, and they are more than 2^24.
+        """
+        size = validate.integer("size", size, low=1, high=validate.MOST)
+        if members is None and size > _MOST_MEMBERS:
+            remedy = "give the members; their counts run along straight lines between corners(size)"
+            raise InvalidArgumentError("size", size, f"are more than {_MOST_MEMBERS} members to list", remedy)
         i = np.arange(1, size + 1, dtype=np.int64) if members is None else members
         low = np.ones_like(i) if self.first is None else np.maximum(1, i + self.first)
         high = np.full_like(i, size) if self.last is None else np.minimum(size, i + self.last)

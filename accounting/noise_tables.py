@@ -51,9 +51,9 @@ class NoiseTable:
         """Returns the noise shifted up by ``shift`` against the noise itself; the mass of unknown loss is infinite."""
         if shift >= len(self.log_p):
             return Atoms((), (), 1.0)
-        losses, log_p = self.losses(shift), self.log_p[:-shift] + self.log_error
+        losses, log_p = self.losses(shift), np.minimum(self.log_p[:-shift] + self.log_error, 0.0)
         seen = log_p > -745.0
-        lost = float(np.exp(self.log_p[-shift:] + self.log_error).sum()) + self.outside
+        lost = float(np.exp(np.minimum(self.log_p[-shift:] + self.log_error, 0.0)).sum()) + self.outside
         return Atoms(tuple(losses[seen].tolist()), tuple(np.exp(log_p[seen]).tolist()), min(1.0, lost))
 
 

@@ -16,12 +16,15 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 from scipy import special
 
+from .errors import NumericalError
+
 Array = NDArray[Any]
 
 MASS_ERROR = 2.0**-43
 RATIO_ERROR = 2.0**-49
 EDGE_ERROR = 2.0**-49
 
+_MOST_SHIFT = 2e5  # whose cells are cut: into some 27 pieces per unit of it, however many they are
 _NODES = ((2, 6e-4), (3, 0.015), (4, 0.0625))
 
 
@@ -127,6 +130,8 @@ class GaussianPair(DominatingPair):
         if nodes is not None:
             return self._quadrature(low, high, nodes)
         wide = size > _NODES[-1][1]
+        if self.mu > _MOST_SHIFT:
+            raise NumericalError(f"{self}: cells this wide would be cut into {27 * self.mu:.0e} pieces")
         p, q = np.zeros(len(low)), np.zeros(len(low))
         p[~wide], q[~wide] = self._quadrature(low[~wide], high[~wide], 4)
         pieces = np.ceil(size[wide]).astype(int)

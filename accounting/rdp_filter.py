@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -88,12 +89,14 @@ class RDPFilter(PrivacyFilter):
         Orders that could not hold anything at their share are left out, so that the rest get more.
 
         Raises:
-          InvalidArgumentError: epsilon or delta is not positive, failure_delta leaves nothing of delta, or no order
-            has room: give larger ones.
+          InvalidArgumentError: epsilon or delta is not positive, delta is below 1e-300, failure_delta leaves nothing
+            of delta, or no order has room: give larger ones.
         """
         epsilon, delta, failure_delta = target(epsilon, delta, failure_delta)
         spare = (delta - promised(failure_delta)) * (1 - 1e-9)
         kept = orders_above_one(orders)
+        if spare / len(kept) < sys.float_info.min:  # below it a float has no nine digits
+            raise InvalidArgumentError("delta", delta, "is too small to be divided over orders", "give 1e-300 or more")
         while kept:
             # A little less, as the filter promises for a little more than its budget.
             shares = {
@@ -135,6 +138,8 @@ class RDPFilter(PrivacyFilter):
             return 0.0
         low, high = 0.0, 1.0
         while self._curve_delta(high) > delta:
+            if math.isinf(high):  # each order's δ is rounded up, never to 0
+                return math.inf
             low, high = high, 2 * high
         while high - low > 1e-13 * high:
             middle = (low + high) / 2

@@ -36,7 +36,7 @@ class UnderRenyi(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return self.event.zcdp_rho()
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return self.event.rdp(orders)
 
     def pair(self) -> Atoms | None:

@@ -149,7 +149,7 @@ class RepeatAndSelect(PrivacyEvent):
         weight = math.log1p((1.0 - runs.rate) * -math.expm1(-epsilon) / (runs.rate + math.exp(-epsilon)))
         return min((2.0 + self.shape) * epsilon, epsilon + (1.0 + self.shape) * weight) * (1 + 1e-15)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, runs = np.asarray(orders, dtype=float), self._sound_runs()
         if runs.rate == 0.0:
             return np.zeros_like(a)

@@ -58,7 +58,7 @@ class _ReplacedSample(PrivacyEvent):
         pure = self.pure_epsilon()
         return min(self._parts()[1].zcdp_rho(), 0.5 * pure * pure)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, (q, inner) = np.asarray(orders, dtype=float), self._parts()
         if q == 1.0 or inner == NO_EVENT:
             return inner.rdp(a)
@@ -98,9 +98,9 @@ class _ReplacedSample(PrivacyEvent):
         top = float(mixed(np.array(max(0.0, high)), q))
         return -top, top
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         if self.pair() is not None:
-            return super().loss_law(step, upper)
+            return super()._loss_law(step, upper)
         q, inner = self._parts()
         if q == 1.0:
             return discretise(inner, step, upper)
@@ -248,8 +248,8 @@ class PoissonSampledReplace(_ReplacedSample):
         p = NormalMixture((0.0, mu), (1.0 - q, q))
         return p, p.mirrored()
 
-    def rdp(self, orders: Array) -> Array:
-        bound = super().rdp(orders)
+    def _rdp(self, orders: Array) -> Array:
+        bound = super()._rdp(orders)
         mixtures = self._mixtures()
         return (
             bound if mixtures is None else mixture_renyi.divergence(*mixtures, np.asarray(orders, dtype=float), bound)

@@ -109,7 +109,7 @@ class PoissonSampled(DirectedEvent):
         pure = self.towards("both").pure_epsilon()
         return min(self.event.zcdp_rho(), 0.5 * pure * pure)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, q, inner = np.asarray(orders, dtype=float), self.probability, self._inner()
         if q == 1.0 or inner == NO_EVENT:
             return inner.rdp(a)
@@ -159,9 +159,9 @@ class PoissonSampled(DirectedEvent):
             return math.log1p(-self.probability), float(mixed(np.array(high), self.probability))
         return -float(mixed(np.array(-low), self.probability)), -math.log1p(-self.probability)
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         if self.direction == "both" or self._directed_pair() is not None:
-            return super().loss_law(step, upper)
+            return super()._loss_law(step, upper)
         inner = self._inner()
         if self.probability == 1.0:
             return discretise(inner, step, upper)

@@ -43,7 +43,7 @@ class BoundedRange(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return bounded_range_rho(self.width)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return bounded_range_rdp(self.width, orders)
 
     def pair(self) -> DominatingPair:

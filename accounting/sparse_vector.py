@@ -141,7 +141,7 @@ class GaussianAboveThreshold(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return self.queries / (2 * self.query_scale**2)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a = np.asarray(orders, dtype=float)
         answers, moved = min(self.answers, self.queries), 1.0 if self.monotone else 2.0
         rho = 1.0 / (2 * self.threshold_scale**2) + answers * moved**2 / (2 * self.query_scale**2)

@@ -66,7 +66,7 @@ class Staircase(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return _rho(self)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         if self.distance > _MOST_STEPS:
             return two_point_rdp(self.pure_epsilon(), orders)
         pair = _atoms(self)

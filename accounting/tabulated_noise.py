@@ -90,7 +90,7 @@ class IntegerNoise(PrivacyEvent):
         law = _conditional(self)
         return max((float(np.abs(losses).max()) for _, losses in law.ways if len(losses)), default=0.0)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a, law = np.asarray(orders, dtype=float), _conditional(self)
         out = np.zeros(a.shape)
         for log_p, losses in law.ways:
@@ -115,7 +115,7 @@ class IntegerNoise(PrivacyEvent):
     def loss_support(self) -> tuple[float, float]:
         return self._sides().loss_support()
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         return self._sides().loss_law(step, upper)
 
     def _sides(self) -> PrivacyEvent:

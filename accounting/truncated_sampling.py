@@ -97,7 +97,7 @@ class _Truncated(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return max(event.zcdp_rho() for event in self.children())
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         if self._is_directed():
             return np.maximum(*(event.rdp(orders) for event in self.directions()))
         a, logs = np.asarray(orders, dtype=float), []
@@ -119,9 +119,9 @@ class _Truncated(PrivacyEvent):
         ends = [event.loss_support() for event in self.children()]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
-    def loss_law(self, step: float, upper: bool) -> LossPmf:
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
         if self._is_directed():
-            return super().loss_law(step, upper)
+            return super()._loss_law(step, upper)
         laws = [(weight, discretise(event, step, upper)) for weight, event in self._branches() if weight]
         start = min(law.start for _, law in laws)
         p = np.zeros(max(law.start + len(law.p) for _, law in laws) - start)

@@ -49,7 +49,7 @@ class RandomizedResponse(PrivacyEvent):
         more, _, same = self._masses()
         return three_point_rho(self.epsilon, more, same)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return three_point_rdp(self.epsilon, self._masses()[0], orders)
 
     def pair(self) -> DominatingPair:
@@ -99,7 +99,7 @@ class LazySwitchDecision(PrivacyEvent):
             return 0.0
         return (self.log_ratio + self.redraw_log_ratio()) ** 2 / 8  # a range of that width: Hoeffding's lemma
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return np.maximum(*(event.rdp(orders) for event in self.orientations()))
 
     def pair(self) -> DominatingPair:
@@ -152,7 +152,7 @@ class Oriented(PrivacyEvent):
     def zcdp_rho(self) -> float:
         return self.event.zcdp_rho()
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         a = np.asarray(orders, dtype=float)
         terms = []
         for mass, loss in self._atoms():

@@ -79,7 +79,7 @@ class UnaryEncoding(PrivacyEvent):
         same = self.p * self.q + (1.0 - self.p) * (1.0 - self.q)
         return three_point_rho(self.pure_epsilon(), self._more(), same)
 
-    def rdp(self, orders: Array) -> Array:
+    def _rdp(self, orders: Array) -> Array:
         return three_point_rdp(self.pure_epsilon(), self._more(), orders)
 
     def pair(self) -> DominatingPair:

@@ -36,6 +36,8 @@ import numpy.typing as npt
 from attrs import frozen
 from scipy import optimize, special
 
+from hockeystick.accounting import InvalidArgumentError, validate
+
 FloatArray = npt.NDArray[np.float64]
 
 SHARE_Q = 0.005  # of alpha, spent on the interval of Q
@@ -56,8 +58,16 @@ def clopper_pearson(
       count: a number or an array.
       confidence: of the interval (``side="two"``: both tails equal), or of the one bound asked for; the other is then
         0 or 1.
+
+    Raises:
+      InvalidArgumentError: ``trials`` is no integer ≥ 0, a count not in [0, trials], ``confidence`` not in [0, 1], or
+        ``side`` none of the three.
     """
-    k = np.asarray(count, dtype=float)
+    if side not in ("two", "lower", "upper"):
+        raise InvalidArgumentError("side", side, "is unknown", "use 'two', 'lower' or 'upper'")
+    confidence = validate.probability("confidence", confidence)
+    trials = validate.integer("trials", trials, low=0)
+    k = validate.array("count", count, low=0, high=trials)
     tail = (1.0 - confidence) / (2.0 if side == "two" else 1.0)
     low, high = np.zeros_like(k), np.ones_like(k)
     if side != "upper":

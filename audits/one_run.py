@@ -36,6 +36,7 @@ from hockeystick.audits.one_run_tradeoff import (
     one_run_p_value,
     point_tail,
 )
+from hockeystick.audits.verdict_fields import read_object
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -358,10 +359,7 @@ def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArr
 
 
 def _read(text: object, schema: str, names: tuple[str, ...]) -> dict[str, Any]:
-    try:
-        plain = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
-    if not isinstance(plain, dict) or plain.pop("schema", None) != schema or set(plain) != set(names):
+    plain = read_object(text)
+    if plain.pop("schema", None) != schema or set(plain) != set(names):
         raise InvalidArgumentError("text", text, f"is no {schema}")
     return plain

@@ -10,6 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits import verdict_fields
 from hockeystick.audits.verdict import Outcome, versions
 
 SCHEMA_VERSION = 1
@@ -86,18 +87,19 @@ class SequentialVerdict:
         """Returns the verdict of :meth:`to_dict`.
 
         Raises:
-          InvalidArgumentError: another schema, or fields that are missing or unknown.
+          InvalidArgumentError: another schema; a field that is missing, unknown, of another type or out of its domain;
+            or fields that contradict each other.
         """
-        if plain.get("schema") != SCHEMA_VERSION or plain.get("kind") != "sequential":
-            raise InvalidArgumentError("schema", plain.get("schema"), "is no verdict this version can read")
-        values = {name: value for name, value in plain.items() if name not in ("schema", "kind", "refuted")}
-        try:
-            values["warnings"] = tuple(values["warnings"])
-            if values["detectable_epsilon"] is None:
-                values["detectable_epsilon"] = math.inf
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise InvalidArgumentError("verdict", plain, f"can't be read ({error})") from None
+        known = isinstance(plain, dict) and plain.get("kind") == "sequential"
+        if not known or plain.get("schema") != SCHEMA_VERSION:
+            remedy = "give SequentialVerdict.to_dict()"
+            raise InvalidArgumentError("schema", None, "is none that this version can read", remedy)
+        stated = {name: value for name, value in plain.items() if name not in ("schema", "kind")}
+        values = verdict_fields.read_fields("verdict", stated, {"refuted": verdict_fields.truth, **_FIELDS})
+        verdict_fields.at_most(values, "stopped_at", "samples")
+        if values.pop("refuted") != (values["outcome"] == "refuted"):
+            raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
+        return cls(**values)
 
     def to_json(self) -> str:
         """Returns :meth:`to_dict` as JSON text."""
@@ -110,13 +112,7 @@ class SequentialVerdict:
         Raises:
           InvalidArgumentError: not JSON, or not a verdict.
         """
-        try:
-            plain = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
-        if not isinstance(plain, dict):
-            raise InvalidArgumentError("text", text, "is not a verdict")
-        return cls.from_dict(plain)
+        return cls.from_dict(verdict_fields.read_object(text))
 
     def summary(self) -> str:
         """Returns a few lines for a terminal or a failure message."""
@@ -146,3 +142,27 @@ class SequentialVerdict:
 
     def __str__(self) -> str:
         return self.summary()
+
+
+_FIELDS: dict[str, verdict_fields.Check] = {
+    "outcome": verdict_fields.one_of("refuted", "consistent", "inconclusive"),
+    "epsilon_claimed": verdict_fields.epsilon,
+    "delta": verdict_fields.share,
+    "alpha": verdict_fields.level,
+    "log_wealth": verdict_fields.finite,
+    "log_wealth_end": verdict_fields.finite,
+    "epsilon_lower": verdict_fields.epsilon,
+    "samples": verdict_fields.count,
+    "stopped_at": verdict_fields.count,
+    "direction": verdict_fields.one_of("d0->d1", "d1->d0"),
+    "event": verdict_fields.words,
+    "frequency_p": verdict_fields.share,
+    "frequency_q": verdict_fields.share,
+    "epsilon_tested": verdict_fields.epsilon,
+    "delta_tested": verdict_fields.share,
+    "detectable_epsilon": verdict_fields.epsilon_or_none,
+    "seed": verdict_fields.seed,
+    "seconds": verdict_fields.duration,
+    "warnings": verdict_fields.sentences,
+    "versions": verdict_fields.versions,
+}

@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, digits
 
+from . import verdict_fields
 from .limits import samples_to_detect
 
 Outcome = Literal["refuted", "consistent", "inconclusive"]
@@ -171,21 +172,18 @@ class Verdict:
         """Returns the verdict of :meth:`to_dict`.
 
         Raises:
-          InvalidArgumentError: another schema, or fields that are missing or unknown.
+          InvalidArgumentError: another schema; a field that is missing, unknown, of another type or out of its domain;
+            or fields that contradict each other.
         """
-        if plain.get("schema") != SCHEMA_VERSION:
-            raise InvalidArgumentError("schema", plain.get("schema"), "is no verdict this version can read")
-        values = {
-            name: value for name, value in plain.items() if name not in ("schema", "refuted", "samples_to_detect")
-        }
-        try:
-            values["warnings"] = tuple(values["warnings"])
-            values["tradeoff"] = tuple(TradeoffPoint(**point) for point in values["tradeoff"])
-            if values["detectable_epsilon"] is None:
-                values["detectable_epsilon"] = math.inf
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise InvalidArgumentError("verdict", plain, f"can't be read ({error})") from None
+        if not isinstance(plain, dict) or plain.get("schema") != SCHEMA_VERSION:
+            raise InvalidArgumentError("schema", None, "is none that this version can read", "give Verdict.to_dict()")
+        stated = {name: value for name, value in plain.items() if name not in ("schema", "samples_to_detect")}
+        values = verdict_fields.read_fields("verdict", stated, {"refuted": verdict_fields.truth, **_FIELDS})
+        for less, more in _ORDERED:
+            verdict_fields.at_most(values, less, more)
+        if values.pop("refuted") != (values["outcome"] == "refuted"):
+            raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
+        return cls(**values)
 
     def to_json(self) -> str:
         """Returns :meth:`to_dict` as JSON text."""
@@ -198,13 +196,7 @@ class Verdict:
         Raises:
           InvalidArgumentError: not JSON, or not a verdict.
         """
-        try:
-            plain = json.loads(text)
-        except ValueError as error:
-            raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
-        if not isinstance(plain, dict):
-            raise InvalidArgumentError("text", text, "is not a verdict")
-        return cls.from_dict(plain)
+        return cls.from_dict(verdict_fields.read_object(text))
 
     def summary(self) -> str:
         """Returns a few lines for a terminal or a failure message."""
@@ -257,3 +249,51 @@ class Verdict:
         from .verdict_notebook import verdict_markdown
 
         return verdict_markdown(self)
+
+
+def _tradeoff(name: str, value: object) -> tuple[TradeoffPoint, ...]:
+    names = [one.name for one in attrs.fields(TradeoffPoint)]
+    found = []
+    for row in verdict_fields.rows(name, value):
+        if not isinstance(row, dict):
+            raise InvalidArgumentError(name, type(row).__name__, "is no point of a trade-off curve")
+        found.append(TradeoffPoint(**verdict_fields.read_fields(name, row, dict.fromkeys(names, verdict_fields.share))))
+    return tuple(found)
+
+
+_FIELDS: dict[str, verdict_fields.Check] = {
+    "outcome": verdict_fields.one_of("refuted", "consistent", "inconclusive"),
+    "epsilon_claimed": verdict_fields.epsilon,
+    "delta": verdict_fields.share,
+    "epsilon_lower": verdict_fields.epsilon,
+    "confidence": verdict_fields.level,
+    "samples": verdict_fields.count,
+    "timed": verdict_fields.truth,
+    "direction": verdict_fields.one_of("d0->d1", "d1->d0"),
+    "event": verdict_fields.words,
+    "count_p": verdict_fields.count,
+    "count_q": verdict_fields.count,
+    "trials": verdict_fields.count,
+    "epsilon_tested": verdict_fields.epsilon,
+    "delta_tested": verdict_fields.share,
+    "detectable_epsilon": verdict_fields.epsilon_or_none,
+    "float_leak": verdict_fields.truth,
+    "bits": verdict_fields.truth,
+    "seed": verdict_fields.seed,
+    "seconds": verdict_fields.duration,
+    "warnings": verdict_fields.sentences,
+    "tradeoff": _tradeoff,
+    "event_probability": verdict_fields.share,
+    "event_back": verdict_fields.words,
+    "count_back_p": verdict_fields.count,
+    "count_back_q": verdict_fields.count,
+    "versions": verdict_fields.versions,
+}
+
+_ORDERED = (
+    ("count_p", "trials"),
+    ("count_q", "trials"),
+    ("count_back_p", "trials"),
+    ("count_back_q", "trials"),
+    ("trials", "samples"),
+)

@@ -32,6 +32,7 @@ from hockeystick.accounting.serialise import unique_keys
 from hockeystick.guarantee_terms import RECORD
 from hockeystick.report_text import exact
 
+_DEEPEST = 200  # keys and positions from the top
 OPEN = "?"
 _WHOLE = {"count", "answers", "categories", "k", "size", "coordinates", "batch", "population", "length"}
 _SHARES = {"probability", "keep_probability", "delta", "gamma", "p", "q"}  # at most 1
@@ -163,7 +164,7 @@ class Template:
             data = json.loads(text, object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise GraphError(f"graph: not valid JSON ({error})") from None
-        places = tuple(_open_places(data, ()))
+        places = tuple(place for place in _open_places(data, ()) if not {"reads", "sees"} & set(place))
         if not places:
             raise GraphError('graph: no parameter is open; write "?" in place of the number to be found')
         return cls(data, places)
@@ -208,11 +209,13 @@ class Template:
 
 def _open_places(data: Any, at: tuple[str | int, ...]) -> list[tuple[str | int, ...]]:
     """Where "?" stands for a parameter: inside a node or a view, and not as its name."""
+    if len(at) > _DEEPEST:
+        raise GraphError(f"graph: values are nested more than {_DEEPEST} deep")
     if data == OPEN and len(at) > 2 and at[-1] not in ("name", "kind", "type"):
         return [at]
     inside: list[tuple[str | int, Any]] = []
     if isinstance(data, dict):
-        inside = [(key, value) for key, value in data.items() if key not in ("reads", "sees")]
+        inside = list(data.items())
     elif isinstance(data, list):
         inside = list(enumerate(data))
     return [place for key, value in inside for place in _open_places(value, (*at, key))]

@@ -23,10 +23,11 @@ from attrs import field, frozen
 from scipy.special import digamma
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import MOST, integer, real
 
 FloatArray = npt.NDArray[np.float64]
 
+_SUMMED = 64  # terms of a harmonic number
 _UP = 1.0 + 2.0**-50  # above the rounding of a logarithm, a quotient and a sum
 
 
@@ -36,6 +37,14 @@ def _pseudo_count(value: object) -> float:
 
 def _least(value: object) -> int:
     return integer("least", value, low=1)
+
+
+def _group(value: object) -> int:
+    return integer("group", value, low=1, high=MOST)
+
+
+def _records(value: object) -> int:
+    return integer("records", value, low=1, high=MOST)
 
 
 @frozen
@@ -56,11 +65,19 @@ class CountLogarithm(ABC):
 
     @abstractmethod
     def largest_rise(self, group: int = 1) -> float:
-        """The most by which ln P(x) rises where ``group`` records come to x, whatever the data; rounded up."""
+        """The most by which ln P(x) rises where ``group`` records come to x, whatever the data; rounded up.
+
+        Raises:
+            InvalidArgumentError: ``group`` is no integer from 1 to 2^53.
+        """
 
     @abstractmethod
     def least_rise(self, records: int) -> float:
-        """The least by which ln P(x) rises where a record comes to x, of ``records`` in all; rounded down."""
+        """The least by which ln P(x) rises where a record comes to x, of ``records`` in all; rounded down.
+
+        Raises:
+            InvalidArgumentError: ``records`` is no integer from 1 to 2^53.
+        """
 
     @property
     def assumption(self) -> str | None:
@@ -92,10 +109,10 @@ class Smoothed(CountLogarithm):
         return np.asarray(np.log(self.frequencies(counts, records, symbols)))
 
     def largest_rise(self, group: int = 1) -> float:
-        return math.log1p(group / self.pseudo_count) * _UP
+        return math.log1p(_group(group) / self.pseudo_count) * _UP
 
     def least_rise(self, records: int) -> float:
-        return math.log1p(1.0 / (records - 1 + self.pseudo_count)) / _UP
+        return math.log1p(1.0 / (_records(records) - 1 + self.pseudo_count)) / _UP
 
 
 @frozen
@@ -115,10 +132,14 @@ class Harmonic(CountLogarithm):
         return np.asarray(digamma(np.asarray(counts) + 1.0) - digamma(np.asarray(records) + 1.0))
 
     def largest_rise(self, group: int = 1) -> float:
-        return math.fsum(1.0 / i for i in range(1, group + 1)) * _UP
+        n = _group(group)
+        if n <= _SUMMED:
+            return math.fsum(1.0 / i for i in range(1, n + 1)) * _UP
+        # Euler and Maclaurin's sum up to a positive term: the next one is negative, and at n = 65 below 1e-13.
+        return (math.log(n) + np.euler_gamma + 0.5 / n - 1 / (12 * n**2) + 1 / (120 * n**4)) * _UP
 
     def least_rise(self, records: int) -> float:
-        return 1.0 / records / _UP
+        return 1.0 / _records(records) / _UP
 
 
 @frozen
@@ -149,10 +170,10 @@ class AssumedCounts(CountLogarithm):
         return np.asarray(np.log(self.frequencies(counts, records, symbols)))
 
     def largest_rise(self, group: int = 1) -> float:
-        return math.log1p(group / self.least) * _UP
+        return math.log1p(_group(group) / self.least) * _UP
 
     def least_rise(self, records: int) -> float:
-        return math.log1p(1.0 / max(1, records - 1)) / _UP
+        return math.log1p(1.0 / max(1, _records(records) - 1)) / _UP
 
     @property
     def assumption(self) -> str:

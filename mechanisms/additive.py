@@ -56,7 +56,7 @@ class AdditiveNoise(Releasable):
             generator.
         """
         noiseless = validate.array("value", value, data=True)
-        noise = self._noise(arguments.generator(rng), (arguments.run_count(runs), *noiseless.shape))
+        noise = self._noise(arguments.generator(rng), (arguments.run_count(runs, noiseless.size), *noiseless.shape))
         noise += noiseless
         return noise
 

@@ -53,7 +53,7 @@ def noisy_sums(
       InvalidArgumentError: see ``AdditiveIntegers.simulate``.
     """
     noiseless, noise = whole_numbers("value", value), SimulationNoise(arguments.generator(rng))
-    out = np.empty((arguments.run_count(runs), *noiseless.shape), dtype=np.int64)
+    out = np.empty((arguments.run_count(runs, noiseless.size), *noiseless.shape), dtype=np.int64)
     rows = out.reshape(len(out), noiseless.size)
     for block in arguments.blocks(len(out), noiseless.size):
         rows[block] = draw(noise, rows[block].size).reshape(rows[block].shape)
@@ -143,7 +143,11 @@ def least_noise(
       NumericalError: no noise from ``low`` to ``high`` can be shown to reach the target.
     """
     target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
-    return accounting.calibrate(build, target, guess=guess, low=low, high=high, tolerance=1e-9).value
+    # More noise is more private: where the least will do, nothing above need be tried.
+    if guess <= low and target.excess(accounting.calibration.event_of(build(low))) <= 0.0:
+        return low
+    start = min(max(guess, low), high)
+    return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=1e-9).value
 
 
 @frozen

@@ -42,9 +42,53 @@ def generator(rng: object) -> np.random.Generator:
     return rng
 
 
-def run_count(runs: object) -> int:
-    """Returns the number of runs, an integer of at least 1."""
-    return validate.integer("runs", runs, low=1)
+MOST_NUMBERS = 2**28
+"""In the arrays that one call makes, 2 GiB of floats; more are refused before any is made."""
+
+
+def run_count(runs: object, width: int = 1) -> int:
+    """Returns the number of runs of ``width`` numbers each: an integer of at least 1.
+
+    Raises:
+      InvalidArgumentError: it is none, or so many runs have more than ``MOST_NUMBERS`` numbers.
+    """
+    count = validate.integer("runs", runs, low=1)
+    if count > 1 and count * width > MOST_NUMBERS:
+        reason = (
+            f"of {width} numbers each are more than {MOST_NUMBERS} numbers" if width > 1 else "are too many at once"
+        )
+        raise InvalidArgumentError("runs", runs, reason, f"make at most {max(1, MOST_NUMBERS // width)} in one call")
+    return count
+
+
+def array_length(name: str, value: object, length: int | None = None) -> int:
+    """Returns how many numbers an array has that ``value`` asks for: ``length``, or ``value`` itself, an integer ≥ 0.
+
+    Raises:
+      InvalidArgumentError: it is no such integer, or they are more than ``MOST_NUMBERS``.
+    """
+    count = validate.integer(name, value, low=0) if length is None else length
+    if count > MOST_NUMBERS:
+        raise InvalidArgumentError(name, value, f"asks for an array of more than {MOST_NUMBERS} numbers", "give less")
+    return count
+
+
+def zeros(shape: object) -> NDArray[np.float64]:
+    """Returns an array of zeros.
+
+    Raises:
+      InvalidArgumentError: the shape is neither an integer ≥ 0 nor a tuple or list of them, or has more than
+        ``MOST_NUMBERS`` entries.
+    """
+    axes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    found = tuple(validate.integer("shape", axis, low=0) for axis in axes)
+    array_length("shape", shape, math.prod(found))
+    return np.zeros(found)
+
+
+def group_size(size: object) -> int:
+    """Returns the number of persons in a group whose values are listed, an integer ≥ 1."""
+    return array_length("size", size, validate.integer("size", size, low=1))
 
 
 def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:

@@ -149,7 +149,7 @@ class CumulativeAboveThreshold(Releasable):
             no generator.
         """
         terms = self._terms("value", value)
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, len(terms))
         bits = np.empty((len(terms), count), dtype=np.int8)
         for start in range(0, count, _RUNS):
             self._simulate(terms, source, bits[:, start : start + _RUNS])

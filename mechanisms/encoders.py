@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import InvalidArgumentError, validate
 from hockeystick.accounting.correlated_noise import matrix_sensitivity
+from hockeystick.mechanisms import arguments
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -149,6 +150,7 @@ class Toeplitz(Factorisation):
         """Returns C, shape (steps, steps)."""
         from scipy import linalg
 
+        arguments.array_length("steps", self.steps, self.steps**2)
         column = np.zeros(self.steps)
         column[: len(self.coefficients)] = self.coefficients
         return np.asarray(linalg.toeplitz(column, np.zeros(self.steps)))

@@ -35,6 +35,7 @@ LARGEST_SCALE = 2.0**52
 """Forty times as much still fits a 64-bit integer with room to spare."""
 
 _WIDTH = 8  # binary digits in one digit
+_BLOCK = 2**20  # draws made at a time
 _REACH = 45.0  # a number of so many scales is as improbable as a tie of 64 bits
 _GIVEN_UP = 1536  # bits of U that decide in any case
 _FARTHEST = 2**62
@@ -117,6 +118,9 @@ class GeometricDigits:
 
     def draw(self, words: Words, count: int) -> NDArray[np.int64]:
         """Returns ``count`` independent draws."""
+        if count > _BLOCK:  # every draw takes twice as many words as there are digits
+            sizes = [min(_BLOCK, count - start) for start in range(0, count, _BLOCK)]
+            return np.concatenate([self.draw(words, size) for size in sizes])
         drawn = words(2 * len(self.digits) * count).reshape(2, len(self.digits), count)
         found = np.zeros((2, count), dtype=np.int64)
         for place, digit in enumerate(self.digits):

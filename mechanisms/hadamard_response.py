@@ -103,7 +103,7 @@ class HadamardResponse(Releasable):
             no generator.
         """
         truth = truths("value", value, self.categories)
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, truth.size)
         told = np.empty((count, truth.size), dtype=np.int64)
         probability = float(self._lie())
         for rows in arguments.blocks(count, 4 * truth.size):
@@ -119,7 +119,7 @@ class HadamardResponse(Releasable):
 
     def group_neighbours(self, size: int) -> tuple[Integers, Integers]:
         """Returns the answers of ``size`` persons who all change theirs."""
-        count = validate.integer("size", size, low=1)
+        count = arguments.group_size(size)
         return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
@@ -146,6 +146,7 @@ class HadamardResponse(Releasable):
         if told.ndim != 1 or not len(told):
             raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
         contrast = self._contrast()
+        arguments.array_length("categories", self.categories, self.blocks * self.block_size)
         counts = np.bincount(told, minlength=self.blocks * self.block_size).reshape(self.blocks, self.block_size)
         sums = walsh_hadamard(counts)
         block, row = self._place(np.arange(self.categories))

@@ -138,7 +138,7 @@ class MatrixMechanism(Releasable):
         """
         given, source = self._values("value", value), arguments.generator(rng)
         a, shape, width = self.factorisation, given.shape[1:], given[0].size
-        found = np.empty((arguments.run_count(runs), a.answers, width))
+        found = np.empty((arguments.run_count(runs, a.answers * width), a.answers, width))
         for block in arguments.blocks(len(found), a.measurements * width):
             noise = source.standard_normal((block.stop - block.start, a.measurements, width))
             found[block] = a.decode(noise)
@@ -181,6 +181,7 @@ class MatrixMechanism(Releasable):
         a = self.factorisation
         times, first = min(self.participations, -(-a.steps // self.separation)), 0
         if not isinstance(a, Toeplitz):
+            arguments.array_length("steps", a.steps, a.steps**2)
             moved = a.encode(np.eye(a.steps, dtype=np.int64)).astype(float)
             room = a.steps - (times - 1) * self.separation  # where all can follow
             first = int(np.linalg.norm(moved[:, :room], axis=0).argmax())
@@ -215,7 +216,7 @@ class MatrixMechanism(Releasable):
         """
         if not isinstance(self.factorisation, Toeplitz):
             raise InvalidArgumentError("factorisation", self.factorisation, "needs all steps at once", "use a Toeplitz")
-        zeros, source = np.zeros(shape), check_noise(noise)
+        zeros, source = arguments.zeros(shape), check_noise(noise)
         scale, step = self._on_grid(zeros.size)
         return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
@@ -276,7 +277,7 @@ class MatrixStream:
     _total: Floats = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._total = np.zeros(self.shape)
+        self._total = arguments.zeros(self.shape)
 
     def add(self, contribution: ArrayLike) -> Any:
         """Returns the answer of this step: a float, or an array of ``shape``.

@@ -22,6 +22,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
+from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE, geometric_digits
 from hockeystick.mechanisms.integer_law import DiscreteGaussianLaw, IntegerLaw
 
@@ -71,19 +72,19 @@ class _FromWords:
 
     def integers(self, law: IntegerLaw, count: int) -> NDArray[np.int64]:
         """Returns draws from any law on the integers."""
-        return law.draw(self._words, count)
+        return law.draw(self._words, arguments.array_length("count", count))
 
     def uniform(self, below: int, count: int) -> NDArray[np.int64]:
         """Returns draws from 0, …, below − 1, each exactly as probable."""
         bound = validate.integer("below", below, low=1, high=2**62)
-        found, last = self._words(count), np.uint64(2**64 // bound * bound - 1)
+        found, last = self._words(arguments.array_length("count", count)), np.uint64(2**64 // bound * bound - 1)
         while (again := found > last).any():  # in the last, incomplete round of 0 … below − 1
             found[again] = self._words(int(again.sum()))
         return (found % np.uint64(bound)).astype(np.int64)
 
     def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
         """Returns coins that are True with exactly ``probability``; a float stands for the number it stores."""
-        exact = _fraction(probability)
+        exact, count = _fraction(probability), arguments.array_length("count", count)
         if exact.denominator == 1:
             return np.full(count, exact == 1)
         words, whole = self._words(count), exact * 2**64 // 1
@@ -121,11 +122,11 @@ class ReleaseNoise(_FromWords):
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
         """Returns exact discrete Laplace draws, P(k) ∝ e^(−|k|/scale)."""
-        return geometric_digits(scale).draw(self._words, count)
+        return geometric_digits(scale).draw(self._words, arguments.array_length("count", count))
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
         """Returns discrete Gaussian draws of OpenDP's sampler, P(k) ∝ e^(−k²/(2·scale²))."""
-        return _opendp_gaussian(_scale(scale), count)
+        return _opendp_gaussian(_scale(scale), arguments.array_length("count", count))
 
     def _words(self, count: int) -> NDArray[np.uint64]:
         return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
@@ -165,7 +166,7 @@ class SimulationNoise(_FromWords):
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
         """Returns discrete Laplace draws, P(k) ∝ e^(−|k|/scale), for scales up to 2^45."""
         rate = 1.0 / validate.real("scale", scale, low=0.0, low_open=True, high=_SIMULATED_LAPLACE)
-        p = -math.expm1(-rate)
+        p, count = -math.expm1(-rate), arguments.array_length("count", count)
         return np.asarray(self.rng.geometric(p, count) - self.rng.geometric(p, count), dtype=np.int64)
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
@@ -173,7 +174,7 @@ class SimulationNoise(_FromWords):
         sigma = _scale(scale)
         if sigma <= _TABULATED:
             return self.integers(DiscreteGaussianLaw(sigma), count)
-        return np.rint(self.rng.normal(scale=sigma, size=count)).astype(np.int64)
+        return np.rint(self.rng.normal(scale=sigma, size=arguments.array_length("count", count))).astype(np.int64)
 
     def _words(self, count: int) -> NDArray[np.uint64]:
         return self.rng.integers(0, 2**64, size=count, dtype=np.uint64)

@@ -336,7 +336,7 @@ class PolyaShares(NoiseShares):
         return _drawn(law, count, noise) - _drawn(law, count, noise)
 
     def _sum(self, noise: Noise, count: int) -> Integers:
-        total = np.zeros(count, dtype=np.int64)
+        total = np.zeros(arguments.array_length("count", count), dtype=np.int64)
         for shape in _shapes(self.survivors, self.whole):
             law = NegativeBinomialLaw(shape, self.scale)
             total += noise.integers(law, count) - noise.integers(law, count)

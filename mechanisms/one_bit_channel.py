@@ -81,7 +81,7 @@ class OneBitChannel(Releasable):
             generator.
         """
         probability = self._probability("value", value)
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, probability.size)
         told = np.empty((count, probability.size), dtype=np.bool_)
         for rows in arguments.blocks(count, probability.size):
             np.less(source.random(told[rows].shape), probability.ravel(), out=told[rows])
@@ -93,7 +93,7 @@ class OneBitChannel(Releasable):
 
     def group_neighbours(self, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns the numbers of ``size`` persons who all change theirs."""
-        count = validate.integer("size", size, low=1)
+        count = arguments.group_size(size)
         return np.full(count, self.low), np.full(count, self.high)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:

@@ -110,7 +110,7 @@ class RandomizedResponse(Releasable):
             no generator.
         """
         truth = truths("value", value, self.categories)
-        source, shape = arguments.generator(rng), (arguments.run_count(runs), *truth.shape)
+        source, shape = arguments.generator(rng), (arguments.run_count(runs, truth.size), *truth.shape)
         shift = source.integers(1, self.categories, size=shape)  # to each other category with equal probability
         shift *= source.random(shape) < self.lie_probability()
         return np.asarray((truth + shift) % self.categories)
@@ -121,7 +121,7 @@ class RandomizedResponse(Releasable):
 
     def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the answers of ``size`` persons who all change theirs."""
-        count = validate.integer("size", size, low=1)
+        count = arguments.group_size(size)
         return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:

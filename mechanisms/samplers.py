@@ -153,7 +153,7 @@ class PoissonSample(Sampler):
         raise self._refuse(adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes")
 
     def log_sizes(self, records: int) -> Floats:
-        return np.asarray(stats.binom.logpmf(np.arange(records + 1), records, self.probability))
+        return np.asarray(stats.binom.logpmf(np.arange(_listed(records) + 1), records, self.probability))
 
 
 @frozen
@@ -188,7 +188,7 @@ class SampleWithoutReplacement(Sampler):
         return _accepted(accounting.SampledWithoutReplacement(self.population, self.sample, inner), adjacency)
 
     def log_sizes(self, records: int) -> Floats:
-        found = np.full(self.check(records) + 1, -np.inf)
+        found = np.full(_listed(self.check(records)) + 1, -np.inf)
         found[self.sample] = 0.0
         return found
 
@@ -251,7 +251,7 @@ class TruncatedPoissonSample(Sampler):
         return kind(self.population, self.probability, self.batch, inner.noise_multiplier)
 
     def log_sizes(self, records: int) -> Floats:
-        count = self.check(records)
+        count = _listed(self.check(records))
         found = np.asarray(stats.binom.logpmf(np.arange(count + 1), count, self.probability))
         if self.batch < count:
             found[self.batch] = stats.binom.logsf(self.batch - 1, count, self.probability)
@@ -291,13 +291,13 @@ class FixedBatches:
         Raises:
           SecureReleaseUnavailableError: the order is random, and there is no secure source of noise.
         """
-        given = np.arange(self.population)
+        given = np.arange(_listed(self.population, "population"))
         order = given if self.order == "given" else _permutation(self.population, check_noise(noise))
         return tuple(np.sort(part) for part in np.array_split(order, self.batches))
 
     def simulate(self, rng: np.random.Generator, runs: int) -> Indices:
         """Returns the batch of every record, shape (runs, population)."""
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, self.population)
         sizes = [len(part) for part in np.array_split(np.arange(self.population), self.batches)]
         batch = np.tile(np.repeat(np.arange(self.batches), sizes), (count, 1))
         return batch if self.order == "given" else source.permuted(batch, axis=1)
@@ -329,6 +329,10 @@ class FixedBatches:
         return accounting.compose((_accepted(inner, adjacency), count))
 
 
+def _listed(count: int, name: str = "records") -> int:
+    return arguments.array_length(name, count)
+
+
 def _permutation(count: int, noise: Noise) -> Indices:
     """A uniformly random order: that of distinct uniform keys, drawn anew where two are equal."""
     while True:
@@ -339,7 +343,7 @@ def _permutation(count: int, noise: Noise) -> Indices:
 
 
 def _uniform(records: int, rng: np.random.Generator, runs: int) -> Floats:
-    return arguments.generator(rng).random((arguments.run_count(runs), records))
+    return arguments.generator(rng).random((arguments.run_count(runs, records), records))
 
 
 def _lowest(keys: Floats, count: int) -> Masks:

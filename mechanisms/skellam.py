@@ -85,9 +85,14 @@ class Skellam(AdditiveIntegers):
         def build(of_variance: float) -> Skellam:
             return cls(of_variance, sensitivity=sensitivity, entries=entries)
 
-        distance = build(1.0).sensitivity
-        guess = min(1e7, (distance / max(validate.real("epsilon", epsilon, low=0.0), 0.01)) ** 2)
-        return build(least_noise(build, epsilon=epsilon, delta=delta, guess=guess, low=1e-9, high=1e8))
+        # By Chernoff's bound the loss of one shift, about distance·asinh(noise/V), is above ε with a probability of
+        # at most e^(−V·rate).
+        x = min(validate.real("epsilon", epsilon, low=0.0) / build(1.0).sensitivity, 300.0)
+        rate = x * math.sinh(x) - 2.0 * math.sinh(x / 2) ** 2
+        enough = -math.log(validate.probability("delta", delta, open=True)) / max(rate, 1e-7)
+        return build(
+            least_noise(build, epsilon=epsilon, delta=delta, guess=min(max(enough, 1e-9), 1e7), low=1e-9, high=1e8)
+        )
 
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost for one record: ``Skellam(variance, distance=sensitivity, coordinates=entries)``."""

@@ -179,7 +179,7 @@ class SparseVector(ThresholdStream):
         if not self.redraw:
             return super().worst_case_neighbours()
         down = 0.0 if self.monotone else -self.sensitivity
-        value = np.full(3 * self.answers, self.threshold)
+        value = np.full(arguments.array_length("answers", self.answers, 3 * self.answers), self.threshold)
         return value, value + np.tile([self.sensitivity, self.sensitivity, down], self.answers)
 
     def log_probability(self, output: ArrayLike, value: ArrayLike) -> Floats:

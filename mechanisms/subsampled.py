@@ -107,7 +107,7 @@ class Subsampled(Releasable):
             for; ``runs`` is no integer ≥ 1, or ``rng`` no generator.
         """
         rows, shape = self._clipped("value", value)
-        found = np.empty((arguments.run_count(runs), rows.shape[1]))
+        found = np.empty((arguments.run_count(runs, rows.shape[1]), rows.shape[1]))
         source = arguments.generator(rng)
         for block in arguments.blocks(len(found), len(rows) + rows.shape[1]):
             size = block.stop - block.start
@@ -123,6 +123,8 @@ class Subsampled(Releasable):
         place of one of them.
         """
         reach = self.mechanism.sensitivity
+        if isinstance(self.sampler, (SampleWithoutReplacement, TruncatedPoissonSample)):
+            arguments.array_length("population", self.sampler.population)
         if isinstance(self.sampler, SampleWithoutReplacement):
             others = np.full(self.sampler.population - 1, -reach)
             return np.append(others, -reach), np.append(others, reach)

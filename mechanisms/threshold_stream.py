@@ -184,7 +184,7 @@ class ThresholdStream(Releasable):
             ``rng`` no generator.
         """
         gaps = (self._queries("value", value) - self.threshold) / self.query_scale
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, len(gaps))
         bits = np.full((len(gaps), count), NOT_ASKED, dtype=np.int8)
         for start in range(0, count, _RUNS):
             self._simulate(gaps, source, bits[:, start : start + _RUNS])
@@ -237,7 +237,7 @@ class ThresholdStream(Releasable):
         "below" four times and "above" ever after is the telling output. Its loss nears ε only as the number of queries
         below grows and such an output becomes rare; with four, a test can still see it happen.
         """
-        value = np.full(4 + self.answers, self.threshold)
+        value = np.full(arguments.array_length("answers", self.answers, 4 + self.answers), self.threshold)
         change = np.full(len(value), 0.0 if self.monotone else -self.sensitivity)
         change[:4] = self.sensitivity
         return value, value + change

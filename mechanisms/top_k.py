@@ -83,7 +83,7 @@ class TopK(Selection):
             ``rng`` no generator.
         """
         logits = self._logits("value", value)
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, self.k)
         chosen = np.empty((count, self.k), dtype=np.int64)
         for rows in arguments.blocks(count, len(logits)):
             noise = self._noise(source, (rows.stop - rows.start, len(logits)))
@@ -128,7 +128,11 @@ class TopK(Selection):
         """Returns the scores of 2k candidates, all equal in the second world.
 
         There the first k have gained the sensitivity, and the others lost it (or stayed, if monotone).
+
+        Raises:
+          InvalidArgumentError: ``k`` is too large for a list of 2k scores.
         """
+        arguments.array_length("k", self.k, 2 * self.k)
         gain = self.sensitivity
         first = np.full(2 * self.k, gain if self.monotone else 2 * gain)
         first[: self.k] = 0.0
@@ -145,6 +149,7 @@ class TopK(Selection):
         """
         failure, _ = selection.failing(beta, candidates)
         others = validate.integer("candidates", candidates, low=self.k) - self.k
+        arguments.array_length("k", self.k)
         left = np.arange(1, self.k + 1)  # of the best k
 
         def another(gap: float) -> float:

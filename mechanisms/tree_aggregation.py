@@ -175,7 +175,7 @@ class TreeAggregation(Releasable):
         """
         given = self._values("value", value)
         source, sums = arguments.generator(rng), np.cumsum(given, axis=0)
-        found = np.empty((arguments.run_count(runs), *given.shape))
+        found = np.empty((arguments.run_count(runs, given.size), *given.shape))
         rows, width = found.reshape(len(found), self.steps, -1), given[0].size
         for block in arguments.blocks(len(found), 2 * self.steps * width):
             size = block.stop - block.start
@@ -225,7 +225,7 @@ class TreeAggregation(Releasable):
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns streams of numbers without and with a record: at step 0, and as early as it may come again."""
-        with_record = np.zeros(self.steps)
+        with_record = np.zeros(arguments.array_length("steps", self.steps))
         with_record[: self._times * self.separation : self.separation] = self.sensitivity
         return np.zeros(self.steps), with_record
 
@@ -275,7 +275,7 @@ class TreeAggregation(Releasable):
         """
         if self.estimate == "full":
             raise InvalidArgumentError("estimate", self.estimate, "needs all steps at once", 'stream with "below"')
-        zeros, source = np.zeros(shape), check_noise(noise)
+        zeros, source = arguments.zeros(shape), check_noise(noise)
         entries = self._moved_entries(zeros.size)
         scale, step = self._on_grid(entries)
         return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)

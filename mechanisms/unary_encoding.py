@@ -108,7 +108,7 @@ class UnaryEncoding(Releasable):
             no generator.
         """
         truth = truths("value", value, self.categories)
-        source, count = arguments.generator(rng), arguments.run_count(runs)
+        source, count = arguments.generator(rng), arguments.run_count(runs, truth.size * self.categories)
         told = np.empty((count, truth.size, self.categories), dtype=np.bool_)
         for rows in arguments.blocks(count, truth.size * self.categories):
             part = told[rows]
@@ -123,7 +123,7 @@ class UnaryEncoding(Releasable):
 
     def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the answers of ``size`` persons who all change theirs."""
-        count = validate.integer("size", size, low=1)
+        count = arguments.group_size(size)
         return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
@@ -194,6 +194,7 @@ class UnaryEncoding(Releasable):
 
     def _draw(self, checked: NDArray[np.int64], noise: Noise) -> Bits:
         persons = checked.size
+        arguments.array_length("categories", self.categories, persons * self.categories)
         told = noise.coins(self.q, persons * self.categories).reshape(persons, self.categories)
         told[np.arange(persons), checked.ravel()] = noise.coins(self.p, persons)
         return told.reshape(*checked.shape, self.categories)

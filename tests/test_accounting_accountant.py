@@ -260,3 +260,9 @@ def test_calibration_through_dp_accounting():
     sigma = dp_accounting.calibrate_dp_mechanism(Accountant, lambda s: Self(G(s), 10), 1.0, 1e-6)
     assert Accountant().compose(G(sigma), 10).get_epsilon(1e-6) <= 1.0
     assert Accountant().compose(G(sigma * 0.999), 10).get_epsilon(1e-6) > 1.0
+
+
+@pytest.mark.parametrize("bad", [0.0, "x", 1, False])
+def test_what_is_no_relation_is_refused(bad):
+    with pytest.raises(InvalidArgumentError, match="neighboring_relation"):
+        Accountant(bad)

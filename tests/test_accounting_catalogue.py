@@ -15,6 +15,7 @@ from hockeystick.accounting import (
     NO_EVENT,
     Bracket,
     HockeystickError,
+    InvalidArgumentError,
     PrivacyEvent,
     chain,
     compose,
@@ -377,6 +378,46 @@ def test_bad_parameters_are_refused(event, bad):
     for build in [*make, lambda: event.at(bad)]:
         with pytest.raises(HockeystickError):
             build()
+
+
+@pytest.mark.parametrize(
+    "orders", [1.0, 0.5, -2.0, math.nan, math.inf, 1e300, [2.0, 1.0], [1.5, math.nan], "x", None, [[2.0], [2.0, 3.0]]]
+)
+def test_orders_that_are_none_are_refused_by_every_event(orders):
+    for event in PLAIN + NESTED:
+        with pytest.raises(InvalidArgumentError, match="^orders="):
+            event.rdp(orders)
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, math.nan, math.inf, 1e300, "x", None])
+def test_steps_of_a_grid_that_are_none_are_refused_by_every_event(step):
+    for event in PLAIN + NESTED:
+        for upper in (True, False):
+            with pytest.raises(InvalidArgumentError, match="^step="):
+                event.loss_law(step, upper)
+
+
+def test_orders_keep_their_shape():
+    for event in (c.Gaussian(2.0), c.PermuteAndFlip(1.0), c.compose(c.Laplace(1.0), c.Gaussian(1.0))):
+        assert np.shape(event.rdp(np.full((2, 3), 4.0))) == (2, 3)
+        assert event.rdp([2, 3]).tolist() == event.rdp(np.array([2.0, 3.0])).tolist()
+        assert event.rdp(np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Composed((1, 2)),
+        lambda: Composed(((c.Gaussian(1.0), 0),)),
+        lambda: Composed((("x", 1),)),
+        lambda: Composed(3),
+        lambda: Parallel((c.Gaussian(1.0), 2)),
+        lambda: Parallel(3),
+    ],
+)
+def test_parts_that_are_none_are_refused(build):
+    with pytest.raises(InvalidArgumentError):
+        build()
 
 
 def test_compositions_and_alternatives_have_one_form_whatever_their_order():

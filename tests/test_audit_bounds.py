@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import bounds
 from hockeystick.audits.bounds import (
     Region,
@@ -37,6 +38,25 @@ def test_clopper_pearson_at_the_ends_has_a_closed_form(trials: int, confidence: 
     assert clopper_pearson(trials, trials, confidence=confidence, side="lower")[0] == pytest.approx(
         (1 - confidence) ** (1 / trials), rel=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "trials", "options"),
+    [
+        (1, 2, {"confidence": 2}),
+        (1, 2, {"confidence": -0.1}),
+        (1, 2, {"confidence": math.nan}),
+        (3, 2, {"confidence": 0.9}),
+        ([0, -1], 2, {"confidence": 0.9}),
+        (math.nan, 2, {"confidence": 0.9}),
+        (1, 2.5, {"confidence": 0.9}),
+        (1, "2", {"confidence": 0.9}),
+        (1, 2, {"confidence": 0.9, "side": "left"}),
+    ],
+)
+def test_clopper_pearson_refuses_what_is_no_count_or_confidence(count, trials, options) -> None:
+    with pytest.raises(InvalidArgumentError):
+        clopper_pearson(count, trials, **options)
 
 
 @pytest.mark.slow
