@@ -155,15 +155,15 @@ class QueryAverage:
         query_coins, cohort_coins, order_coins = rng.spawn(3)
         rounds = 1 if mode == "fixed" else count
         cohorts = draw_cohorts(len(records), cohort_size or len(records), cohort_coins, mode=mode, rounds=rounds)
-        if mode == "fixed" and weights == "reference" and len(law) <= count:
+        if mode != "fixed":
+            symbols = draw_queries(law, count, query_coins).in_rounds(order_coins)
+            shares = np.full(count, 1.0 / count)
+        elif weights == "reference" and len(law) <= count:
             symbols, shares = np.arange(len(law)), law
         else:
             queries = draw_queries(law, count, query_coins)
             symbols = queries.symbols
             shares = queries.shares if weights == "draws" else queries.expected_shares(law)
-            if mode != "fixed":
-                symbols = queries.in_rounds(order_coins)
-                shares = np.full(len(symbols), 1.0 / len(symbols))
         return cls(
             reference=reference,
             symbols=symbols,

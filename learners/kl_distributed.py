@@ -310,7 +310,8 @@ class DistributedKL:
             HockeystickError: the ledger refuses.
         """
         source, counts = check_noise(noise), self._client_counts(data)
-        here = [self._answering(cohort, answering) for cohort, _ in counts]
+        present = None if answering is None else list(answering)
+        here = [self._answering(cohort, present) for cohort, _ in counts]
         average = self.average.answered_by(cohort[own] for (cohort, _), own in zip(counts, here, strict=True))
 
         def drawn() -> NoisyCounts:
@@ -325,9 +326,9 @@ class DistributedKL:
 
         return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
-    def _answering(self, cohort: npt.NDArray[np.int64], answering: Iterable[int] | None) -> list[int]:
+    def _answering(self, cohort: npt.NDArray[np.int64], present: list[int] | None) -> list[int]:
         """Who of a cohort answers, by place in it."""
-        here = np.arange(len(cohort)) if answering is None else np.flatnonzero(np.isin(cohort, [*answering]))
+        here = np.arange(len(cohort)) if present is None else np.flatnonzero(np.isin(cohort, present))
         if len(here) < self.shares.survivors:
             raise too_few(len(here), len(cohort), self.shares.survivors)
         return [int(i) for i in here]

@@ -117,6 +117,8 @@ def instance(
         symbols, counts = np.unique(rng.choice(k, rounds, p=pi), return_counts=True)
         cohorts: list[Any] = [rng.permutation(clients)[:size]]
         shares = counts / rounds
+        if rng.random() < 0.5:  # all symbols, weighted by the reference
+            symbols, shares = np.arange(k), pi
     else:
         symbols, shares = rng.choice(k, rounds, p=pi), np.full(rounds, 1.0 / rounds)
         order = rng.permutation(clients)
