@@ -54,7 +54,7 @@ Tables = st.integers(1, 5).flatmap(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(Tables, st.integers(1, 9), st.integers(0, 2**32 - 1), st.data())
 def test_a_replaced_record_changes_one_kept_record_at_most(
     table: list[list[int]], most: int, seed: int, data: st.DataObject

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -299,6 +299,7 @@ def test_which_records_stay_depends_on_no_other_client(
     assert found[0] == found[1]
 
 
+@settings(max_examples=40)
 @given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100), times=st.lists(st.integers(0, 4), min_size=60))
 def test_caps_count_records_and_not_lines(
     rows: list[tuple[int, int, int]], most: int, seed: int, times: list[int]
