@@ -63,7 +63,7 @@ class KnownComposition:
 
 def known_compositions() -> tuple[KnownComposition, ...]:
     """Returns the compositions; their ε is computed when it is asked for."""
-    return (*_gaussians(), *_laplaces(), *_exact_laws(), *_bracketed())
+    return (*_gaussians(), *_sampled_once(), *_laplaces(), *_exact_laws(), *_bracketed())
 
 
 # --- closed forms ----------------------------------------------------------------------------------------------------
@@ -105,6 +105,20 @@ def _gaussians() -> Iterator[KnownComposition]:
         "closed form",
         partial(gaussian_epsilon, 1.0, delta),
     )
+
+
+def _sampled_once() -> Iterator[KnownComposition]:
+    """Single steps on small samples, whose δ is q·δ(ln(1 + (e^ε − 1)/q)) (Balle, Barthe & Gaboardi 2018, Thm 2)."""
+    for rate, noise, delta, quick in ((1e-6, 0.75, 1e-10, True), (1e-4, 1.0, 1e-15, False), (1e-3, 2.0, 1e-20, False)):
+        event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
+        known = partial(_sampled_epsilon, rate, noise, delta)
+        name = f"sampled Gaussian q={rate:g} σ={noise:g}, δ={delta:g}"
+        yield KnownComposition(name, event, delta, "closed form", known, quick)
+
+
+def _sampled_epsilon(rate: float, noise: float, delta: float) -> Ends:
+    low, high = gaussian_epsilon(1.0 / noise, delta / rate)
+    return _about(math.log1p(rate * math.expm1(low)))[0], _about(math.log1p(rate * math.expm1(high)))[1]
 
 
 def _laplaces() -> Iterator[KnownComposition]:

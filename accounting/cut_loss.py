@@ -41,7 +41,8 @@ _UNSEEN = 1e-8  # of δ: the same
 _LEVELS = 400  # of the sketch, on either side of 0
 _REACH = 1e-8  # the smallest of them, in units of the largest
 _MAX_CELLS = 2.0**20
-_FEW_CELLS = 2.0**17
+_FEW_CELLS = 2.0**19
+_HEAVY = 0.1
 _TRIES = 5
 _OFF = 1e-12  # of a mass: twice what it may be off by
 
@@ -364,14 +365,20 @@ class _CutPoints(Points):
 
 
 def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
-    """Says whether a grid over all losses would be large or too coarse for δ at ε, the one of them that is known."""
+    """Says whether a grid over all losses is worse for δ at ε, the one of them that is known.
+
+    It is where it would be large or too coarse, and where the losses above the level outweigh the others once tilted.
+    """
     try:
         at, log_delta = _near(event, epsilon, delta)
         planned = plan(event, at, log_delta) if at > 0.0 else None
     except UnsupportedEventError:
         return False
+    if planned is None:
+        return False
     widths = [high - low for inner, _ in parts_of(event) for low, high in [inner.loss_support()]]
-    return planned is not None and max(widths) > _FEW_CELLS * planned.step
+    all_of_it, kept = (sketch(event).cumulant(planned.tilt, level)[0] for level in (math.inf, planned.level))
+    return max(widths) > _FEW_CELLS * planned.step or all_of_it - kept > _HEAVY
 
 
 def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tuple[float, float]:
