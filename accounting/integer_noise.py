@@ -394,7 +394,7 @@ def _wide_skellam_rho(variance: float) -> float:
     *Beyond* by ``_skellam_moment``, whose terms fall faster than α².
     """
     b = -math.log1p(-(1.0 + 2.0 / variance) / variance)
-    t = (12.0 * variance * variance) ** (1 / 3)  # where the two errors, (t·b)²/12 and 1/t, are alike
+    t = math.cbrt(12.0 * variance * variance)  # where the two errors, (t·b)²/12 and 1/t, are alike
     below = b / 2 * max(1.0, variance * b * (math.sinh(t * b / 2) / (t * b / 2)) ** 2)
     beyond = float(_skellam_moment(variance, 1.0 + t)) / (t * (1.0 + t))
     return max(below, beyond) * (1 + 64 * U)

@@ -20,6 +20,8 @@ from hockeystick.mechanisms.arguments import blocks
 
 FloatArray = npt.NDArray[np.float64]
 
+_MOST_COORDINATES = 2**24  # of a point
+
 LIPSCHITZ_SLACK = 1e-9
 """Relative: a constant above the declared one by half of it counts as equal; costs are charged with all of it."""
 
@@ -28,7 +30,7 @@ LIPSCHITZ_SLACK = 1e-9
 
 
 def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1)
+    return integer("dimension", value, low=1, high=_MOST_COORDINATES)
 
 
 def _radius(value: object) -> float:

@@ -21,7 +21,7 @@ from hockeystick.learners import arguments
 
 FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[int], FloatArray]
-_MOST_NUMBERS = 1 << 40  # drawn at once: 8 TB, more than any one machine holds
+_MOST_NUMBERS = 1 << 32  # drawn at once: 32 GiB
 
 Form = Literal["expected", "sampled", "distributions"]
 
@@ -85,18 +85,20 @@ class FederatedStream(ABC):
         The numbers are the same for every ``block``.
 
         Raises:
-            InvalidArgumentError: ``block`` is no integer >= 1.
+            InvalidArgumentError: ``block`` is no integer >= 1, or has more than 2^32 losses.
         """
         block = integer("block", block, low=1)
-        numbers = self.clients * self.experts * min(block, self.rounds)
-        if numbers > _MOST_NUMBERS:
-            reason = f"with {self.experts} experts has {numbers} losses in {min(block, self.rounds)} rounds"
-            raise InvalidArgumentError("clients", self.clients, reason, "play with fewer, or plan only")
+        self._check_fits(min(block, self.rounds), "play with fewer, or plan only")
         draw = self.start(rng)
         return (draw(min(block, self.rounds - first)) for first in range(0, self.rounds, block))
 
     def losses(self, rng: np.random.Generator) -> FloatArray:
-        """The whole stream, shape ``(clients, rounds, experts)``."""
+        """The whole stream, shape ``(clients, rounds, experts)``.
+
+        Raises:
+            InvalidArgumentError: it has more than 2^32 losses.
+        """
+        self._check_fits(self.rounds, "take it in blocks")
         return self.start(rng)(self.rounds)
 
     def totals(self, rng: np.random.Generator, *, block: int = 256) -> FloatArray:
@@ -106,6 +108,11 @@ class FederatedStream(ABC):
             InvalidArgumentError: ``block`` is no integer >= 1.
         """
         return np.concatenate([part.sum(axis=0) for part in self.blocks(rng, block=block)])
+
+    def _check_fits(self, rounds: int, remedy: str) -> None:
+        if (numbers := self.clients * self.experts * rounds) > _MOST_NUMBERS:
+            reason = f"with {self.experts} experts has {numbers} losses in {rounds} rounds"
+            raise InvalidArgumentError("clients", self.clients, reason, remedy)
 
     def _uniforms(self, rng: np.random.Generator) -> Draw:
         """Independent uniform numbers in [0, 1); a round's are drawn together, whatever the block."""

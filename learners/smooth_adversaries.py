@@ -21,6 +21,7 @@ from hockeystick.learners.expert_losses import FloatArray
 from hockeystick.learners.online_game import Play, SmoothAdversary, View
 from hockeystick.learners.smooth_data import CellLaw, SmoothLaw, WindowLaw, around
 from hockeystick.learners.smoothed_bounds import block_depth, block_lengths, sigma_of
+from hockeystick.mechanisms.arguments import run_count
 
 IntArray = npt.NDArray[np.int64]
 
@@ -132,7 +133,7 @@ class BinarySearch(SmoothAdversary):
     axis: int = field(default=0, kw_only=True)
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
-        return _Search(self, runs)
+        return _Search(self, run_count(runs))
 
 
 @frozen(eq=False)
@@ -196,7 +197,7 @@ class Blocks(SmoothAdversary):
     axis: int = field(default=0, kw_only=True)
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
-        return _BlockPlay(self, rounds, runs, rng)
+        return _BlockPlay(self, rounds, run_count(runs), rng)
 
 
 class _BlockPlay(Play):
@@ -268,7 +269,7 @@ class CellConcentration(SmoothAdversary):
         return self.kept / self.cells
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
-        return _Concentrate(self, runs, rng)
+        return _Concentrate(self, run_count(runs, self.cells), rng)
 
     def hits(self, points: FloatArray) -> IntArray:
         """Hits of each cell, shape (R, K), by points (R, T, d)."""
@@ -314,7 +315,7 @@ class NoUniformConvergence(SmoothAdversary):
         return 0.5
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
-        return _Halves(runs)
+        return _Halves(run_count(runs))
 
 
 class _Halves(Play):

@@ -400,24 +400,24 @@ def test_steps_of_a_grid_that_are_none_are_refused_by_every_event(step):
 def test_orders_keep_their_shape():
     for event in (c.Gaussian(2.0), c.PermuteAndFlip(1.0), c.compose(c.Laplace(1.0), c.Gaussian(1.0))):
         assert np.shape(event.rdp(np.full((2, 3), 4.0))) == (2, 3)
-        assert event.rdp([2, 3]).tolist() == event.rdp(np.array([2.0, 3.0])).tolist()
+        assert event.rdp(np.array([2, 3])).tolist() == event.rdp(np.array([2.0, 3.0])).tolist()
         assert event.rdp(np.zeros(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
-    "build",
+    ("build", "parts"),
     [
-        lambda: Composed((1, 2)),
-        lambda: Composed(((c.Gaussian(1.0), 0),)),
-        lambda: Composed((("x", 1),)),
-        lambda: Composed(3),
-        lambda: Parallel((c.Gaussian(1.0), 2)),
-        lambda: Parallel(3),
+        (Composed, (1, 2)),
+        (Composed, ((c.Gaussian(1.0), 0),)),
+        (Composed, (("x", 1),)),
+        (Composed, 3),
+        (Parallel, (c.Gaussian(1.0), 2)),
+        (Parallel, 3),
     ],
 )
-def test_parts_that_are_none_are_refused(build):
+def test_parts_that_are_none_are_refused(build, parts):
     with pytest.raises(InvalidArgumentError):
-        build()
+        build(parts)
 
 
 def test_compositions_and_alternatives_have_one_form_whatever_their_order():

@@ -6,7 +6,6 @@ No time is measured: what is counted are calls of the part that did the endless 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import Decimal
 
 import mpmath
@@ -17,7 +16,17 @@ from scipy import special
 import hockeystick as hs
 from hockeystick import accounting, events, mechanisms
 from hockeystick.accounting import InvalidArgumentError, NumericalError, integer_noise, nodes, noise_tables, pairs
-from hockeystick.learners import AssumedCounts, Harmonic, Smoothed
+from hockeystick.learners import (
+    AssumedCounts,
+    BinarySearch,
+    Blocks,
+    Box,
+    CellConcentration,
+    Harmonic,
+    Smoothed,
+    UniformCube,
+    UniformLosses,
+)
 from hockeystick.mechanisms import additive_integers, arguments
 
 HUGE = 10**18
@@ -111,7 +120,7 @@ def test_skellam_noise_is_calibrated_in_few_steps(epsilon, delta, monkeypatch):
 
 def test_an_epsilon_that_is_no_float_is_as_good_as_zero():
     with pytest.raises(NumericalError, match="no value"):
-        mechanisms.DiscreteGaussian.calibrated(epsilon=Decimal("1E-400"), delta=1e-16)
+        mechanisms.DiscreteGaussian.calibrated(epsilon=Decimal("1E-400"), delta=1e-16)  # type: ignore[arg-type]
 
 
 # --- accounting ------------------------------------------------------------------------------------------------------
@@ -217,7 +226,7 @@ NOISE = [
 
 @pytest.mark.parametrize("draw", NOISE)
 @pytest.mark.parametrize("count", [2**31, HUGE, -1])
-def test_no_more_noise_than_fits_is_drawn(draw: Callable, count):
+def test_no_more_noise_than_fits_is_drawn(draw, count):
     with pytest.raises(InvalidArgumentError, match=f"count={count}"):
         draw(mechanisms.SimulationNoise(1), count)
 
@@ -238,6 +247,22 @@ def test_no_more_noise_than_fits_is_drawn(draw: Callable, count):
 )
 def test_no_list_of_more_numbers_than_fit_is_made(call):
     with pytest.raises(InvalidArgumentError, match=str(arguments.MOST_NUMBERS)):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: UniformLosses(clients=2**20, rounds=2**20, experts=4).losses(np.random.default_rng(0)),
+        lambda: UniformLosses(clients=2**31, rounds=2**20, experts=4).totals(np.random.default_rng(0)),
+        lambda: BinarySearch(UniformCube(1), 0.5).begin(10, HUGE, np.random.default_rng(0)),
+        lambda: Blocks(UniformCube(1), 0.5).begin(10, 2**31, np.random.default_rng(0)),
+        lambda: CellConcentration(UniformCube(1), 0.5, cells=2**10).begin(10, 2**20, np.random.default_rng(0)),
+        lambda: Box.cube(2**31, 1.0),
+    ],
+)
+def test_no_game_or_stream_of_more_numbers_than_fit_is_begun(call):
+    with pytest.raises(InvalidArgumentError):
         call()
 
 
