@@ -29,6 +29,7 @@ from hockeystick.accounting import (
     direct,
     epsilon,
 )
+from hockeystick.accounting.event import PrivacyEvent
 from hockeystick.accounting.normal_mixtures import MixturePair, NormalMixture
 
 
@@ -266,7 +267,12 @@ def test_only_mixtures_of_normals_are_cut() -> None:
 
 def test_the_other_engine_is_asked_where_the_first_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(contour, "epsilon", lambda event, *_, **__: asked.append(event) or 0.0116)
+
+    def other_engine(event: PrivacyEvent, *_: Any, **__: Any) -> float:
+        asked.append(event)
+        return 0.0116
+
+    monkeypatch.setattr(contour, "epsilon", other_engine)
     assert epsilon(compose((PoissonSampled(0.01, Gaussian(0.9)), 900)), 1.1e-6).method == "pld" and not asked
     event = compose((PoissonSampled(1e-4, Gaussian(1.0)), 7))
     assert epsilon(event, 1.1e-9).method == "pld" and not asked
@@ -278,7 +284,12 @@ def test_the_other_engine_is_asked_where_the_first_is_in_doubt(monkeypatch: pyte
 def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     original = bounds._methods
-    monkeypatch.setattr(bounds, "_methods", lambda event: seen.append(event.direction) or original(event))
+
+    def watched(event: Any, only: str | None = None) -> Any:
+        seen.append(event.direction)
+        return original(event, only)
+
+    monkeypatch.setattr(bounds, "_methods", watched)
     epsilon(PoissonSampled(1.5e-6, Gaussian(0.75)), 1e-12)
     assert seen == ["removal"]
 

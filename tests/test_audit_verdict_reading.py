@@ -98,7 +98,7 @@ def read_template(text: str) -> None:
 
 
 def template() -> dict[str, Any]:
-    plain = json.loads(GRAPH.to_json())
+    plain: dict[str, Any] = json.loads(GRAPH.to_json())
     plain["nodes"][-1]["event"]["parts"][0][0]["noise_multiplier"] = "?"
     return plain
 
