@@ -16,6 +16,8 @@ from .errors import InvalidArgumentError, NumericalError
 from .event import PrivacyEvent
 from .filters import ADD_OR_REMOVE, PrivacyFilter, promised, target
 
+_LEAST_DELTA = 1e-300
+
 ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
 """Orders among which an ``RDPFilter`` divides its δ, unless told otherwise."""
 
@@ -94,6 +96,8 @@ class RDPFilter(PrivacyFilter):
         """
         epsilon, delta, failure_delta = target(epsilon, delta, failure_delta)
         spare = (delta - promised(failure_delta)) * (1 - 1e-9)
+        if spare < _LEAST_DELTA / 2:  # shares of it, and a little less of it, have to be floats of full precision
+            raise InvalidArgumentError("delta", delta, "is too small to be divided", f"allow {_LEAST_DELTA:g} and more")
         kept = orders_above_one(orders)
         if spare / len(kept) < sys.float_info.min:  # below it a float has no nine digits
             raise InvalidArgumentError("delta", delta, "is too small to be divided over orders", "give 1e-300 or more")

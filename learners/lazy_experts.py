@@ -80,7 +80,7 @@ class LazyExperts:
             of multiplicative weights; privacy holds for each. L2P only.
         draw_budget: After so many draws of experts and shadows, the first ones not counted, the learner keeps its
             expert for good; None for no limit.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.

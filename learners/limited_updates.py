@@ -43,7 +43,7 @@ class LimitedUpdates:
         rounds: T >= 1, one person each.
         experts: d >= 2.
         learning_rate: eta > 0: a draw has odds exp(-eta*sum/2), and costs eta. The learner is eta-DP.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.

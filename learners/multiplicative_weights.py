@@ -56,7 +56,7 @@ class MultiplicativeWeights:
     Args:
         rounds: T, at least 1.
         experts: d, at least 2.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
     """
 
     rounds: int = field(converter=arguments.rounds)

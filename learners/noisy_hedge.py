@@ -70,7 +70,7 @@ class NoisyHedge:
         scale: Of the Laplace noise on each of the tree's sums over clients and rounds, per expert, in units of loss.
         learning_rate: eta > 0 per unit of a client's loss; None for Hedge's own, sqrt(8 ln(d) / T).
         estimate: How prefix sums are read off the tree: "plain", or "below" with less variance at the same cost.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.

@@ -68,7 +68,7 @@ class NormalisedLazyExperts:
         learning_rate: eta > 0, per unit of loss.
         fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
         normaliser: c = ln C >= 0; None for B*eta, the smallest at which nothing is ever clipped.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.

@@ -49,7 +49,7 @@ class ShrinkingDartboard:
         learning_rate: eta > 0, per unit of loss.
         fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
         budget: K >= 1: the most draws of a run, the first, uniform one included; None for no limit.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.

@@ -143,7 +143,7 @@ class TreeExperts:
         sums: "tree", read with least variance from below, or "square root" for the matrix mechanism of that name.
         perturbation: Standard deviation of a normal number per expert, drawn once and added to all sums. It steadies
             the leader where the noise is too small to do so, and costs nothing.
-        clip: Clip losses to [0, 1] at ingestion instead of refusing those outside.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.

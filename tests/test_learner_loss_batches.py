@@ -1,15 +1,17 @@
 """Losses in blocks: their sums are those of the whole array, and what is wrong with them is found where it is."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.learners import FedSVT, LazyExperts, LimitedUpdates, MultiplicativeWeights, NoisyHedge
 from hockeystick.learners import loss_batches as module
-from hockeystick.learners.expert_losses import batch_sums
+from hockeystick.learners.expert_losses import batch_sums, checked_losses
 from hockeystick.learners.loss_batches import column_sums, loss_batches
 
 
@@ -182,3 +184,41 @@ def test_negative_zero_is_a_loss_of_nothing():
 def test_refusals(losses, words):
     with pytest.raises(InvalidArgumentError, match=re.escape(words)):
         collected(losses, 10, 2, 3)
+
+
+def test_bools_are_losses_of_one_and_zero() -> None:
+    """What ``predictions != labels`` gives, at every door through which losses in [0, 1] come."""
+    wrong = np.random.default_rng(1).random((8, 3)) < 0.5
+    shared: dict[str, Any] = {"rounds": 8, "experts": 3}
+    lazy = LazyExperts(**shared, learning_rate=0.1, fake_switch_probability=0.1)
+    for losses in (wrong, wrong.tolist(), [wrong[:5], wrong[5:]]):
+        ran, same = (lazy.run(each, np.random.default_rng(2)) for each in (losses, wrong.astype(float)))
+        np.testing.assert_array_equal(ran.actions, same.actions)
+        assert (ran.loss, ran.regret, ran.best_expert) == (same.loss, same.regret, same.best_expert)
+    for learner in (MultiplicativeWeights(**shared), LimitedUpdates(**shared, learning_rate=0.5)):
+        assert learner.expected_regret(wrong) == learner.expected_regret(wrong.astype(float))
+    clients = np.stack([wrong, ~wrong])
+    hedge = NoisyHedge(clients=2, **shared, scale=1.0)
+    played = [hedge.run(losses, np.random.default_rng(3)) for losses in (clients, clients.astype(float))]
+    np.testing.assert_array_equal(*played)
+    svt = FedSVT(
+        clients=2, **shared, switches=2, learning_rate=0.5, threshold=1.0, threshold_scale=2.0, query_scale=4.0
+    )
+    found = [svt.run(losses, server_seed=1) for losses in (clients, clients.astype(float))]
+    np.testing.assert_array_equal(found[0].experts, found[1].experts)
+    np.testing.assert_array_equal(svt.regret(found[0], clients), svt.regret(found[1], clients.astype(float)))
+
+
+def test_infinite_losses_are_clipped_and_nan_is_refused_by_its_place() -> None:
+    losses = np.array([[np.inf, 0.5], [0.25, -np.inf]])
+    clipped = checked_losses("losses", losses, rounds=2, experts=2, clip=True)
+    np.testing.assert_array_equal(clipped, [[1.0, 0.5], [0.25, 0.0]])
+    hedge = NoisyHedge(clients=1, rounds=2, experts=2, scale=1.0, clip=True)
+    hedge.run(losses[None], np.random.default_rng(1))
+    losses[1, 0] = np.nan
+    for clip in (False, True):
+        blocks = loss_batches([np.zeros((5, 2)), losses], rounds=7, experts=2, batch=3, clip=clip)
+        with pytest.raises(
+            InvalidDataError, match=r"losses\[6, 0\]=<float64>: is not a number" if clip else r"\[5, 0\]"
+        ):
+            list(blocks)
