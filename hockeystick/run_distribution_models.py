@@ -9,7 +9,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.errors import Hidden, unchained
 from hockeystick.accounting.extras import require
 from hockeystick.accounting.validate import array
 from hockeystick.audits.array_files import UnreadableArrayError, is_archive, read_array
@@ -126,7 +126,7 @@ def numbers_file(option: str, path: str) -> npt.NDArray[Any]:
     remedy = "write a row of numbers with numpy.save"
     found = _loaded(option, path, remedy)
     if found.ndim != 1 or found.dtype.kind not in "fiu" or len(found) < 2 or not np.isfinite(found).all():
-        reason = f"holds {found.dtype} of shape {found.shape} and no row of two finite numbers or more"
+        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape} and no row of two finite numbers or more"
         raise InvalidArgumentError(option, path, reason, remedy)
     return found
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.errors import Hidden, unchained
 from hockeystick.audits.array_files import UnreadableArrayError, is_archive, map_array, read_archive
 from hockeystick.bundled_data import classifier_errors, logistic_losses
 from hockeystick.learners import LinearLosses
@@ -83,7 +83,7 @@ def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
 
 def _table(path: str, found: npt.NDArray[Any], *, bools: bool = False) -> npt.NDArray[Any]:
     if found.ndim != 2 or found.dtype.kind not in ("biuf" if bools else "iuf") or found.size == 0:
-        reason = f"holds {found.dtype} of shape {found.shape} and no table of numbers"
+        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape} and no table of numbers"
         raise InvalidArgumentError("--losses", path, reason, _REMEDY)
     return found
 
@@ -101,6 +101,7 @@ def federated_file(path: str) -> npt.NDArray[Any]:
     """
     found = _loaded(path)
     if found.ndim not in (2, 3) or found.dtype.kind not in "biuf" or found.size == 0:
-        reason = f"holds {found.dtype} of shape {found.shape} and no losses of clients, rounds and experts"
+        kind = Hidden.of(found.dtype).kind
+        reason = f"holds {kind} of shape {found.shape} and no losses of clients, rounds and experts"
         raise InvalidArgumentError("--losses", path, reason, "write an array of floats with numpy.save")
     return found

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from canary import NUMBER, TEXT, traces
+from command_line import run
 from private_doors import DATA, EXEMPT, FILL, OUTPUTS, ROWS, Row
 
 from hockeystick import learners, mechanisms
@@ -188,3 +191,70 @@ def test_exemptions_are_of_what_there_is(name: str) -> None:
         assert argument in inspect.signature(getattr(_public(owner), call.split(".")[1])).parameters
     elif not inspect.isfunction(_public(owner)):
         assert any(True for _ in takes_data(owner))
+
+
+# --- the error itself, and what the command line prints --------------------------------------------------------------
+
+
+def test_an_error_about_data_keeps_their_type_alone() -> None:
+    for value, kind in (
+        (np.full((2, 3), NUMBER), "float64 array of shape (2, 3)"),
+        (np.array([TEXT]), "str array of shape (1,)"),
+        (np.array([(NUMBER, TEXT)], dtype=[("a", float), (TEXT, "U20")]), "void array of shape (1,)"),
+        ([NUMBER] * 4, "list of 4"),
+        (Record(), "Record"),
+        (np.float64(NUMBER), "float64"),
+        ({TEXT: NUMBER}, "dict"),
+    ):
+        error = InvalidDataError("losses[3, 1]", value, "is not finite", "fill it")
+        assert str(error) == f"losses[3, 1]=<{kind}>: is not finite; fill it"
+        again = pickle.loads(pickle.dumps(error))
+        assert not traces(error) and str(again) == str(error) and type(again) is InvalidDataError
+        assert again.value == error.value and hash(again.value) == hash(error.value) and error.value != kind
+        # Code that tells an error in its own words takes the value along, which stays what it is.
+        assert not traces(InvalidArgumentError("--losses", error.value, error.reason, error.remedy))
+    assert isinstance(error, InvalidArgumentError) and isinstance(error, ValueError)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reference.csv").write_text("symbol,probability\na,0.5\nb,0.5\n")
+    (tmp_path / "clients.csv").write_text(f"symbol,client\na,1\n{TEXT},918273\n")
+    (tmp_path / "table.csv").write_text(f"age\n40\n{TEXT}\n")
+    (tmp_path / "ragged.csv").write_text(f"1,918273\n918273,{TEXT}\n")
+    (tmp_path / "bad.json").write_text(f'{{"{TEXT}": 918273, "{TEXT}": NaN}}')
+    (tmp_path / "own.py").write_text(
+        "def target(data, rng):\n    secret = float('918' + '273')\n    return [secret][int(rng.random()) + 1]\n"
+    )
+    steep = np.full((6, 2), NUMBER)
+    steep[0, 0] = np.nan
+    np.save(tmp_path / "nan.npy", steep)
+    np.save(tmp_path / "high.npy", np.full((6, 2), NUMBER))
+    np.save(tmp_path / "text.npy", np.full((6, 2), TEXT))
+    np.save(tmp_path / "clients.npy", np.full((2, 6, 2), NUMBER))
+    return tmp_path
+
+
+COMMANDS = [
+    *(f"run lazy-experts --losses {file}.npy --epsilon 1 --delta 1e-6" for file in ("nan", "high", "text", "clients")),
+    "run lazy-experts --losses nan.npy --epsilon 1 --delta 1e-6 --clip",
+    *(f"run lazy-convex --losses {file}.npy --epsilon 1 --delta 1e-6" for file in ("nan", "high", "text")),
+    "run fed-svt --losses clients.npy --epsilon 1",
+    "kl --reference reference.csv --clients clients.csv --column symbol --client-column client --epsilon 1",
+    "release --data table.csv --column age --low 0 --high 100 --queries thresholds --sigma 0.5 --epsilon 1",
+    "audit own:target --d0 ragged.csv --d1 ragged.csv --epsilon 1",
+    "audit own:target --d0 bad.json --d1 bad.json --epsilon 1",
+    "audit own.py:target --d0 0 --d1 1 --epsilon 1 --samples 200 --traceback",
+    "audit own.py:target --d0 0 --d1 1 --epsilon 1 --samples 200",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
+    found = run(*command.split())
+    assert found.exit_code == 2 and found.stderr
+    assert "918273" not in found.stdout + found.stderr
+    assert "internal error" not in found.stderr and "option" not in found.stderr.replace("--exceptions", "")
+    if command.endswith("--traceback"):
+        assert "IndexError" in found.stderr and "Traceback" in found.stderr
