@@ -100,7 +100,7 @@ def column(name: str, values: Any) -> npt.NDArray[Any]:
         row = row[:, 0] if row.ndim == 2 and row.shape[1] == 1 else row
     except ValueError:
         row = np.empty(())
-    if row.ndim != 1 or not len(row):
+    if row.ndim != 1 or not len(row) or row.dtype.kind == "V":  # a structure of several values
         raise InvalidDataError(name, values, "is not one value for each record")
     return row
 

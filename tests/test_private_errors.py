@@ -258,3 +258,29 @@ def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
     assert "internal error" not in found.stderr and "option" not in found.stderr.replace("--exceptions", "")
     if command.endswith("--traceback"):
         assert "IndexError" in found.stderr and "Traceback" in found.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["classifier", "net", "queries", "divergence", "labels"])
+def test_estimators_tell_no_data(name: str) -> None:
+    pytest.importorskip("sklearn")
+    pytest.importorskip("pyarrow")
+    from test_estimators import MADE
+
+    make, good = MADE[name]
+    told, untyped = [], []
+    for place, values in enumerate(good):
+        for bad in bad_values(np.asarray(values)):
+            for method in ("fit", "predict"):
+                try:
+                    made = make(random_state=1)
+                    if method == "fit":
+                        made.fit(*good[:place], bad, *good[place + 1 :])
+                    elif place == 0 and hasattr(made, "predict"):
+                        made.fit(*good).predict(bad)
+                except HockeystickError as error:
+                    told += traces(error)
+                except Exception as error:
+                    what = f"{type(error).__name__}: {str(error)[:80]} of {type(bad).__name__}"
+                    untyped.append(f"{method}({place}): {what}")
+    assert not told and not untyped, "\n".join(dict.fromkeys(told + untyped))
