@@ -241,7 +241,7 @@ def _pld_epsilon(event: PrivacyEvent) -> Callable[[float, bool], float]:
         if delta <= 0.0:
             return math.inf
         if delta > _LEAST_DELTA and cut_loss.is_better(event, None, delta):
-            with contextlib.suppress(NumericalError):
+            with contextlib.suppress(NumericalError, ArithmeticError, ValueError):
                 if math.isfinite(cut := cut_loss.epsilon(event, delta, upper=upper)):
                     return cut
         return pld.epsilon(event, delta, upper=upper)
@@ -254,7 +254,7 @@ def _pld_delta(event: PrivacyEvent) -> Callable[[float, bool], float]:
         if math.isinf(epsilon):
             return 1.0
         if epsilon > 0.0 and cut_loss.is_better(event, epsilon, None):
-            with contextlib.suppress(NumericalError):
+            with contextlib.suppress(NumericalError, ArithmeticError, ValueError):
                 return cut_loss.delta(event, epsilon, upper=upper)
         return pld.delta(event, epsilon, upper=upper)
 

@@ -108,7 +108,6 @@ class Sketch:
             (rare,) = np.nonzero(beneath * counts <= _MISSED)
             start = min(float(edges[rare[-1] + 1]), 0.0) if len(rare) else low
             self.parts.append((pair, count, start, np.log(cells.p[seen]), np.log(cells.q[seen]), loss))
-
         self._prepare_margin()
 
     def _prepare_margin(self) -> None:
@@ -155,10 +154,11 @@ class Sketch:
     def ends(self, tilt: float, level: float) -> list[tuple[float, float]]:
         """Returns between which losses each part is kept."""
         counts, found = sum(count for _, count, *_ in self.parts), []
+        whole = all(pair.support()[1] <= level for pair, *_ in self.parts)
         for pair, _, start, log_p, _, loss in self.parts:
             low, high = pair.support()
             start = max(start, low)
-            if high <= level and low < 0.0:  # nothing is cut off above: the losses below need not be known for that
+            if whole and low < 0.0:  # where no part is cut off above, nobody asks how likely losses below are
                 heavy = log_p + tilt * np.maximum(loss, low) > math.log(_DOWN / counts / len(loss))
                 start = max(start, min(0.0, 1.2 * float(loss[heavy].min(initial=0.0))))
             found.append((start, min(high, level)))
@@ -173,7 +173,9 @@ class Sketch:
         tilts = best * (1 - 0.03 * np.arange(12))
         variances = [self.cumulant(float(other), level)[2] for other in tilts]
         least = min(variances)
-        costs = [math.log(v) + 0.5 * (best - other) ** 2 * least for other, v in zip(tilts, variances, strict=True)]
+        costs = [
+            math.log(v + 1e-300) + 0.5 * (best - other) ** 2 * least for other, v in zip(tilts, variances, strict=True)
+        ]
         return float(tilts[int(np.argmin(costs))])
 
     def _saddle(self, epsilon: float, level: float) -> float:
@@ -239,7 +241,7 @@ def sketch(event: PrivacyEvent) -> Sketch:
     """Returns the sketch of an event.
 
     Raises:
-      UnsupportedEventError: a part has no pair.
+      UnsupportedEventError: a part is no mixture of normals.
     """
     return Sketch(event)
 
@@ -295,6 +297,7 @@ class CutLaw:
         log_q = log_share = 0.0
         self.plain = 0.0
         for pair, count, low, high in parts:
+            self.beneath += count * pair.q.below(pair.place(low))
             if high < level:  # the end of its support, beyond which next to nothing is: all counts from above
                 self.plain += count * pair.p.above(pair.place(high) - 1e-9) if self.upper else 0.0
                 self.q_each.append(0.0)
@@ -309,7 +312,6 @@ class CutLaw:
             log_share += count * math.log1p(-min(more * (1 + sign * _OFF) / (1 - q), 1 - U))
             self.q_each.append(q)
             self.gap_from = min(self.gap_from, edge * (1 - 1e-9))
-            self.beneath += count * pair.q.below(pair.place(low))
         self.q_above = -math.expm1(log_q)
         self.more = -math.exp(log_q) * math.expm1(log_share)
         if self.upper and self.q_above > 0.0:
@@ -372,7 +374,7 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
     try:
         at, log_delta = _near(event, epsilon, delta)
         planned = plan(event, at, log_delta) if at > 0.0 else None
-    except UnsupportedEventError:
+    except (UnsupportedEventError, ArithmeticError, ValueError):  # no such event, or numbers out of a sketch's reach
         return False
     if planned is None:
         return False

@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ SIGMAS = (0.5, 1.0, 2.0, 5.0, 10.0)
 STEPS = (1, 10, 1000, 10**6)
 DELTAS = (1e-5, 1e-8, 1e-12, 1e-15, 1e-20)
 RELATIVE, ABSOLUTE, SECONDS = 1e-5, 1e-9, 2.0
-_LIMIT = 15  # CPU seconds of one computation
+_LIMIT = 10  # CPU seconds of one computation
 _MEMORY = 6 * 2**30
 
 Result = dict[str, Any]
@@ -263,7 +263,9 @@ def main() -> int:
 
     bounds._epsilon.cache_clear()
     with kept.open("a", encoding="utf-8") as out, ThreadPoolExecutor(options.workers) as pool:
-        for cell, result in zip(left, pool.map(run, left), strict=True):
+        for future in as_completed([pool.submit(run, cell) for cell in left]):
+            result = future.result()
+            cell = Cell(**result["cell"])
             out.write(json.dumps({**result, "sources": version}) + "\n")
             out.flush()
             done[cell] = result

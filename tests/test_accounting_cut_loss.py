@@ -218,6 +218,25 @@ def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: flo
     assert exact * (1 - 1e-7 - 3 * error) <= found.upper <= exact * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("noise", [30.0, 300.0])
+def test_a_mix_with_other_noise_holds_what_the_other_engine_finds(noise: float) -> None:
+    event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(noise)).directions()[0]
+    found, low = cut_loss.epsilon(event, 1e-9), cut_loss.epsilon(event, 1e-9, upper=False)
+    assert contour.epsilon(event, 1e-9, upper=False) <= found <= contour.epsilon(event, 1e-9) * (1 + 1e-5)
+    assert 0.99 * found < low <= contour.epsilon(event, 1e-9)
+
+
+def test_how_likely_the_others_lead_back_is_known_of_every_part() -> None:
+    """A part that is not cut off above has its share in the losses below, and they are told from Q's mass."""
+    event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(300.0)).directions()[0]
+    planned = cut_loss.plan(event, 0.17, math.log(1e-9))
+    cut = cut_loss.CutLaw(event, planned, True, 0)
+    assert 0.0 < cut.beneath < 1e-12  # below where the Gaussian's losses are kept
+    assert any(high < planned.level for _, high in planned.ends) and any(
+        high == planned.level for _, high in planned.ends
+    )
+
+
 def test_the_finding_is_below_the_peer() -> None:
     found = epsilon(compose((PoissonSampled(1e-6, Gaussian(0.75)), 1000)), 1e-12)
     assert 0.004943532 < found.upper < 0.00494354  # dp-accounting 0.6.0: .0050442
