@@ -178,6 +178,8 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]
         found["pld"] = _after_failure(_Method(_pld_epsilon(complete), _pld_delta(complete), _doubt(complete)), aside)
     if event.has_profile():
         found["contour"] = _after_failure(_contour(event), aside)
+        if contour.is_schedule(event):
+            found["schedule"] = _sharp_contour(event)
     return found
 
 
@@ -325,6 +327,25 @@ def _contour(event: PrivacyEvent) -> _Method:
     return _Method(epsilon, delta)
 
 
+def _sharp_contour(event: PrivacyEvent) -> _Method:
+    """The contour engine where its bracket is so narrow that nothing else need be asked; else it refuses.
+
+    A schedule's parts are those of Gaussian mechanisms that attain their pairs: no sound bound is below the truth, of
+    which the bracket is one.
+    """
+
+    def epsilon(delta: float, upper: bool) -> float:
+        return contour.sharp_epsilon(event, delta) if delta > 0.0 else math.inf
+
+    def delta(epsilon: float, upper: bool) -> float:
+        low, high = contour.delta(event, epsilon) if math.isfinite(epsilon) else (0.0, 1.0)
+        if high > low * (1 + 1e-7):
+            raise NumericalError("the bracket is too wide to be the only one")
+        return high
+
+    return _Method(epsilon, delta, exact=True)
+
+
 def _least(
     methods: dict[str, _Method],
     value: Callable[[_Method], float],
@@ -349,14 +370,17 @@ def _least(
 
     ask("gaussian", "kov")
     if len(found) == 1 and found["pure"] > 0.0:
-        ask("direct")
-        if not ("direct" in found and methods["direct"].exact):
+        ask("direct", "schedule")
+        exact = any(name in found and methods[name].exact for name in ("direct", "schedule"))
+        if not exact:
             ask("zcdp", "rdp")
-        if "direct" not in found or math.isinf(found["direct"]):
+        if not exact and ("direct" not in found or math.isinf(found["direct"])):
             ask("pld")
             if "contour" in methods and ("pld" not in found or doubt(methods["pld"], found["pld"])):
                 with contextlib.suppress(HockeystickError):
                     found["contour"] = value(methods["contour"])
+    if "schedule" in found:
+        found["contour"] = found.pop("schedule")
     winner = min(found, key=lambda name: (found[name], METHODS.index(name)))
     return found[winner], winner
 

@@ -46,6 +46,7 @@ _FEWEST = 2**13
 _AIM = 1e-9  # relative width of the bracket to refine for
 _LEAST_MASS = 1e-290
 _REFUSE = 1e-4  # relative width beyond which nothing is returned
+_MANY = 8  # different events
 
 
 def delta(event: PrivacyEvent, epsilon: float) -> tuple[float, float]:
@@ -84,14 +85,26 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     return worst
 
 
-def sharp_epsilon(event: PrivacyEvent, delta: float) -> float | None:
-    """Returns ε of an event with one direction from above where it is known to 1e-8 of itself, else None.
+def is_schedule(event: PrivacyEvent) -> bool:
+    """Says whether an event with one direction is a composition of many different sampled Gaussians, and of Gaussians.
+
+    A grid has to be made anew for each of them, while their moments are computed together.
+    """
+    if not isinstance(event, Composed) or len(event.parts) < _MANY:
+        return False
+    return all(isinstance(inner.pair(), (MixturePair, GaussianPair)) for inner, _ in event.parts)
+
+
+def sharp_epsilon(event: PrivacyEvent, delta: float) -> float:
+    """Returns ε of an event with one direction from above, known to 1e-8 of itself.
 
     Raises:
-      NumericalError, UnsupportedEventError: as ``epsilon``.
+      NumericalError, UnsupportedEventError: as ``epsilon``, or it is not known as well.
     """
     high, low = _epsilon(event, delta, True)
-    return high if low is not None and high - low <= 1e-8 * high else None
+    if low is None or high - low > 1e-8 * high:
+        raise NumericalError(f"ε = {high:g} may be off by more than 1e-8 of itself")
+    return high
 
 
 def _alternatives(event: PrivacyEvent) -> list[PrivacyEvent]:

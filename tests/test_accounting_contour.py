@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 
-from hockeystick.accounting import contour, delta, gaussian_dp, mixture_moments, pld, rounding
+from hockeystick.accounting import bounds, contour, delta, gaussian_dp, mixture_moments, pld, rounding
 from hockeystick.accounting.additive_noise import Gaussian, Laplace
 from hockeystick.accounting.composite import VisibleMixture, compose, parallel
 from hockeystick.accounting.declared import ZCDP, ApproximateDP, NonPrivate, PureDP
@@ -370,6 +370,42 @@ def test_moments_of_random_normal_mixtures():
             assert abs(exact - line.phi[i]) <= line.error[i] + k_error + 1e-12 * (10 + c * widest)
             if i:
                 assert abs(exact) <= math.exp(law.log_envelope(c, i * step)) * (1 + 1e-6) + 1e-9
+
+
+def schedule(many):
+    """A training whose noise falls as it goes on."""
+    return compose(*((PoissonSampled(0.02, Gaussian(float(s))), 5) for s in np.linspace(2.0, 1.0, many)))
+
+
+def test_a_schedule_of_noise_scales_is_left_to_the_moments(monkeypatch):
+    event = schedule(9)
+    found = bounds.epsilon(event, 1e-6, bracket=True)
+    assert found.method == "contour" and found.upper <= found.lower * (1 + 1e-8)
+    grid = bounds.epsilon(event, 1e-6, bracket=True, method="pld")
+    assert grid.lower <= found.upper and found.lower <= grid.upper <= found.upper * (1 + 1e-6)
+    assert delta(event, found.upper).method == "contour"
+    assert delta(event, found.upper).upper == pytest.approx(1e-6, rel=1e-7)
+    monkeypatch.setattr(contour, "_MANY", 10)
+    assert bounds.epsilon(event, 1.01e-6).method == "pld"
+
+
+def test_the_work_for_a_schedule_is_that_for_a_few_quadratures(monkeypatch):
+    """The nodes of all quadratures that prove something, not those of a search, for 60 events and both directions."""
+    nodes = []
+    original = mixture_moments._log_integrand
+
+    def counted(laws, c, z, index):
+        nodes.append(z.size)
+        return original(laws, c, z, index)
+
+    monkeypatch.setattr(mixture_moments, "_log_integrand", counted)
+    assert 0.0 < bounds.epsilon(schedule(60), 1e-7).upper < 10.0
+    assert len(nodes) <= 40 and sum(nodes) <= 60 * 40 * 400
+
+
+def test_a_bracket_that_is_wide_leaves_a_schedule_to_the_other_methods(monkeypatch):
+    monkeypatch.setattr(contour, "sharp_epsilon", lambda *_: (_ for _ in ()).throw(NumericalError("wide")))
+    assert bounds.epsilon(schedule(8), 1.1e-6).method == "pld"
 
 
 @pytest.mark.slow
