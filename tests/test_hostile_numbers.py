@@ -92,7 +92,7 @@ CALIBRATED = [n for n in mechanisms.__all__ if hasattr(getattr(mechanisms, n), "
 def test_every_target_of_a_calibration_is_checked(name: str) -> None:
     make, wrong = getattr(mechanisms, name).calibrated, []
     known = inspect.signature(make).parameters
-    needed = {each: TARGETS[each] for each in known if each in TARGETS}
+    needed: dict[str, Any] = {each: TARGETS[each] for each in known if each in TARGETS}
     if name == "MatrixMechanism":
         needed["factorisation"] = mechanisms.factorisations.square_root(4)
     if name == "ForGroups":
@@ -189,7 +189,7 @@ def test_what_was_untyped_is_refused_in_words() -> None:
     with pytest.raises(InvalidArgumentError, match="too large to list"):
         mechanisms.TopK.calibrated(k=10**18, epsilon=2.0).worst_case_neighbours()
     with pytest.raises(InvalidArgumentError, match="neighboring_relation"):
-        accounting.Accountant(0.0)  # type: ignore[arg-type]
+        accounting.Accountant(0.0)
     with pytest.raises(InvalidArgumentError, match="records"):
         learners.Harmonic().least_rise(records=0)
     with pytest.raises(InvalidArgumentError, match="epsilon"):
