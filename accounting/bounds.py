@@ -35,6 +35,7 @@ from . import (
     cut_loss,
     digits,
     direct,
+    finite_profile,
     gaussian_dp,
     optimal_composition,
     pld,
@@ -52,6 +53,7 @@ from .declared import ZCDP, Failure
 from .errors import HockeystickError, InvalidArgumentError, NumericalError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
 from .normal_mixtures import MixturePair
+from .pairs import Atoms
 from .rounding import U
 
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
@@ -170,7 +172,9 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]
         return found
     if (parts := _two_point_parts(event)) is not None:
         found["kov"] = _after_failure(_kov(parts), _failures(event))
-    if (single := _direct(event)) is not None:
+    if (laws := finite_profile.laws(merged)) is not None:
+        found["direct"] = _after_failure(_finite(laws), aside)
+    elif (single := _direct(event)) is not None:
         found["direct"] = _after_failure(single, aside)
     elif (sampled := _sampled(event)) is not None:
         found["direct"] = sampled  # the failure of the access is in its own bound
@@ -235,6 +239,14 @@ def _kov(parts: tuple[optimal_composition.Part, ...]) -> _Method:
     return _Method(
         lambda delta, upper: optimal_composition.epsilon(parts, delta, upper=upper),
         lambda epsilon, upper: optimal_composition.delta(parts, epsilon, upper=upper),
+    )
+
+
+def _finite(laws: tuple[Atoms, ...]) -> _Method:
+    """A single event with finitely many losses, by sums over them."""
+    return _Method(
+        lambda delta, upper: max(finite_profile.epsilon(law, delta, upper=upper) for law in laws),
+        lambda epsilon, upper: max(finite_profile.delta(law, epsilon, upper=upper) for law in laws),
     )
 
 

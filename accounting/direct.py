@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from . import gaussian_dp, rounding
+from . import finite_profile, gaussian_dp, rounding
 from .mixed_loss import mixed, unmixed
 from .normal_mixtures import MixturePair, NormalMixture
 from .pairs import Atoms, DominatingPair, ExponentialLossPair, GaussianPair
@@ -174,18 +174,17 @@ class Sums(Curve):
         return _bisected(lambda x: self.delta(x, upper) > delta, min(1e-300, self.top / 2), self.top, upper)
 
 
-class AtomSums(Sums):
+class AtomSums(Curve):
     """The profile of finitely many losses."""
 
     def __init__(self, pair: Atoms) -> None:
-        self.losses, self.p, self.at_infinity = np.array(pair.losses), np.array(pair.p), pair.at_infinity
-        super().__init__(float(self.losses.max(initial=0.0)) * (1 + 64 * U))
+        self.pair = pair
+
+    def epsilon(self, delta: float, upper: bool) -> float:
+        return finite_profile.epsilon(self.pair, delta, upper=upper)
 
     def delta(self, epsilon: float, upper: bool) -> float:
-        off = 32 * U if upper else -32 * U  # of a loss, in proportion
-        gap = np.maximum(self.losses - epsilon + off * np.abs(self.losses), 0.0)
-        value = self.at_infinity + float(self.p @ -np.expm1(-gap))
-        return min(1.0, max(0.0, value * (1 + _MASS_OFF if upper else 1 - _MASS_OFF)))
+        return finite_profile.delta(self.pair, epsilon, upper=upper)
 
 
 class ExponentialSums(Sums):

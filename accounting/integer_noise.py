@@ -34,6 +34,8 @@ from .pairs import Atoms, DominatingPair
 from .rounding import U, quotient_up
 from .tabulated_noise import IntegerNoise
 
+_MAX_OUTCOMES = 2**17
+
 
 def _scale(value: float) -> float:
     return parameters._noise("scale", value)
@@ -109,14 +111,15 @@ class DiscreteLaplace(PrivacyEvent):
         return Atoms(tuple(((m - 2 * i) / self.scale).tolist()), tuple(p.tolist()))
 
 
-class _Spread(PrivacyEvent):
-    """An event whose profile is that of other events, ``_inner``, if any."""
+class Spread(PrivacyEvent):
+    """An event whose profile is that of the worst of other events."""
 
-    def _inner(self) -> PrivacyEvent | None:
+    def inner(self) -> PrivacyEvent | None:
+        """Returns the event with that profile; None if there are too many."""
         raise NotImplementedError
 
     def _known(self) -> PrivacyEvent:
-        inner = self._inner()
+        inner = self.inner()
         if inner is None:
             raise UnsupportedEventError(
                 f"{self} has too many worst shifts for a privacy profile; its zCDP or RDP curve can be used"
@@ -124,11 +127,11 @@ class _Spread(PrivacyEvent):
         return inner
 
     def pair(self) -> DominatingPair | None:
-        inner = self._inner()
+        inner = self.inner()
         return None if inner is None else inner.pair()
 
     def has_profile(self) -> bool:
-        return self._inner() is not None
+        return self.inner() is not None
 
     def loss_support(self) -> tuple[float, float]:
         return self._known().loss_support()
@@ -146,34 +149,58 @@ class _Spread(PrivacyEvent):
         return LossPmf(law.step, law.start, law.p[: len(law.p) - far], min(1.0, law.infinity + float(above[far - 1])))
 
     def children(self) -> tuple[PrivacyEvent, ...]:
-        inner = self._inner()
+        inner = self.inner()
         return () if inner is None else (inner,)
 
 
 @frozen
-class _OneShift(PrivacyEvent):
-    """One coordinate shifted by exactly ``shift``; ``noise`` is a ``DiscreteGaussian`` or ``Skellam``."""
+class _Shifts(PrivacyEvent):
+    """Coordinates shifted by exactly this much, each with noise of its own, a ``DiscreteGaussian`` or ``Skellam``."""
 
     noise: DiscreteGaussian | Skellam
-    shift: int
+    vector: tuple[int, ...]
 
-    def pair(self) -> DominatingPair:
-        return _shifted(self.noise, self.shift)
+    def pair(self) -> DominatingPair | None:
+        return _shifted(self.noise, self.vector)
 
 
-@lru_cache(maxsize=32)
-def _shifted(noise: DiscreteGaussian | Skellam, shift: int) -> Atoms:
-    table = noise._table()
+@lru_cache(maxsize=256)
+def _shifted(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> Atoms | None:
+    """All outcomes of shifts of several coordinates; None where they are too many."""
+    table = noise._table(vector[0])
     assert table is not None
-    return table.shifted(shift)
+    if len(vector) == 1:
+        return table.shifted(vector[0])
+    first, rest = _shifted(noise, vector[:1]), _shifted(noise, vector[1:])
+    if first is None or rest is None or len(first.losses) * len(rest.losses) > _MAX_OUTCOMES:
+        return None
+    return _product(first, rest)
+
+
+def _product(one: Atoms, other: Atoms) -> Atoms:
+    """A pair that dominates the product of two: losses rounded up to a common grid, where equal ones are added up."""
+    losses = np.add.outer(one.losses, other.losses).ravel()
+    p = np.multiply.outer(one.p, other.p).ravel() * (1 + 4 * U)
+    grid = max(1.0, float(np.abs(losses).max(initial=0.0))) * 2.0**-46
+    places, where = np.unique(np.ceil(losses / grid), return_inverse=True)
+    # Products too small for a float are far less than this adds.
+    infinity = (one.at_infinity + other.at_infinity) * (1 + 1e-12)
+    return Atoms(tuple((places * grid).tolist()), tuple(np.bincount(where, p).tolist()), min(1.0, infinity))
 
 
 def _worst_spreads(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | None) -> PrivacyEvent | None:
     """The integer vectors of squared norm ≤ ``square``, each a composition of shifts; the worst of them counts."""
-    table, vectors = noise._table(), noise_tables.spreads(square, coordinates)
-    if table is None or vectors is None or max(map(max, vectors)) >= len(table.log_p):
+    vectors = noise_tables.spreads(square, coordinates)
+    if vectors is None or noise._table(max(map(max, vectors))) is None:
         return None
-    return parallel(*(compose(*((_OneShift(noise, s), 1) for s in vector)) for vector in vectors))
+    return parallel(*(_spread(noise, vector) for vector in vectors))
+
+
+def _spread(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> PrivacyEvent:
+    """Shifts of several coordinates: all outcomes where these are few, which is exact at any δ; else a composition."""
+    if _shifted(noise, vector) is not None:
+        return _Shifts(noise, vector)
+    return compose(*((_Shifts(noise, (s,)), 1) for s in vector))
 
 
 def _square(distance: float, coordinates: int | None) -> int:
@@ -183,7 +210,7 @@ def _square(distance: float, coordinates: int | None) -> int:
 
 
 @frozen
-class DiscreteGaussian(_Spread):
+class DiscreteGaussian(Spread):
     """Discrete Gaussian noise on integers, P[k] ∝ e^{−k²/(2σ²)}, the inputs ``distance`` apart in L2.
 
     It is distance²/(2σ²)-zCDP for integer vectors of any number of coordinates (Canonne, Kamath & Steinke 2020, Thm 4
@@ -209,8 +236,8 @@ class DiscreteGaussian(_Spread):
     def _square(self) -> int:
         return _square(self.distance, self.coordinates)
 
-    def _table(self) -> NoiseTable | None:
-        return noise_tables.discrete_gaussian(self.sigma)
+    def _table(self, further: int = 0) -> NoiseTable | None:
+        return noise_tables.discrete_gaussian(self.sigma, further)
 
     def zcdp_rho(self) -> float:
         return noise_tables.known_rho(self._square() / (2 * self.sigma * self.sigma) * (1 + 4 * U))
@@ -233,9 +260,13 @@ class DiscreteGaussian(_Spread):
 
         if self.coordinates == 1:
             return np.asarray(bound + less(math.isqrt(square)))
-        return np.asarray(bound + noise_tables.knapsack(less, square))
 
-    def _inner(self) -> PrivacyEvent | None:
+        def curve(shift: int) -> Array:
+            return np.asarray(np.maximum(a * (shift * shift / (2 * self.sigma**2)) * (1 + 4 * U) + less(shift), 0.0))
+
+        return np.asarray(noise_tables.knapsack(curve, square, self.coordinates) * (1 + square * U))
+
+    def inner(self) -> PrivacyEvent | None:
         return _worst_spreads(DiscreteGaussian(self.sigma), self._square(), self.coordinates)
 
     def noise(self) -> IntegerNoise:
@@ -251,7 +282,7 @@ class DiscreteGaussian(_Spread):
 
 
 @frozen
-class Skellam(_Spread):
+class Skellam(Spread):
     """Symmetric Skellam noise, the difference of two Poisson(variance/2), the inputs ``distance`` apart in L2.
 
     A sum of independent shares is Skellam again, of the summed variance. The profile is as for ``DiscreteGaussian``, by
@@ -276,8 +307,9 @@ class Skellam(_Spread):
     def _square(self) -> int:
         return _square(self.distance, self.coordinates)
 
-    def _table(self) -> NoiseTable | None:
-        return noise_tables.skellam(self.variance, noise_tables.skellam_reach(self.variance))
+    def _table(self, further: int = 0) -> NoiseTable | None:
+        reach = noise_tables.skellam_reach(self.variance) + further
+        return None if 2 * reach + 1 > noise_tables.MAX_TABLE else noise_tables.skellam(self.variance, reach)
 
     def zcdp_rho(self) -> float:
         return noise_tables.known_rho(self._square() * _skellam_rho(self.variance))
@@ -289,10 +321,10 @@ class Skellam(_Spread):
             return np.asarray(bound)
         if self.coordinates == 1:
             return np.asarray(np.minimum(bound, _skellam_renyi(self.variance, math.isqrt(square), a)))
-        exact = noise_tables.knapsack(lambda s: _skellam_renyi(self.variance, s, a), square)
-        return np.asarray(np.minimum(bound, exact))
+        exact = noise_tables.knapsack(lambda s: _skellam_renyi(self.variance, s, a), square, self.coordinates)
+        return np.asarray(np.minimum(bound, exact * (1 + square * U)))
 
-    def _inner(self) -> PrivacyEvent | None:
+    def inner(self) -> PrivacyEvent | None:
         return _worst_spreads(Skellam(self.variance), self._square(), self.coordinates)
 
     def noise(self) -> IntegerNoise:

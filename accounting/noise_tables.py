@@ -132,9 +132,12 @@ def _chords(t: Array, d: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def discrete_gaussian(sigma: float) -> NoiseTable | None:
-    """Returns p(y) ∝ e^{−y²/(2σ²)} (Canonne, Kamath & Steinke 2020); None where the table would be too long."""
-    reach = math.sqrt(2 * NEGLIGIBLE) * sigma + 2.0
+def discrete_gaussian(sigma: float, further: int = 0) -> NoiseTable | None:
+    """Returns p(y) ∝ e^{−y²/(2σ²)} (Canonne, Kamath & Steinke 2020); None where the table would be too long.
+
+    It goes ``further`` than all but a negligible mass does: as far as outcomes lie from the other one of two laws.
+    """
+    reach = math.sqrt(2 * NEGLIGIBLE) * sigma + 2.0 + further
     if 2 * reach + 1 > MAX_TABLE:
         return None
     n = math.ceil(reach)
@@ -143,7 +146,8 @@ def discrete_gaussian(sigma: float) -> NoiseTable | None:
     log_p -= math.log(math.fsum(np.exp(log_p)))
     # Both tails together are at most those of N(0, σ²) beyond √208·σ, and some rounding (ibid., Prop. 25).
     steps = (2 * y[:-1] + 1) / (2 * sigma * sigma)
-    return NoiseTable(log_p, steps, 1e-43, 8 * U * (NEGLIGIBLE + 2 * float(np.abs(steps).max())), 4 * U * np.abs(steps))
+    log_error = 8 * U * (max(NEGLIGIBLE, -float(log_p.min())) + 2 * float(np.abs(steps).max()))
+    return NoiseTable(log_p, steps, 1e-43, log_error, 4 * U * np.abs(steps))
 
 
 def skellam_exponent(y: Array | float, variance: float) -> Array:
@@ -265,10 +269,21 @@ def spreads(square: int, coordinates: int | None, most: int = 32) -> list[tuple[
     return found if len(found) <= most else None
 
 
-def knapsack(curve: Callable[[int], Array], square: int) -> Array:
-    """Returns the largest Σ curve(s_i) over shifts with Σ s_i² ≤ ``square``."""
+def knapsack(curve: Callable[[int], Array], square: int, coordinates: int | None = None) -> Array:
+    """Returns the largest Σ curve(s_i) over at most ``coordinates`` shifts ≥ 1 with Σ s_i² ≤ ``square``."""
     value = [curve(s) for s in range(1, math.isqrt(square) + 1)]
+    if coordinates is not None and coordinates < square:
+        layer = [np.zeros_like(value[0])] * (square + 1)
+        for _ in range(coordinates):
+            layer = [_best(layer, value, room) for room in range(square + 1)]
+        return layer[square]
     best = [np.zeros_like(value[0])]
     for room in range(1, square + 1):
         best.append(np.max([best[room - s * s] + value[s - 1] for s in range(1, math.isqrt(room) + 1)], axis=0))
     return best[square]
+
+
+def _best(layer: list[Array], value: list[Array], room: int) -> Array:
+    """The best with one more shift, or none, after those in ``layer``."""
+    rows = [layer[room], *(layer[room - s * s] + value[s - 1] for s in range(1, math.isqrt(room) + 1))]
+    return np.asarray(np.max(rows, axis=0))
