@@ -95,9 +95,10 @@ class SequentialVerdict:
             remedy = "give SequentialVerdict.to_dict()"
             raise InvalidArgumentError("schema", None, "is none that this version can read", remedy)
         stated = {name: value for name, value in plain.items() if name not in ("schema", "kind")}
-        values = verdict_fields.read_fields("verdict", stated, {"refuted": verdict_fields.truth, **_FIELDS})
+        checks = {"refuted": verdict_fields.truth, **_FIELDS}
+        values = verdict_fields.read_fields("verdict", stated, checks, optional=_OPTIONAL)
         verdict_fields.at_most(values, "stopped_at", "samples")
-        if values.pop("refuted") != (values["outcome"] == "refuted"):
+        if values.pop("refuted", refuted := values["outcome"] == "refuted") != refuted:
             raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
         return cls(**values)
 
@@ -166,3 +167,5 @@ _FIELDS: dict[str, verdict_fields.Check] = {
     "warnings": verdict_fields.sentences,
     "versions": verdict_fields.versions,
 }
+
+_OPTIONAL = ("refuted", "versions")

@@ -178,10 +178,11 @@ class Verdict:
         if not isinstance(plain, dict) or plain.get("schema") != SCHEMA_VERSION:
             raise InvalidArgumentError("schema", None, "is none that this version can read", "give Verdict.to_dict()")
         stated = {name: value for name, value in plain.items() if name not in ("schema", "samples_to_detect")}
-        values = verdict_fields.read_fields("verdict", stated, {"refuted": verdict_fields.truth, **_FIELDS})
+        checks = {"refuted": verdict_fields.truth, **_FIELDS}
+        values = verdict_fields.read_fields("verdict", stated, checks, optional=_OPTIONAL)
         for less, more in _ORDERED:
             verdict_fields.at_most(values, less, more)
-        if values.pop("refuted") != (values["outcome"] == "refuted"):
+        if values.pop("refuted", refuted := values["outcome"] == "refuted") != refuted:
             raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
         return cls(**values)
 
@@ -289,6 +290,8 @@ _FIELDS: dict[str, verdict_fields.Check] = {
     "count_back_q": verdict_fields.count,
     "versions": verdict_fields.versions,
 }
+
+_OPTIONAL = ("refuted", "event_probability", "event_back", "count_back_p", "count_back_q", "versions")
 
 _ORDERED = (
     ("count_p", "trials"),

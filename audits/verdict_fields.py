@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from hockeystick.accounting import InvalidArgumentError
@@ -33,18 +33,20 @@ def read_object(text: object) -> dict[str, Any]:
     return plain
 
 
-def read_fields(what: str, plain: Mapping[str, object], checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Returns the fields of ``plain``, each as its check returns it.
+def read_fields(
+    what: str, plain: Mapping[str, object], checks: Mapping[str, Check], *, optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """Returns the fields of ``plain``, each as its check returns it; ``optional`` ones may be missing.
 
     Raises:
       InvalidArgumentError: a field is missing, unknown, of another type or out of its domain.
     """
-    missing, unknown = checks.keys() - plain.keys(), plain.keys() - checks.keys()
+    missing, unknown = checks.keys() - plain.keys() - set(optional), plain.keys() - checks.keys()
     if missing:
         raise InvalidArgumentError(what, min(missing), "is missing")
     if unknown:
         raise InvalidArgumentError(what, min(map(str, unknown)), "is no field of it")
-    return {name: check(name, plain[name]) for name, check in checks.items()}
+    return {name: check(name, plain[name]) for name, check in checks.items() if name in plain}
 
 
 def epsilon(name: str, value: object) -> float:
@@ -141,7 +143,7 @@ def at_most(values: Mapping[str, Any], name: str, other: str) -> None:
     Raises:
       InvalidArgumentError: it is.
     """
-    if values[name] > values[other]:
+    if values.get(name, 0) > values[other]:
         raise InvalidArgumentError(name, values[name], f"is above {other}={values[other]}")
 
 
