@@ -29,6 +29,8 @@ FloatArray = npt.NDArray[np.float64]
 Fill = Literal["zero", "mean"]
 Number = TypeVar("Number", int, float)
 
+_MOST_PEOPLE = 2**20  # of made-up ratings: some hundred million ratings
+
 STARS = 5.0
 """The best rating, and with it the largest loss."""
 
@@ -279,9 +281,9 @@ def synthetic_ratings(rng: np.random.Generator, *, people: int = 6040) -> Rating
     every rating counts in one genre, as if films had one each.
 
     Raises:
-        InvalidArgumentError: ``people`` is no integer >= 1.
+        InvalidArgumentError: ``people`` is no integer from 1 to 2^20.
     """
-    people = integer("people", people, low=1)
+    people = integer("people", people, low=1, high=_MOST_PEOPLE)
     genres = tuple(_GENRES)
     shares, means = np.array(list(_GENRES.values())).T
     many = np.clip(np.rint(rng.lognormal(4.45, 1.0, people)), 20, 2314).astype(np.int64)
