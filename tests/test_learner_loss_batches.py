@@ -199,8 +199,8 @@ def test_bools_are_losses_of_one_and_zero() -> None:
         assert learner.expected_regret(wrong) == learner.expected_regret(wrong.astype(float))
     clients = np.stack([wrong, ~wrong])
     hedge = NoisyHedge(clients=2, **shared, scale=1.0)
-    played = [hedge.run(losses, np.random.default_rng(3)) for losses in (clients, clients.astype(float))]
-    np.testing.assert_array_equal(*played)
+    played, again = (hedge.run(losses, np.random.default_rng(3)) for losses in (clients, clients.astype(float)))
+    np.testing.assert_array_equal(played, again)
     svt = FedSVT(
         clients=2, **shared, switches=2, learning_rate=0.5, threshold=1.0, threshold_scale=2.0, query_scale=4.0
     )
