@@ -250,6 +250,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
     found = run(*command.split())
