@@ -15,6 +15,7 @@ Kinds are never added to each other; each bounds the whole composition alone, so
 is left out where it can't win by more than a few parts in 1e6 of ε: where a closed form is exact nothing else is
 computed; of the two numerical engines, which share no code, the second one is asked where the first refuses, or expects
 its own grid or round-off to cost more than 1e-5 of ε (``_doubt``). It can also be asked for, to check the first.
+``pld`` is the first, or ``contour``, which takes no grid, where that of ``pld`` would be large.
 
 ``pld`` sums over a grid of all losses, or, where that would be large or too coarse, over losses cut off above ε
 (``cut_loss.py``). A direction whose losses all lie below what another one costs is not computed.
@@ -56,6 +57,8 @@ from .normal_mixtures import MixturePair
 from .pairs import Atoms
 from .rounding import U
 
+_FIRST = "contour!"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
+_QUICK = 2.0**29  # of work
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
 _LEAST_DELTA = 1e-280  # of what is cut off
 _DOUBT = 1e-5  # a part of ε
@@ -142,6 +145,22 @@ def _one_step(event: PrivacyEvent) -> PrivacyEvent:
     return event
 
 
+def _worst_of(
+    ways: tuple[PrivacyEvent, ...], bound: Callable[[PrivacyEvent, bool, str | None], Bracket], bracket: bool
+) -> Bracket:
+    """The worst of several alternatives; those left out that a cheap bound shows to be below another one's bound.
+
+    One direction of a sampled access is often far below the other, and takes an engine as long.
+    """
+    found: list[Bracket] = []
+    for way in ways:
+        above = max((b.upper if b.lower is None else b.lower for b in found), default=-math.inf)
+        cheap = ("pure",) if contour.is_schedule(way) else ("pure", "rdp")
+        if not found or all(bound(way, False, name).upper > above for name in cheap):
+            found.append(bound(way, bracket, None))
+    return _worst(found)
+
+
 def _worst(brackets: list[Bracket]) -> Bracket:
     worst = max(brackets, key=lambda b: b.upper)
     if worst.lower is None:
@@ -184,6 +203,8 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]
         found["contour"] = _after_failure(_contour(event), aside)
         if contour.is_schedule(event):
             found["schedule"] = _sharp_contour(event)
+        if "pld" in found and pld_plan.is_large(merged):
+            found[_FIRST] = _after_failure(_contour_first(event), aside)
     return found
 
 
@@ -329,12 +350,29 @@ def _end(bracket: Bracket, upper: bool) -> float:
     return bracket.upper if upper else bracket.lower or 0.0
 
 
-def _contour(event: PrivacyEvent) -> _Method:
+def _contour(event: PrivacyEvent, work: float = contour.WORK) -> _Method:
     def epsilon(delta: float, upper: bool) -> float:
-        return contour.epsilon(event, delta, upper=upper) if delta > 0.0 else math.inf
+        return contour.epsilon(event, delta, upper=upper, work=work) if delta > 0.0 else math.inf
 
     def delta(epsilon: float, upper: bool) -> float:
-        return 1.0 if math.isinf(epsilon) else contour.delta(event, epsilon)[1 if upper else 0]
+        return 1.0 if math.isinf(epsilon) else contour.delta(event, epsilon, work=work)[1 if upper else 0]
+
+    return _Method(epsilon, delta)
+
+
+def _contour_first(event: PrivacyEvent) -> _Method:
+    """The contour engine with little work, unless losses cut off above ε have a grid of their own that is fine."""
+    quick = _contour(event, _QUICK)
+
+    def epsilon(delta: float, upper: bool) -> float:
+        if delta > _LEAST_DELTA and cut_loss.suits(event, None, delta):
+            raise NumericalError("the cut law is enough")
+        return quick.epsilon(delta, upper)
+
+    def delta(epsilon: float, upper: bool) -> float:
+        if 0.0 < epsilon < math.inf and cut_loss.suits(event, epsilon, None):
+            raise NumericalError("the cut law is enough")
+        return quick.delta(epsilon, upper)
 
     return _Method(epsilon, delta)
 
@@ -387,27 +425,28 @@ def _least(
         if not exact:
             ask("zcdp", "rdp")
         if not exact and ("direct" not in found or math.isinf(found["direct"])):
-            ask("pld")
-            if "contour" in methods and ("pld" not in found or doubt(methods["pld"], found["pld"])):
+            if _FIRST in methods:
                 with contextlib.suppress(HockeystickError):
-                    found["contour"] = value(methods["contour"])
-    if "schedule" in found:
-        found["contour"] = found.pop("schedule")
+                    found[_FIRST] = value(methods[_FIRST])
+            # The next engine is for what one refuses, or drowns in its own round-off.
+            if _FIRST not in found or not found[_FIRST] <= found.get("rdp", math.inf):
+                ask("pld")
+                if "contour" in methods and ("pld" not in found or doubt(methods["pld"], found["pld"])):
+                    with contextlib.suppress(HockeystickError):
+                        found["contour"] = value(methods["contour"])
+    for name in ("schedule", _FIRST):
+        if name in found:
+            found["contour"] = min(found.pop(name), found.get("contour", math.inf))
     winner = min(found, key=lambda name: (found[name], METHODS.index(name)))
     return found[winner], winner
 
 
 @lru_cache(maxsize=4096)
 def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None) -> Bracket:
-    if isinstance(event, Parallel):
-        return _worst([_epsilon(branch, delta, bracket, only) for branch in event.branches])
-    if len(ways := event.directions()) > 1:
-        brackets: list[Bracket] = []
-        for way in ways:  # one whose losses all lie below an ε that another one costs can't be the worst
-            pure = way.pure_epsilon() if delta >= way.failure_delta() else math.inf
-            if only is not None or not brackets or pure > max(found.upper for found in brackets):
-                brackets.append(_epsilon(way, delta, bracket, only))
-        return _worst(brackets)
+    if ways := _ways(event):
+        if only is not None:
+            return _worst([_epsilon(way, delta, bracket, only) for way in ways])
+        return _worst_of(ways, lambda way, both, only: _epsilon(way, delta, both, only), bracket)
     if delta >= 1.0:
         found = math.inf if _is_unprotected(event) else 0.0
         return Bracket(found, found if bracket else None, only or "pure")
@@ -418,10 +457,10 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None)
 
 @lru_cache(maxsize=4096)
 def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, only: str | None) -> Bracket:
-    if isinstance(event, Parallel):
-        return _worst([_delta(branch, epsilon, bracket, only) for branch in event.branches])
-    if len(ways := event.directions()) > 1:
-        return _worst([_delta(way, epsilon, bracket, only) for way in ways])
+    if ways := _ways(event):
+        if only is not None:
+            return _worst([_delta(way, epsilon, bracket, only) for way in ways])
+        return _worst_of(ways, lambda way, both, only: _delta(way, epsilon, both, only), bracket)
     methods = _methods(event, only)
     best, winner = _least(methods, lambda m: m.delta(epsilon, True), lambda m, found: m.doubt(epsilon, found), only)
     best = min(1.0, best)  # 1 is what a method says that can't bound it
@@ -436,6 +475,23 @@ def _lower(methods: dict[str, _Method], winner: str, value: Callable[[_Method], 
         return min(best, value(methods[winner]))
     except (NumericalError, UnsupportedEventError):
         return 0.0
+
+
+def _ways(event: PrivacyEvent) -> tuple[PrivacyEvent, ...]:
+    """The alternatives of which the worst counts: branches, or directions; none where it is the event alone."""
+    if isinstance(event, Parallel):
+        return event.branches
+    return ways if len(ways := event.directions()) > 1 else ()
+
+
+def takes_an_engine(event: PrivacyEvent) -> bool:
+    """Says whether ``epsilon`` and ``delta`` ask a numerical engine for the event, as no closed form is known."""
+    if ways := _ways(event):
+        return any(map(takes_an_engine, ways))
+    merged = merge_gaussians(event)[0]
+    if merged is None or _two_point_parts(event) is not None:
+        return False
+    return finite_profile.laws(merged) is None and _direct(event) is None
 
 
 def _is_unprotected(event: PrivacyEvent) -> bool:

@@ -6,20 +6,26 @@ certified bound at that value met the target. A second value, hardly different, 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Protocol
 
 from attrs import field, frozen
-from scipy import optimize
+from scipy import optimize, special
 
-from . import bounds, tradeoff, validate
+from . import bounds, contour, crossing, gaussian_dp, pld_plan, tradeoff, validate
+from .composite import Parallel, compose, parallel
 from .errors import HockeystickError, InvalidArgumentError, NumericalError
-from .event import PrivacyEvent
+from .event import NO_EVENT, PrivacyEvent
 from .graph import AccountantGraph
 from .guarantee import Guarantee
 
 _FAR = 60.0  # |ln(cost/target)| is cut off here: far enough to lead a search
+_CLOSE = 0.01
+_STEP = math.log(8.0)
+_PATIENCE = 2  # inversions that may be refused
+_LITTLE = 2.0**29  # of work, some 0.3 s, for an inversion that leads
 
 
 class Target(Protocol):
@@ -57,11 +63,10 @@ class EpsilonDelta:
     delta: float = field(default=0.0, converter=_delta)
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
-        """Returns ln(certified δ / ``delta``), for a ``delta`` of 0 ln(certified ε / ``epsilon``); > 0 where missed."""
-        if self.delta == 0.0:
-            return _log_ratio(bounds.epsilon(event, 0.0, method=method).upper, self.epsilon)
-        found = _log_ratio(bounds.delta(event, self.epsilon, method=method).upper, self.delta)
-        if found <= 0.0 and method is None and bounds.epsilon(event, self.delta).upper > self.epsilon:
+        """Returns ln(certified ε / ``epsilon``), ε at ``delta``; > 0 where missed. Unlike δ it doesn't end at 1."""
+        found = _log_ratio(bounds.epsilon(event, self.delta, method=method).upper, self.epsilon)
+        near = -_CLOSE < found <= 0.0 < self.delta and method is None
+        if near and bounds.delta(event, self.epsilon).upper > self.delta:
             return 1e-15  # the two inversions may round differently
         return found
 
@@ -163,7 +168,12 @@ def calibrate(
 
 
 class Search:
-    """One run of ``calibrate``: everything that was tried, and what came of it."""
+    """One run of ``calibrate``: everything that was tried, and what came of it.
+
+    Two kinds of bound lead it, and neither decides: Rényi bounds, which are cheap, good to some tens of per cent and
+    nowhere saturated, and, where a bound takes a numerical engine, the inversion of the worst direction's moments with
+    little work allowed (``contour.py``). The certified bound is asked for next to the answer alone.
+    """
 
     def __init__(
         self,
@@ -185,50 +195,124 @@ class Search:
     def excess(self, value: float) -> float:
         value = self._admissible(value)
         if value not in self.tried:
-            self.tried[value] = self._evaluate(value, self.method)
+            try:
+                found = self.target.excess(self._event(value), self.method)
+            except NumericalError:
+                found = _FAR  # no bound there is as bad as a bound that is too large
+            self.tried[value] = min(_FAR, max(-_FAR, found))
         return self.tried[value]
 
-    def _evaluate(self, value: float, method: str | None) -> float:
-        event = event_of(self.build(int(value) if self.integer else value))
-        try:
-            return min(_FAR, max(-_FAR, self.target.excess(event, method)))
-        except NumericalError:
-            return _FAR  # no bound there is as bad as a bound that is too large
+    def _event(self, value: float) -> PrivacyEvent:
+        return event_of(self.build(int(value) if self.integer else value))
 
     def _admissible(self, value: float) -> float:
         if self.integer:
-            value = float(round(value))
+            value = float(round(min(value, self.high)))
         return min(max(value, self.low), self.high)
 
     def run(self, guess: float) -> Calibrated:
-        safe, unsafe = self._bracket(self._by_rdp(guess))
+        guess = self._admissible(guess)
+        self._refuse_what_no_value_can_meet(guess)
+        start, slope = self._led(guess)
+        safe, unsafe = (self._closed_in(start, slope) if slope else None) or self._bracket(start)
         if unsafe is not None:
             safe, unsafe = self._narrow(safe, unsafe)
-        event = event_of(self.build(int(safe) if self.integer else safe))
-        return Calibrated(safe, unsafe, event, len(self.tried))
+        return Calibrated(safe, unsafe, self._event(safe), len(self.tried))
 
-    def _by_rdp(self, guess: float) -> float:
-        """A better start by Rényi bounds, which are cheap; ``guess`` where they meet the target nowhere near."""
-        if self.integer:
-            return guess
-        found = guess
-        for step in (4.0, 2.0, 1.2):
-            try:
-                here = self._evaluate(self._admissible(found), "rdp")
-                up = self._evaluate(self._admissible(found * step), "rdp")
-                if not abs(here) < _FAR or here == up:
-                    return guess
-                towards = step if (up < here) == (here > 0.0) else 1 / step
-                for _ in range(7):
-                    value = self._admissible(found * towards)
-                    if (self._evaluate(value, "rdp") > 0.0) != (here > 0.0):
-                        break
-                    found = value
-                else:
-                    return guess
-            except HockeystickError:
-                return guess
-        return found
+    def _refuse_what_no_value_can_meet(self, guess: float) -> None:
+        """Where the same accesses are part of the event at far values, and they alone miss the target."""
+        events: list[PrivacyEvent] = []
+        for value in () if self.method else {self._admissible(guess * factor) for factor in (1.0, 1e3, 1e-3)}:
+            with contextlib.suppress(HockeystickError, ArithmeticError):  # the ends may be beyond what can be built
+                events.append(self._event(value))
+        fixed = _common(events) if len(events) > 1 else NO_EVENT
+        if fixed == NO_EVENT or _meets(self.target, fixed):
+            return
+        raise NumericalError(
+            f"no value meets {self.target}: a part of the cost does not depend on the number sought, {_shown(fixed)}, "
+            f"and misses it alone{_told(self.target, fixed)}; relax the target, or make that part more private"
+        )
+
+    def _led(self, guess: float) -> tuple[float, float]:
+        """A start near the answer by cheaper bounds, and the slope of the excess over ln(value); 0 if not known."""
+        goal = _stand_in(self.target)
+        ends = (math.log(self.low) if self.low > 0.0 else -math.inf, math.log(self.high))
+
+        def renyi(log_value: float) -> float:
+            return goal.excess(self._at(log_value), "rdp")
+
+        try:
+            found = crossing.span(renyi, math.log(guess), *ends)
+            if found is None:
+                return guess, 0.0
+            if not found.crosses:  # all of the domain, as it seems, meets the target
+                return (math.exp(found.y), found.slope) if found.fy < 0.0 and found.y in ends else (guess, 0.0)
+            place, slope = crossing.root(renyi, found, 0.1)
+        except (HockeystickError, OverflowError):
+            return guess, 0.0
+        if self.method is None:
+            place, slope = self._inverted(goal, place, slope, ends)
+        return math.exp(place), slope
+
+    def _inverted(self, goal: Target, place: float, slope: float, ends: tuple[float, float]) -> tuple[float, float]:
+        """The place and the slope by an inversion of the worst direction, where a bound takes an engine."""
+        event = self._at(place)
+        if not bounds.takes_an_engine(event):
+            return place, slope
+        ways = contour.alternatives(event)
+        worst = max(range(len(ways)), key=lambda i: goal.excess(ways[i], "rdp"))
+        refused = 0
+
+        def inverted(log_value: float) -> float:
+            nonlocal refused
+            way = contour.alternatives(self._at(log_value))[worst]
+            if refused < _PATIENCE:
+                try:
+                    return _by_inversion(self.target, way)
+                except NumericalError:
+                    refused += 1
+            return _by_estimate(self.target, way)
+
+        with contextlib.suppress(HockeystickError, OverflowError):
+            found = crossing.span(inverted, place, *ends, slope, 1.6)
+            if found is not None and found.crosses:
+                return crossing.root(inverted, found, 3e-4, most=12)
+        return place, slope
+
+    def _at(self, log_value: float) -> PrivacyEvent:
+        return self._event(self._admissible(math.exp(log_value)))
+
+    def _closed_in(self, start: float, slope: float) -> tuple[float, float | None] | None:
+        """The two values from a start next to the answer, by secants that overshoot a little; None if it is far."""
+        towards = 1.0 if slope < 0.0 else -1.0  # to more privacy
+        width = 1.0 / start if self.integer else self.tolerance
+        ends: dict[bool, float] = {}
+        x, before = math.log(start) + 0.7 * towards * width, None
+        for _ in range(12):
+            value = self._admissible(math.exp(x))
+            found = self.excess(value)
+            met, x = found <= 0.0, math.log(value)
+            ends[met] = value
+            if len(ends) == 2 and not self._apart(ends[True], ends[False]):
+                break
+            if before is not None and abs(x - before[0]) > 0.1 * width:
+                secant = (found - before[1]) / (x - before[0])
+                slope = secant if secant * slope > 0.0 else slope
+            before = (x, found)
+            step = min(abs(found / slope), _STEP)
+            ahead = -towards if met else towards
+            following = x + ahead * (step + max(0.25 * width, 0.02 * step))
+            if len(ends) == 2 and not min(ends.values()) < math.exp(following) < max(ends.values()):
+                following = 0.5 * (math.log(ends[True]) + math.log(ends[False]))
+            if self._admissible(math.exp(following)) == value:
+                following = math.log(max(value + ahead, 0.5)) if self.integer else following
+                if self._admissible(math.exp(following)) == value:
+                    return (value, None) if met and value in (self.low, self.high) else None
+            x = following
+        return (ends[True], ends[False]) if len(ends) == 2 else None
+
+    def _apart(self, safe: float, unsafe: float) -> bool:
+        return abs(safe - unsafe) > (1.0 if self.integer else self.tolerance * safe)
 
     def _bracket(self, start: float) -> tuple[float, float | None]:
         """A value that meets the target and one, as near as was found, that does not."""
@@ -264,7 +348,7 @@ class Search:
         """Brings the two values together, keeping the one safe and the other not."""
 
         def apart() -> bool:
-            return abs(safe - unsafe) > (1.0 if self.integer else self.tolerance * safe)
+            return self._apart(safe, unsafe)
 
         def at(log_value: float) -> float:
             nonlocal safe, unsafe
@@ -308,6 +392,73 @@ def event_of(built: object) -> PrivacyEvent:
     if isinstance(found, PrivacyEvent):
         return found
     raise InvalidArgumentError("build", built, "has no event", "return an event, a graph, a guarantee or a mechanism")
+
+
+def _stand_in(target: Target) -> Target:
+    """What Rényi bounds are to meet instead: near the answer they say nothing of rates, δ(0) being about 1 for them."""
+    if isinstance(target, Advantage):
+        mu = 2 * float(special.ndtri((1 + target.advantage) / 2))
+    elif isinstance(target, TruePositiveRate):
+        mu = float(special.ndtri(target.true_positive_rate) - special.ndtri(target.false_positive_rate))
+    else:
+        return target
+    # Gaussian noise of that shift just meets the target; so it does this one.
+    delta = min(1e-5, 0.01 * math.exp(gaussian_dp.log_delta(mu, 0.0)))
+    return EpsilonDelta(gaussian_dp.epsilon(mu, delta), delta)
+
+
+def _by_inversion(target: Target, way: PrivacyEvent) -> float:
+    """The excess by ``contour`` with little work, of an event of one direction.
+
+    Raises:
+      NumericalError: it would take more, or the target is of another kind.
+    """
+    aside = way.failure_delta()
+    if isinstance(target, EpsilonDelta) and target.delta > aside:
+        return _log_ratio(contour.epsilon(way, target.delta - aside, work=_LITTLE), target.epsilon)
+    if isinstance(target, Advantage):
+        return _log_ratio(contour.delta(way, 0.0, work=_LITTLE)[1] + aside, target.advantage)
+    raise NumericalError(f"{target} is met by no inversion")
+
+
+def _by_estimate(target: Target, way: PrivacyEvent) -> float:
+    """About the excess, by a saddle point.
+
+    Raises:
+      NumericalError: the target is of another kind.
+    """
+    aside = way.failure_delta()
+    if isinstance(target, EpsilonDelta) and target.delta > aside:
+        return _log_ratio(contour.estimate(way, target.delta - aside, work=_LITTLE), target.epsilon)
+    raise NumericalError(f"{target} is met by no inversion")
+
+
+def _meets(target: Target, event: PrivacyEvent) -> bool:
+    """Whether a part of an event leaves a target within reach, by Rényi bounds if they say so."""
+    try:
+        return _stand_in(target).excess(event, "rdp") <= 0.0 or target.excess(event) <= 0.0
+    except HockeystickError:
+        return True  # nothing is known
+
+
+def _shown(event: PrivacyEvent) -> str:
+    parts = (f"{count} times {part}" if count > 1 else str(part) for part, count in pld_plan.parts_of(event))
+    text = " and ".join(parts)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _told(target: Target, event: PrivacyEvent) -> str:
+    if not isinstance(target, EpsilonDelta):
+        return ""
+    return f": its own ε at δ = {target.delta:g} is {bounds.epsilon(event, target.delta).upper:.6g}"
+
+
+def _common(events: list[PrivacyEvent]) -> PrivacyEvent:
+    """The accesses, with their counts, that are part of each event; of branches, part of each one's own."""
+    branches = [event.branches for event in events if isinstance(event, Parallel)]
+    if len(branches) == len(events) and len(set(map(len, branches))) == 1:
+        return parallel(*(_common(list(alike)) for alike in zip(*branches, strict=True)))
+    return compose(*set.intersection(*(set(pld_plan.parts_of(event)) for event in events)))
 
 
 def _log_ratio(cost: float, target: float) -> float:

@@ -36,10 +36,11 @@ from .composite import Composed, Parallel, VisibleMixture
 from .errors import NumericalError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
 from .mixture_moments import MixturesLaw, NormalMixtureLaw
-from .moments import AtomsLaw, ExponentialLaw, GaussianLaw, Law, MixtureLaw, SumLaw, discretised
+from .moments import AtomsLaw, ExponentialLaw, GaussianLaw, Law, MeteredLaw, MixtureLaw, SumLaw, discretised
 from .normal_mixtures import MixturePair
 from .pairs import Array, Atoms, DominatingPair, ExponentialLossPair, GaussianPair
 from .rounding import U
+from .work_limit import Work
 
 _MOST = 2**20  # nodes on the line
 _FEWEST = 2**13
@@ -47,42 +48,59 @@ _AIM = 1e-9  # relative width of the bracket to refine for
 _LEAST_MASS = 1e-290
 _REFUSE = 1e-4  # relative width beyond which nothing is returned
 _MANY = 8  # different events
+WORK = 2.0**32  # products of a node and a term; see moments.MeteredLaw
 
 
-def delta(event: PrivacyEvent, epsilon: float) -> tuple[float, float]:
+def delta(event: PrivacyEvent, epsilon: float, *, work: float = WORK) -> tuple[float, float]:
     """Returns (lower, upper) bounds on δ at ``epsilon`` ≥ 0 of the event's dominating pair. Its failure is not added.
+
+    Args:
+      work: how many terms may be summed, for each direction; see ``moments.MeteredLaw``.
 
     Raises:
       InvalidArgumentError: epsilon is negative, infinite or NaN.
       UnsupportedEventError: a leaf has no profile, or a parallel composition stands inside another event.
-      NumericalError: the bracket would be wider than 1e-4 of δ.
+      NumericalError: the bracket would be wider than 1e-4 of δ, or take more than ``work``.
     """
     check_event(event)
     number = validate.real("epsilon", epsilon, low=0.0)
-    found = [_delta(one, number) for one in _alternatives(event)]
+    found = [_delta(one, number, Work(work)) for one in alternatives(event)]
     return max(lower for lower, _ in found), max(upper for _, upper in found)
 
 
-def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
+def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, work: float = WORK) -> float:
     """Returns a bound, from above or below, on the least ε ≥ 0 with δ(ε) ≤ ``delta``; the failure is not added.
+
+    Args:
+      work: how many terms may be summed, for each direction; see ``moments.MeteredLaw``.
 
     Raises:
       InvalidArgumentError: delta outside [0, 1].
       UnsupportedEventError: a leaf has no profile, or a parallel composition stands inside another event.
-      NumericalError: the bracket would be wider than 1e-4 of ε.
+      NumericalError: the bracket would be wider than 1e-4 of ε, or take more than ``work``.
     """
     check_event(event)
     number = validate.probability("delta", delta)
     worst, refused = 0.0, []
-    for one in _alternatives(event):
+    for one in alternatives(event):
         try:
-            worst = max(worst, _epsilon(one, number, upper)[0])
+            worst = max(worst, _epsilon(one, number, upper, Work(work))[0])
         except NumericalError as error:
             refused.append((law_of(one)[0], error))
     for law, refusal in refused:
         if law.infinity() > 0.0 or _top(law) > worst:  # else all losses of what could not be resolved are below
             raise refusal
     return worst
+
+
+def estimate(event: PrivacyEvent, delta: float, *, work: float = WORK) -> float:
+    """Returns about ε at ``delta`` > 0 of an event of one direction, by a saddle point alone: a per cent off, no bound.
+
+    Raises:
+      UnsupportedEventError: a leaf has no profile, or a parallel composition stands inside another event.
+      NumericalError: it would take more than ``work``.
+    """
+    return _saddle_for_delta(_metered(event, Work(work))[0], math.log(delta))[1]
 
 
 def is_schedule(event: PrivacyEvent) -> bool:
@@ -101,18 +119,18 @@ def sharp_epsilon(event: PrivacyEvent, delta: float) -> float:
     Raises:
       NumericalError, UnsupportedEventError: as ``epsilon``, or it is not known as well.
     """
-    high, low = _epsilon(event, delta, True)
+    high, low = _epsilon(event, delta, True, Work(WORK))
     if low is None or high - low > 1e-8 * high:
         raise NumericalError(f"ε = {high:g} may be off by more than 1e-8 of itself")
     return high
 
 
-def _alternatives(event: PrivacyEvent) -> list[PrivacyEvent]:
-    """The events of which the worst counts: branches of a parallel composition, and directions."""
+def alternatives(event: PrivacyEvent) -> list[PrivacyEvent]:
+    """Returns the events of which the worst counts: branches of a parallel composition, and directions."""
     if isinstance(event, Parallel):
-        return [one for branch in event.branches for one in _alternatives(branch)]
+        return [one for branch in event.branches for one in alternatives(branch)]
     ways = event.directions()
-    return [event] if len(ways) == 1 else [one for way in ways for one in _alternatives(way)]
+    return [event] if len(ways) == 1 else [one for way in ways for one in alternatives(way)]
 
 
 def law_of(event: PrivacyEvent, *, upper: bool = True, tilt: float = 0.0) -> tuple[Law, bool]:
@@ -375,10 +393,10 @@ def _period(
 
 
 def _resolved(
-    event: PrivacyEvent, c: float, epsilon: float, upper: bool, aim: float = _AIM
+    event: PrivacyEvent, c: float, epsilon: float, upper: bool, work: Work, aim: float = _AIM
 ) -> tuple[_Inverse | _Direct, bool]:
     """The inverse of an event's law near ε, with a relative accuracy of ``aim``, and whether its law is exact."""
-    law, exact = law_of(event, upper=upper, tilt=c)
+    law, exact = _metered(event, work, upper=upper, tilt=c)
     inverse = _on_line(law, c, epsilon, None)
     if inverse is not None:
         return inverse, exact
@@ -398,18 +416,23 @@ def _resolved(
         count = min(_MOST, count * wanted)
 
 
-def _delta(event: PrivacyEvent, epsilon: float) -> tuple[float, float]:
-    law, _ = law_of(event)
+def _metered(event: PrivacyEvent, work: Work, *, upper: bool = True, tilt: float = 0.0) -> tuple[Law, bool]:
+    law, exact = law_of(event, upper=upper, tilt=tilt)
+    return MeteredLaw(law, work), exact
+
+
+def _delta(event: PrivacyEvent, epsilon: float, work: Work) -> tuple[float, float]:
+    law, _ = _metered(event, work)
     if law.infinity() >= 1.0:
         return 1.0, 1.0
     if epsilon >= law.top():
         # Counts times losses were rounded; the largest loss may be an ulp above ε.
         return _bare(law.infinity(), 0.0), _total(law.infinity(), -math.expm1(min(0.0, epsilon - _top(law))))
     c = _saddle(law, epsilon)
-    inverse, exact = _resolved(event, c, epsilon, True)
+    inverse, exact = _resolved(event, c, epsilon, True, work)
     high = _total(inverse.law.infinity(), rounding.exp(min(0.0, inverse.logs(epsilon)[1])))
     if not exact:
-        inverse, _ = _resolved(event, c, epsilon, False)
+        inverse, _ = _resolved(event, c, epsilon, False, work)
     low = _bare(inverse.law.infinity(), rounding.exp(min(0.0, inverse.logs(epsilon)[0]), upper=False))
     if high - low > _REFUSE * high:
         raise NumericalError(f"δ({epsilon:g}) lies between {low:g} and {high:g}, too wide a bracket to return")
@@ -431,9 +454,9 @@ def _top(law: Law) -> float:
     return law.top() + 4 * U * abs(law.top())
 
 
-def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> tuple[float, float | None]:
+def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> tuple[float, float | None]:
     """The bound on the side asked for, and that on the other side if it costs nothing more."""
-    law, _ = law_of(event)
+    law, _ = _metered(event, work)
     infinity = law.infinity() * (1 + 1e-14 if upper else 1 - 1e-14)
     if delta >= 1.0 or law.infinity() >= 1.0:
         return (math.inf if delta < 1.0 else 0.0), None
@@ -445,23 +468,23 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool) -> tuple[float, flo
     target = math.log(spare)
     c, start = _saddle_for_delta(law, target)
     if c >= _cutoff(law):  # ε is within a few parts in 1e9 of the largest loss
-        inverse, _ = _resolved(event, c, start, False)
+        inverse, _ = _resolved(event, c, start, False, work)
         lower = next((x for k in range(20) if inverse.logs(x := max(0.0, start - k / c))[0] >= target), None)
         if lower is None:
             raise NumericalError(f"ε lies below {law.top():g}, and no lower bound near it is to be had")
         return (_top(law), lower) if upper else (lower, _top(law))
     aim = _AIM * max(1.0, c * start)
-    inverse, exact = _resolved(event, c, start, upper, aim)
+    inverse, exact = _resolved(event, c, start, upper, work, aim)
     root = _solved(inverse, start, target, upper)
     low, high = inverse.logs(root)
     if abs(root - start) * c > 1.0 or high - low > 2 * aim:  # the line missed the saddle of the root, or an atom at it
-        inverse, exact = _resolved(event, _saddle(law, root), root, upper, _AIM * max(1.0, c * root))
+        inverse, exact = _resolved(event, _saddle(law, root), root, upper, work, _AIM * max(1.0, c * root))
         root = _solved(inverse, root, target, upper)
     if root == 0.0:
         return 0.0, None
     low, high = inverse.logs(root)
     if not exact:
-        other, _ = _resolved(event, inverse.c, root, not upper)
+        other, _ = _resolved(event, inverse.c, root, not upper, work)
         low, high = (other.logs(root)[0], high) if upper else (low, other.logs(root)[1])
     if high - low > _REFUSE * inverse.c * root + 1e-6:
         raise NumericalError(f"ln δ({root:g}) is known to {high - low:.1g} only, too wide a bracket to return")

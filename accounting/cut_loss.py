@@ -44,6 +44,8 @@ _MAX_CELLS = 2.0**20
 _FEW_CELLS = 2.0**19
 _HEAVY = 0.1
 _TRIES = 5
+_SHARP = 1e-6  # a part of ε
+_SPREADS = 20.0  # deviations of the total loss in a window
 _OFF = 1e-12  # of a mass: twice what it may be off by
 
 
@@ -381,6 +383,16 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
     widths = [high - low for inner, _ in parts_of(event) for low, high in [inner.loss_support()]]
     all_of_it, kept = (sketch(event).cumulant(planned.tilt, level)[0] for level in (math.inf, planned.level))
     return max(widths) > _FEW_CELLS * planned.step or all_of_it - kept > _HEAVY
+
+
+def suits(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
+    """Says whether the law of losses cut off is fine enough for δ at ε, of which one is known, and not large."""
+    if not is_better(event, epsilon, delta):
+        return False
+    at, log_delta = _near(event, epsilon, delta)
+    planned = plan(event, at, log_delta)
+    _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
+    return planned.excess <= _SHARP and _SPREADS * math.sqrt(variance) <= _MAX_CELLS * planned.step
 
 
 def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from .rounding import U
 
 _NEGLIGIBLE = 42.0  # e^-42 < 6e-19
 _MOST = 2**18  # nodes, times the terms of the mixtures
+_HEIGHTS = 8
 _ROUGH = 0.4  # between the nodes of a sum that only leads a search
 
 
@@ -45,11 +46,11 @@ class NormalMixtureLaw(Law):
             return math.inf
         return math.log(self.p.weights[-1]) - math.log(self.q.weights[-1])
 
-    def _widest(self) -> float:
+    def widest(self) -> float:
         return max(self.p.most, -self.q.least)
 
-    def _range(self, c: float) -> tuple[float, float]:
-        """Where the integrand at c has all but 1e-18 of its integral, which is at least 1."""
+    def range_of(self, c: float) -> tuple[float, float]:
+        """Returns where the integrand at c has all but 1e-18 of its integral, which is at least 1."""
         up, down = self.p.most, -self.q.least
         left = -max(math.sqrt(2 * _NEGLIGIBLE), down / 2)  # r_P ≤ 1 left of 0, r_Q ≥ 1 left of −down/2
         if self.q.most < 0.0:  # by Jensen r_Q^{−c} is at most a mean of exponentials, each of which moves the normal
@@ -65,32 +66,13 @@ class NormalMixtureLaw(Law):
         """Returns the logarithm of the integrand at c, the losses, and what their rounding is in proportion to."""
         return _log_integrand((self,), c, z, np.zeros(1, dtype=int))
 
-    def _grid(self, c: float) -> tuple[float, float, float, int]:
-        """The ends, the height and the number of nodes."""
-        low, high = self._range(c)
-        most, down = min(1.5, 1.4 / self._widest()), -self.q.least
+    def plan(self, c: float) -> Plan:
+        """Returns where the nodes of the quadrature at c are."""
+        return _planned(self, c)
 
-        def nodes(height: float, growth: float) -> int:
-            return math.ceil((high - low) * (_NEGLIGIBLE + growth) / (2 * math.pi * height)) + 1
-
-        height = min(most, 2 / (down * math.sqrt(c + 1.0))) if down else most
-        count = nodes(height, 2 * height**2 - c * math.log(math.cos(height * down)))
-        if count > 1000 and down:
-            # cos(θ/2) is met where the integrand is negligible; take its growth from the integral at height 2a itself,
-            # whose logarithm is a convex function of the height.
-            x = np.linspace(low, high, math.ceil(20 * (high - low) * max(1.0, self._widest())))
-            heights = most * 0.7 ** np.arange(8)
-            sums = [float(special.logsumexp(self.log_integrand(c, x + 2j * a)[0].real)) for a in (0.0, *heights)]
-            count, height = min(
-                (nodes(a, max(0.0, s - sums[0])), float(a)) for a, s in zip(heights, sums[1:], strict=True)
-            )
-        if count * max(len(self.p.centres), len(self.q.centres)) > _MOST:
-            raise NumericalError(f"the moment at {c:.3g} of a mixture of normals needs {count} nodes")
-        return low, high, height, count
-
-    def _rough_grid(self, c: float) -> tuple[float, float, int]:
-        """The ends and the number of nodes on the real axis for a few digits."""
-        low, high = self._range(c)
+    def rough_grid(self, c: float) -> tuple[float, float, int]:
+        """Returns the ends and the number of nodes on the real axis for a few digits."""
+        low, high = self.range_of(c)
         narrow = 1 + c * self.q.least**2 / 4  # r_Q^{−c} may be that much narrower than the normal density
         count = math.ceil((high - low) * math.sqrt(narrow) / _ROUGH) + 2
         if count * max(len(self.p.centres), len(self.q.centres)) > _MOST:
@@ -109,8 +91,49 @@ class NormalMixtureLaw(Law):
     def cumulants(self, c: float) -> tuple[float, float, float]:
         return self._alone().cumulants(c)
 
+    def terms(self, c: float) -> tuple[int, int]:
+        return self._alone().terms(c)
+
     def _alone(self) -> MixturesLaw:
         return MixturesLaw((self,), (1,))
+
+
+@frozen
+class Plan:
+    """The ends, the height and the number of nodes of a quadrature; and at how many points that was found out."""
+
+    low: float
+    high: float
+    height: float
+    count: int
+    scanned: int
+
+
+@lru_cache(maxsize=1024)
+def _planned(law: NormalMixtureLaw, c: float) -> Plan:
+    low, high = law.range_of(c)
+    widest, terms = law.widest(), max(len(law.p.centres), len(law.q.centres))
+    most, down = min(1.5, 1.4 / widest), -law.q.least
+
+    def nodes(height: float, growth: float) -> int:
+        return math.ceil(min((high - low) * (_NEGLIGIBLE + growth) / (2 * math.pi * height), 1e18)) + 1
+
+    height = min(most, 2 / (down * math.sqrt(c + 1.0))) if down else most
+    count, scanned = nodes(height, 2 * height**2 - c * math.log(math.cos(height * down))), 0
+    if count > 1000 and down:
+        # cos(θ/2) is met where the integrand is negligible; take its growth from the integral at height 2a itself,
+        # whose logarithm is a convex function of the height.
+        points = math.ceil(min(20 * (high - low) * max(1.0, widest), 1e18))
+        if points * terms > _MOST:
+            raise NumericalError(f"the moment at {c:.3g} of a mixture of normals needs {points} points")
+        x = np.linspace(low, high, points)
+        heights = most * 0.7 ** np.arange(_HEIGHTS)
+        sums = [float(special.logsumexp(law.log_integrand(c, x + 2j * a)[0].real)) for a in (0.0, *heights)]
+        count, height = min((nodes(a, max(0.0, s - sums[0])), float(a)) for a, s in zip(heights, sums[1:], strict=True))
+        scanned = points * (_HEIGHTS + 1)
+    if count * terms > _MOST:
+        raise NumericalError(f"the moment at {c:.3g} of a mixture of normals needs {count} nodes")
+    return Plan(low, high, height, count, scanned)
 
 
 @frozen
@@ -123,10 +146,14 @@ class MixturesLaw(Law):
     def top(self) -> float:
         return math.fsum(count * law.top() for law, count in zip(self.laws, self.counts, strict=True))
 
+    def terms(self, c: float) -> tuple[int, int]:
+        plans = [law.plan(c) for law in self.laws]
+        return sum(plan.count + plan.scanned for plan in plans), sum(plan.count for plan in plans)
+
     def _quadrature(self, c: float) -> _Quadrature:
-        grids = [law._grid(c) for law in self.laws]
-        x, spacing, starts, index = _nodes([(low, high, count) for low, high, _, count in grids])
-        height = np.array([height for _, _, height, _ in grids])
+        plans = [law.plan(c) for law in self.laws]
+        x, spacing, starts, index = _nodes([(plan.low, plan.high, plan.count) for plan in plans])
+        height = np.array([plan.height for plan in plans])
         y, losses, scale = _log_integrand(self.laws, c, x + 1j * height[index], index)
         peak = np.maximum.reduceat(y.real, starts)
         w = np.exp(y - peak[index])
@@ -159,8 +186,8 @@ class MixturesLaw(Law):
 
         The arrays have a row for each height, and in it the nodes of one law after the other, from its start.
         """
-        widest = np.array([law._widest() for law in self.laws])
-        ranges = [law._range(c) for law in self.laws]
+        widest = np.array([law.widest() for law in self.laws])
+        ranges = [law.range_of(c) for law in self.laws]
         counts = [
             min(2**15, math.ceil((high - low) * max(20.0, 5 * wide)) + 1)
             for (low, high), wide in zip(ranges, widest, strict=True)
@@ -175,7 +202,7 @@ class MixturesLaw(Law):
         return spacing[index] * np.exp(np.minimum(log_modulus - k, 600.0)), np.maximum(p_angle - q_angle, 0.0), starts
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
-        x, spacing, starts, index = _nodes([law._rough_grid(c) for law in self.laws])
+        x, spacing, starts, index = _nodes([law.rough_grid(c) for law in self.laws])
         p, q = (_columns([getattr(law, side) for law in self.laws], index) for side in ("p", "q"))
         log_p, log_q = _modulus(p, x, 0.0)[0], _modulus(q, x, 0.0)[0]
         y, losses = -(x**2) / 2 + (1 + c) * log_p - c * log_q, log_p - log_q

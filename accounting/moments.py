@@ -22,6 +22,7 @@ from attrs import frozen
 
 from .pairs import Array, DominatingPair
 from .rounding import U
+from .work_limit import Work
 
 _BLOCK = 512
 _CELLS = 4096
@@ -63,6 +64,10 @@ class Law(abc.ABC):
         d = 0.02 * c
         low, k, high = (self.log_moment(x)[0] for x in (c - d, c, c + d))
         return k, (high - low) / (2 * d), max(0.0, (high + low - 2 * k) / (d * d))
+
+    def terms(self, c: float) -> tuple[int, int]:
+        """Returns how many terms are summed for the moment at c, and for each node of a line through c."""
+        return 1, 1
 
 
 @frozen
@@ -146,6 +151,9 @@ class AtomsLaw(Law):
     def top(self) -> float:
         return float(self.losses.max(initial=-math.inf))
 
+    def terms(self, c: float) -> tuple[int, int]:
+        return len(self.losses), len(self.losses)
+
     def _tilted(self, c: float) -> tuple[float, Array, float]:
         y = self.log_p + c * self.losses
         peak = float(y.max(initial=-math.inf))
@@ -179,6 +187,9 @@ class MixtureLaw(Law):
 
     def top(self) -> float:
         return max(0.0, self.inner.top())
+
+    def terms(self, c: float) -> tuple[int, int]:
+        return self.inner.terms(c)
 
     def _weights(self, c: float) -> tuple[float, float, float, float]:
         """ln E[e^{cL}], the tilted weights of "nothing" and of the inner event, and the rounding."""
@@ -231,6 +242,47 @@ class SumLaw(Law):
         found = [(count, law.cumulants(c)) for law, count in self.parts]
         k, first, second = (math.fsum(count * values[i] for count, values in found) for i in range(3))
         return k, first, second
+
+    def terms(self, c: float) -> tuple[int, int]:
+        each = [law.terms(c) for law, _ in self.parts]
+        return sum(moment for moment, _ in each), sum(node for _, node in each)
+
+
+_OF_A_MOMENT = 1000  # a moment's term costs what so many of the products do that a line is made of
+_OF_A_NODE = 100  # and so many the work with a node afterwards
+
+
+@frozen(eq=False)
+class MeteredLaw(Law):
+    """A law whose sums are charged to ``work``; a unit is one product of a line's node and a term, about 1e-9 s."""
+
+    law: Law
+    work: Work
+
+    def infinity(self) -> float:
+        return self.law.infinity()
+
+    def top(self) -> float:
+        return self.law.top()
+
+    def log_moment(self, c: float) -> tuple[float, float]:
+        self.work.spend(_OF_A_MOMENT * self.law.terms(c)[0])
+        return self.law.log_moment(c)
+
+    def line(self, c: float, step: float, count: int) -> Line:
+        moment, node = self.law.terms(c)
+        self.work.spend(_OF_A_MOMENT * moment + float(count) * (node + _OF_A_NODE))
+        return self.law.line(c, step, count)
+
+    def log_envelope(self, c: float, t: float) -> float:
+        return self.law.log_envelope(c, t)
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        self.work.spend(_OF_A_MOMENT * self.law.terms(c)[0])
+        return self.law.cumulants(c)
+
+    def terms(self, c: float) -> tuple[int, int]:
+        return self.law.terms(c)
 
 
 def product(lines: Iterable[tuple[Line, int]], count: int) -> Line:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import dp_accounting
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,15 +21,22 @@ from hockeystick.accounting import (
     Laplace,
     NonPrivate,
     NumericalError,
+    PoissonSampled,
     PureDP,
     TruePositiveRate,
     VisibleMixture,
+    bounds,
     calibrate,
     compose,
+    contour,
+    crossing,
     delta,
     epsilon,
+    parallel,
+    pld,
     split_budget,
 )
+from hockeystick.accounting.work_limit import Work
 from hockeystick.mechanisms import Laplace as LaplaceMechanism
 
 # One parameter --------------------------------------------------------------------------------------------------------
@@ -289,3 +297,156 @@ def test_a_count_far_from_its_guess_is_found(guess):
     found = calibrate(lambda n: compose((PureDP(2.0**-10), int(n))), EpsilonDelta(1.0, 0.0), integer=True, guess=guess)
     assert (found.value, found.rejected) == (1024, 1025)
     assert found.evaluations <= 40
+
+
+# Far searches, and how little of the dear bounds they ask -------------------------------------------------------------
+
+
+def training(q: float, steps: int):
+    return lambda sigma: compose((PoissonSampled(q, Gaussian(sigma)) if q < 1.0 else Gaussian(sigma), steps))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How often each engine was asked for ε, and the work that inversions did."""
+    seen = {"pld": 0, "contour": 0, "work": 0.0}
+    for name, engine in (("pld", pld), ("contour", contour)):
+
+        def counted(*args, epsilon=engine.epsilon, name=name, **kwargs):
+            seen[name] += 1
+            return epsilon(*args, **kwargs)
+
+        monkeypatch.setattr(engine, "epsilon", counted)
+    spend = Work.spend
+
+    def weighed(self: Work, terms: float) -> None:
+        seen["work"] += terms
+        spend(self, terms)
+
+    monkeypatch.setattr(Work, "spend", weighed)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("q", "steps", "eps"),
+    [(0.5, 100_000, 3.0), (0.5, 10_000_000, 100.0), (1e-4, 10_000_000, 1.0), (0.01, 1_000_000, 0.01), (0.1, 100, 10.0)],
+)
+def test_long_and_dense_trainings_take_few_evaluations(asked, q, steps, eps):
+    """The first of these never ended: Rényi δ is 1 at the guess and about it, where inversions are dear."""
+    bounds._epsilon.cache_clear()
+    found = calibrate(training(q, steps), EpsilonDelta(eps, 1e-5))
+    assert found.rejected is not None and found.value / found.rejected < 1 + 2e-6
+    assert epsilon(found.event, 1e-5).upper <= eps < epsilon(training(q, steps)(found.rejected), 1e-5).upper
+    assert found.evaluations <= 4 and asked["pld"] <= 4 and asked["contour"] <= 20 and asked["work"] < 2.0**31
+
+
+@pytest.mark.parametrize(("q", "steps"), [(0.5, 100_000), (0.01, 1_000_000)])
+def test_a_long_trainings_noise_is_that_of_the_central_limit(q, steps):
+    """Over many steps of small losses a sampled Gaussian tends to μ² = T·q²·(e^{1/σ²} − 1) (Bu et al. 2020)."""
+    sigma = calibrate(training(q, steps), EpsilonDelta(1.0, 1e-5)).value
+    mu = 1 / dp_accounting.get_sigma_gaussian(1.0, 1e-5)
+    assert sigma == pytest.approx(1 / math.sqrt(math.log1p(mu**2 / steps / q**2)), rel=0.01)
+
+
+@pytest.mark.parametrize("steps", [1, 10_000, 10_000_000])
+@pytest.mark.parametrize("eps", [0.01, 1.0, 100.0])
+def test_dense_trainings_noise_is_the_closed_forms_at_the_extremes(asked, steps, eps):
+    found = calibrate(training(1.0, steps), EpsilonDelta(eps, 1e-10))
+    truth = math.sqrt(steps) * float(_gaussian_noise(eps, 1e-10))
+    assert truth * (1 - 1e-9) < found.value < truth * (1 + 3e-6)
+    assert found.evaluations <= 10 and not asked["pld"] and not asked["contour"]
+
+
+def _gaussian_noise(eps: float, target: float) -> mpmath.mpf:
+    """σ of one Gaussian release by the formula of Balle & Wang, in 60 digits."""
+    with mpmath.workdps(60):
+
+        def off(log_sigma):
+            s = mpmath.exp(log_sigma)
+            first = mpmath.ncdf(1 / (2 * s) - eps * s)
+            return mpmath.log(first - mpmath.exp(eps) * mpmath.ncdf(-1 / (2 * s) - eps * s)) - mpmath.log(target)
+
+        low, high = mpmath.log("1e-3"), mpmath.log("1e5")
+        for _ in range(120):
+            middle = (low + high) / 2
+            low, high = (middle, high) if off(middle) > 0 else (low, middle)
+        return mpmath.exp(high)
+
+
+def test_a_number_of_steps_and_a_sampling_probability_are_found_as_quickly(asked):
+    bounds._epsilon.cache_clear()
+    noise, target = PoissonSampled(0.5, Gaussian(219.8755)), EpsilonDelta(3.0, 1e-5)
+    count = calibrate(lambda n: compose((noise, int(n))), target, integer=True)
+    assert count.rejected == count.value + 1 and abs(count.value - 100_000) <= 5
+    share = calibrate(lambda q: training(q, 100_000)(20.0), target, guess=0.01, high=1.0)
+    assert share.rejected is not None and share.value < share.rejected < share.value * (1 + 2e-6)
+    everyone = calibrate(lambda q: training(q, 100_000)(2000.0), target, guess=0.01, high=1.0)
+    assert (everyone.value, everyone.rejected) == (1.0, None)
+    assert max(count.evaluations, share.evaluations, everyone.evaluations) <= 6 and asked["work"] < 2.0**32
+
+
+@pytest.mark.parametrize("target", [EpsilonDelta(1.0, 1e-6), EpsilonDelta(1.0), Advantage(0.1)])
+def test_a_part_that_no_noise_makes_cheaper_is_named_at_once(target):
+    tried = []
+
+    def build(sigma: float):
+        tried.append(sigma)
+        return compose(Laplace(sigma), PureDP(2.0))
+
+    with pytest.raises(NumericalError, match=r"^no value meets .*does not depend on the number sought, PureDP") as seen:
+        calibrate(build, target)
+    assert len(tried) <= 4
+    assert isinstance(target, Advantage) or "its own ε at δ = " in str(seen.value) and "is 2;" in str(seen.value)
+
+
+def test_a_fixed_part_that_leaves_something_is_no_obstacle():
+    found = calibrate(lambda sigma: compose(Gaussian(sigma), PureDP(0.5)), EpsilonDelta(1.0, 1e-6))
+    assert epsilon(found.event, 1e-6).upper <= 1.0
+
+
+def test_a_branch_whose_fixed_part_costs_too_much_is_named():
+    def build(sigma: float):
+        return parallel(compose(Gaussian(sigma), PureDP(0.5)), compose(Laplace(sigma), PureDP(3.0)))
+
+    with pytest.raises(NumericalError, match=r"PureDP\(epsilon=3\.0\).* is 3;"):
+        calibrate(build, EpsilonDelta(1.0, 1e-6))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    place=st.floats(-20.0, 20.0),
+    guess=st.floats(-20.0, 20.0),
+    bend=st.floats(0.1, 3.0),
+    sign=st.sampled_from([1.0, -1.0]),
+    flat=st.floats(0.5, 50.0),
+)
+def test_leads_find_a_crossing_wherever_it_is(place, guess, bend, sign, flat):
+    """Of functions steep or flat, and cut off on one side as a saturated bound is."""
+
+    def f(x: float) -> float:
+        return sign * min(flat, math.copysign(abs(x - place) ** bend, x - place))
+
+    found = crossing.span(f, guess, -math.inf, math.inf)
+    if found is not None and found.crosses:
+        where, _ = crossing.root(f, found, 1e-3)
+        assert abs(where - place) < 0.1 or abs(f(where)) < 0.05
+    else:
+        assert f(guess) == f(guess + math.log(2.0))  # it starts out on the plateau
+
+
+def test_what_takes_too_many_terms_is_refused():
+    event = compose((PoissonSampled(0.01, Gaussian(0.01)), 10_000_000))
+    for bound in (lambda: contour.epsilon(event, 1e-5, work=2.0**26), lambda: contour.delta(event, 1.0, work=2.0**26)):
+        with pytest.raises(NumericalError, match=r"would take more than the .* terms|needs \d+ (nodes|points)"):
+            bound()
+    with pytest.raises(NumericalError, match="more than the 1000 terms"):
+        contour.epsilon(compose((PoissonSampled(0.1, Gaussian(1.0)), 10)), 1e-5, work=1000.0)
+
+
+def test_a_direction_that_a_cheap_bound_settles_is_not_computed(asked):
+    """A record's addition to a sampled Gaussian loses at most −T·ln(1 − q)."""
+    bounds._epsilon.cache_clear()
+    event = compose((PoissonSampled(0.01, Gaussian(0.3)), 10))
+    both = max(epsilon(way, 1e-5, method="pld").upper for way in event.directions())
+    before = asked["pld"] + asked["contour"]
+    assert epsilon(event, 1e-5).upper == both and asked["pld"] + asked["contour"] == before + 1

@@ -38,6 +38,7 @@ from hockeystick.accounting.pairs import Atoms, GaussianPair
 from hockeystick.accounting.sampling import PoissonSampled
 from hockeystick.accounting.selection import BoundedRange
 from hockeystick.accounting.two_point import LazySwitchDecision, RandomizedResponse
+from hockeystick.accounting.work_limit import Work
 
 DELTAS = (1e-4, 1e-6, 1e-10, 1e-15)
 
@@ -550,7 +551,7 @@ def test_a_line_within_its_errors_gives_bounds_within_the_bounds():
 def test_a_composition_without_a_formula_is_resolved(monkeypatch):
     """The first of its sums, of 2^13 terms, leaves a bracket of 1e-3."""
     monkeypatch.setattr(contour, "discretised", functools.partial(discretised, cells=64))
-    inverse, exact = contour._resolved(compose((LogLipschitz(1.0, 0.5), 2)), 2.0, 1.0, True)
+    inverse, exact = contour._resolved(compose((LogLipschitz(1.0, 0.5), 2)), 2.0, 1.0, True, Work(contour.WORK))
     low, high = inverse.logs(1.0)
     assert not exact and low <= high <= low + 1e-5
 
@@ -809,10 +810,10 @@ def test_what_one_order_of_the_data_sets_refuses_is_not_passed_over(monkeypatch)
     """Unless all of its losses are below what the other one gives."""
     one_way = contour._epsilon
 
-    def refusing(event, delta, upper):
+    def refusing(event, *others):
         if event.direction == "removal":
             raise NumericalError("not to be had")
-        return one_way(event, delta, upper)
+        return one_way(event, *others)
 
     monkeypatch.setattr(contour, "_epsilon", refusing)
     with pytest.raises(NumericalError, match="not to be had"):
@@ -868,9 +869,10 @@ def test_masses_too_small_for_floats_leave_no_lower_bound_and_a_positive_upper_o
 
 def test_a_moment_of_too_many_nodes_is_refused(monkeypatch):
     law = NormalMixtureLaw(NormalMixture((0.0, 1.0), (0.9, 0.1)), ORIGIN)
-    nodes = 2 * law._grid(1.0)[3]
+    nodes = 2 * law.terms(1.0)[1]
     monkeypatch.setattr(mixture_moments, "_MOST", nodes)
     assert math.isfinite(law.log_moment(1.0)[0])
+    mixture_moments._planned.cache_clear()
     monkeypatch.setattr(mixture_moments, "_MOST", nodes - 1)
     with pytest.raises(NumericalError, match=f"needs {nodes // 2} nodes"):
         law.log_moment(1.0)
