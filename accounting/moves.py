@@ -177,7 +177,7 @@ class Moves:
                 for d, met in cost:
                     event = self._event(release, {source: float(d)})
                     charges.append(Charge(release.name, event, self._times(release, met), release.leading and leads))
-            elif inputs := self._inputs(release, distances):
+            elif sum((inputs := self._inputs(release, distances)).values()) > 0:
                 event = self._event(release, inputs)
                 charges.append(Charge(release.name, event, release.count, release.leading and leads))
         return Move(", ".join(f"{name}: {k}{placed[name].label}" for name, k in records.items()), tuple(charges))

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 
+import attrs
 import mpmath
 import numpy as np
 import pytest
@@ -93,9 +94,7 @@ def test_events_are_values(event):
 
 
 def _fields(event):
-    return {
-        name: getattr(event, name) for name in type(event).__annotations__ | {"orientation": 0} if hasattr(event, name)
-    }
+    return {field.name: getattr(event, field.name) for field in attrs.fields(type(event))}
 
 
 def test_gaussian_dp_is_gaussian_noise():
