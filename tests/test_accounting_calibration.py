@@ -424,7 +424,7 @@ def test_leads_find_a_crossing_wherever_it_is(place, guess, bend, sign, flat):
     """Of functions steep or flat, and cut off on one side as a saturated bound is."""
 
     def f(x: float) -> float:
-        return sign * min(flat, math.copysign(abs(x - place) ** bend, x - place))
+        return float(sign * min(flat, math.copysign(math.pow(abs(x - place), bend), x - place)))
 
     found = crossing.span(f, guess, -math.inf, math.inf)
     if found is not None and found.crosses:
