@@ -53,6 +53,7 @@ from .curves import GaussianDP
 from .declared import ZCDP, Failure
 from .errors import HockeystickError, InvalidArgumentError, NumericalError, UnsupportedEventError
 from .event import PrivacyEvent, check_event
+from .integer_noise import Spread
 from .normal_mixtures import MixturePair
 from .pairs import Atoms
 from .rounding import U
@@ -478,9 +479,11 @@ def _lower(methods: dict[str, _Method], winner: str, value: Callable[[_Method], 
 
 
 def _ways(event: PrivacyEvent) -> tuple[PrivacyEvent, ...]:
-    """The alternatives of which the worst counts: branches, or directions; none where it is the event alone."""
+    """The alternatives of which the worst counts: branches, shifts, or directions; none where it is the event alone."""
     if isinstance(event, Parallel):
         return event.branches
+    if isinstance(event, Spread) and len(vectors := event.shifts()) > 1:
+        return tuple(map(event.along, vectors))
     return ways if len(ways := event.directions()) > 1 else ()
 
 

@@ -48,7 +48,7 @@ _AIM = 1e-9  # relative width of the bracket to refine for
 _LEAST_MASS = 1e-290
 _REFUSE = 1e-4  # relative width beyond which nothing is returned
 _MANY = 8  # different events
-WORK = 2.0**32  # products of a node and a term; see moments.MeteredLaw
+WORK = 6e9  # products of a node and a term; see moments.MeteredLaw
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, work: float = WORK) -> tuple[float, float]:

@@ -112,11 +112,20 @@ class DiscreteLaplace(PrivacyEvent):
 
 
 class Spread(PrivacyEvent):
-    """An event whose profile is that of the worst of other events."""
+    """An event whose profile is the worst one over integer vectors, each a composition of shifts."""
+
+    def shifts(self) -> tuple[tuple[int, ...], ...]:
+        """Returns these vectors; none where there are too many, or no table of the noise."""
+        raise NotImplementedError
+
+    def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
+        """Returns the event of the shifts by ``vector``, one of ``shifts``; the event itself where there are none."""
+        raise NotImplementedError
 
     def inner(self) -> PrivacyEvent | None:
         """Returns the event with that profile; None if there are too many."""
-        raise NotImplementedError
+        vectors = self.shifts()
+        return parallel(*map(self.along, vectors)) if vectors else None
 
     def _known(self) -> PrivacyEvent:
         inner = self.inner()
@@ -188,12 +197,12 @@ def _product(one: Atoms, other: Atoms) -> Atoms:
     return Atoms(tuple((places * grid).tolist()), tuple(np.bincount(where, p).tolist()), min(1.0, infinity))
 
 
-def _worst_spreads(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | None) -> PrivacyEvent | None:
-    """The integer vectors of squared norm ≤ ``square``, each a composition of shifts; the worst of them counts."""
+def _shifts(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | None) -> tuple[tuple[int, ...], ...]:
+    """The integer vectors of squared norm ≤ ``square`` of which the worst counts."""
     vectors = noise_tables.spreads(square, coordinates)
     if vectors is None or noise._table(max(map(max, vectors))) is None:
-        return None
-    return parallel(*(_spread(noise, vector) for vector in vectors))
+        return ()
+    return tuple(vectors)
 
 
 def _spread(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> PrivacyEvent:
@@ -266,8 +275,11 @@ class DiscreteGaussian(Spread):
 
         return np.asarray(noise_tables.knapsack(curve, square, self.coordinates) * (1 + square * U))
 
-    def inner(self) -> PrivacyEvent | None:
-        return _worst_spreads(DiscreteGaussian(self.sigma), self._square(), self.coordinates)
+    def shifts(self) -> tuple[tuple[int, ...], ...]:
+        return _shifts(self, self._square(), self.coordinates)
+
+    def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
+        return _spread(DiscreteGaussian(self.sigma), vector) if self.shifts() else self
 
     def noise(self) -> IntegerNoise:
         """Returns the noise of one integer as a table, for sums of such noise and for shifts of known size.
@@ -324,8 +336,11 @@ class Skellam(Spread):
         exact = noise_tables.knapsack(lambda s: _skellam_renyi(self.variance, s, a), square, self.coordinates)
         return np.asarray(np.minimum(bound, exact * (1 + square * U)))
 
-    def inner(self) -> PrivacyEvent | None:
-        return _worst_spreads(Skellam(self.variance), self._square(), self.coordinates)
+    def shifts(self) -> tuple[tuple[int, ...], ...]:
+        return _shifts(self, self._square(), self.coordinates)
+
+    def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
+        return _spread(Skellam(self.variance), vector) if self.shifts() else self
 
     def noise(self) -> IntegerNoise:
         """Returns the noise of one integer as a table, for shifts of known size and sums with other noise."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.integer_noise import Spread
 from hockeystick.mechanisms import arguments
 from hockeystick.mechanisms.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.noise import Noise, SimulationNoise
@@ -22,6 +23,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FARTHEST = 2**61
+_TOLERANCE = 1e-9  # of the least noise
+_ALIKE = 1e-7  # of ln δ: as round-off tells vectors apart
 
 
 def whole_numbers(name: str, value: ArrayLike) -> Integers:
@@ -147,7 +150,45 @@ def least_noise(
     if guess <= low and target.excess(accounting.calibration.event_of(build(low))) <= 0.0:
         return low
     start = min(max(guess, low), high)
-    return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=1e-9).value
+    if (found := _worst_first(build, target, start, low, high)) is not None:
+        return found
+    return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=_TOLERANCE).value
+
+
+def _worst_first(
+    build: Callable[[float], object], target: _Profile, guess: float, low: float, high: float
+) -> float | None:
+    """The least noise where the worst of many vectors counts; None where there are no two, or this gets nowhere.
+
+    Each vector has a profile of its own, and all take long. The least noise for one is sought, then the vector that
+    this noise serves worst, until it serves all. The noise of each is needed, so the last is the least.
+    """
+
+    def along(vector: tuple[int, ...]) -> Callable[[float], accounting.PrivacyEvent]:
+        def built(noise: float) -> accounting.PrivacyEvent:
+            event = accounting.calibration.event_of(build(noise))
+            return event.along(vector) if isinstance(event, Spread) else event
+
+        return built
+
+    event = accounting.calibration.event_of(build(guess))
+    vectors = event.shifts() if isinstance(event, Spread) else ()
+    if len(vectors) < 2:
+        return None
+    worst, noise = vectors[0], guess
+    for _ in vectors:
+        sought = along(worst)
+        noise = accounting.calibrate(sought, target, guess=noise, low=low, high=high, tolerance=_TOLERANCE).value
+        step = _TOLERANCE / 8
+        while True:
+            excess = {vector: target.surplus(along(vector)(noise)) for vector in vectors}
+            worst = max(vectors, key=excess.__getitem__)
+            if excess[worst] > _ALIKE:
+                break
+            if target.excess(accounting.calibration.event_of(build(noise))) <= 0.0:
+                return noise
+            noise, step = min(noise * (1.0 + step), high), 2.0 * step
+    return None
 
 
 @frozen
@@ -159,7 +200,13 @@ class _Profile:
 
     def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
         way = "pld" if event.has_profile() else method
-        found = accounting.delta(event, self.epsilon, method=way).upper
-        if found <= self.delta and accounting.epsilon(event, self.delta, method=way).upper > self.epsilon:
+        found = self.surplus(event, way)
+        if found <= 0.0 and accounting.epsilon(event, self.delta, method=way).upper > self.epsilon:
             return 1e-15  # the two inversions may round differently
+        return found
+
+    def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
+        """Returns ln(δ at ε / the target's δ)."""
+        way = "pld" if event.has_profile() else method
+        found = accounting.delta(event, self.epsilon, method=way).upper
         return math.log(found / self.delta) if found else -60.0

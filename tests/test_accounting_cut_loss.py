@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from benchmarks.sampled_reference import composed, one_step
+from benchmarks.sampled_reference import ACCURACY, composed, one_step
 from hockeystick.accounting import (
     Gaussian,
     GaussianDP,
@@ -322,5 +322,5 @@ def test_a_wider_grid_is_never_below_the_reference(q: float) -> None:
             continue
         found = epsilon(compose((PoissonSampled(q, Gaussian(sigma)), steps)), d)
         exact, error = composed(q, sigma, steps, d, found.upper)
-        assert exact * (1 - 1e-7 - 3 * error) <= found.upper
+        assert exact * (1 - ACCURACY - 3 * error) <= found.upper
         assert found.upper <= exact * (1 + 1e-5) + 1e-9

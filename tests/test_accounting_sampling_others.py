@@ -511,7 +511,6 @@ def test_native_events_there_and_back():
     for native, relation in [
         (Wor(10, 2, G(1.0)), Relation.ADD_OR_REMOVE_ONE),
         (Mixture(2.0, [0, 1], [0.5, 0.5]), Relation.REPLACE_ONE),
-        (Truncated(10, 0.1, 3, 2.0), Relation.REPLACE_SPECIAL),
         (P(0.1, dp_accounting.RandomizedResponseDpEvent(0.5, 2)), Relation.REPLACE_ONE),
     ]:
         with pytest.raises(UnsupportedEventError):

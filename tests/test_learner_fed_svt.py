@@ -274,7 +274,6 @@ def test_losses_out_of_range_are_refused(bad: float, dtype: type) -> None:
         np.zeros((3, 20, 5)),
         np.zeros((2, 20, 4)),
         np.zeros(4),
-        np.zeros((20, 4), dtype=bool),
         np.zeros((20, 4), dtype=complex),
         "zeros",
         7,

@@ -6,7 +6,6 @@ No time is measured: what is counted are calls of the part that did the endless 
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 
 import mpmath
 import numpy as np
@@ -15,7 +14,15 @@ from scipy import special
 
 import hockeystick as hs
 from hockeystick import accounting, events, mechanisms
-from hockeystick.accounting import InvalidArgumentError, NumericalError, integer_noise, nodes, noise_tables, pairs
+from hockeystick.accounting import (
+    InvalidArgumentError,
+    NumericalError,
+    bounds,
+    integer_noise,
+    nodes,
+    noise_tables,
+    pairs,
+)
 from hockeystick.learners import (
     AssumedCounts,
     BinarySearch,
@@ -118,9 +125,48 @@ def test_skellam_noise_is_calibrated_in_few_steps(epsilon, delta, monkeypatch):
     assert hs.delta(events.Skellam(found.variance * (1 - 1e-6)), epsilon, method="pld").upper > delta
 
 
-def test_an_epsilon_that_is_no_float_is_as_good_as_zero():
+def shift_delta(masses: np.ndarray, shift: int, epsilon: float) -> float:
+    """δ of noise shifted by ``shift``, by one sum over its outcomes."""
+    return float(np.maximum(masses[shift:] - math.exp(epsilon) * masses[:-shift], 0.0).sum())
+
+
+def discrete_gaussian_masses(sigma: float) -> np.ndarray:
+    y = np.arange(-int(30 * sigma) - 9, int(30 * sigma) + 10)
+    masses = np.exp(-0.5 * (y / sigma) ** 2)
+    return masses / masses.sum()
+
+
+def skellam_masses(variance: float) -> np.ndarray:
+    reach = int(30 * math.sqrt(variance)) + 60
+    return special.ive(np.abs(np.arange(-reach, reach + 1)), variance)
+
+
+@pytest.mark.parametrize(
+    ("make", "masses_at", "sensitivity"),
+    [
+        (mechanisms.DiscreteGaussian, discrete_gaussian_masses, 3),
+        (mechanisms.DiscreteGaussian, discrete_gaussian_masses, 5),
+        (mechanisms.Skellam, skellam_masses, 4),
+    ],
+)
+def test_of_many_worst_vectors_few_are_calibrated(make, masses_at, sensitivity, monkeypatch):
+    """The noise of each vector is enough, by a sum of its own for that of one coordinate, and a little less is not."""
+    vectors = make(400.0, sensitivity=sensitivity).event().shifts()
+    assert vectors[0] == (sensitivity,) and len(vectors) >= 4
+    calls = counted(monkeypatch, bounds, "_methods")
+    found = make.calibrated(epsilon=1.0, delta=1e-6, sensitivity=sensitivity)
+    assert calls[0] <= 60 + 5 * len(vectors)
+    assert hs.epsilon(found.event(), 1e-6).upper <= 1.0 and hs.delta(found.event(), 1.0).upper <= 1e-6
+    noise = found.sigma if make is mechanisms.DiscreteGaussian else found.variance
+    assert shift_delta(masses_at(noise), sensitivity, 1.0) <= 1e-6
+    assert hs.delta(make(noise * (1 - 1e-7), sensitivity=sensitivity).event(), 1.0).upper > 1e-6
+    less = make(noise * (1 - 1e-4), sensitivity=sensitivity).event()
+    assert any(hs.delta(less.along(vector), 1.0, bracket=True).lower > 1e-6 for vector in vectors)
+
+
+def test_the_least_epsilon_of_all_floats_is_as_good_as_zero():
     with pytest.raises(NumericalError, match="no value"):
-        mechanisms.DiscreteGaussian.calibrated(epsilon=Decimal("1E-400"), delta=1e-16)  # type: ignore[arg-type]
+        mechanisms.DiscreteGaussian.calibrated(epsilon=5e-324, delta=1e-16)
 
 
 # --- accounting ------------------------------------------------------------------------------------------------------
