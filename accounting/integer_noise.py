@@ -25,7 +25,7 @@ from scipy import special
 
 from . import noise_tables, parameters
 from .composite import compose, parallel
-from .declared import two_point_pair
+from .declared import Failure, two_point_pair
 from .errors import UnsupportedEventError
 from .event import Array, PrivacyEvent
 from .loss_pmf import LossPmf
@@ -35,6 +35,7 @@ from .rounding import U, quotient_up
 from .tabulated_noise import IntegerNoise
 
 _MAX_OUTCOMES = 2**17
+_NEGLECTED = 1e-250
 
 
 def _scale(value: float) -> float:
@@ -205,6 +206,31 @@ def _shifts(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | N
     return tuple(vectors)
 
 
+def _distinct(vectors: tuple[tuple[int, ...], ...], sigma: float) -> tuple[tuple[int, ...], ...]:
+    """One of all vectors that a wide discrete Gaussian noise y hides alike, but for a δ of ``_NEGLECTED``.
+
+    The loss of a shift by v = g·w, w without a common factor, is (g·⟨w, y⟩ + |v|²/2)/σ². *The law of ⟨w, y⟩ is that of
+    one discrete Gaussian number of parameter σ|w|, up to e^−600 at each place*, so that |v| and g tell all. By Poisson
+    summation its characteristic function at t is Σ_k e^{−σ²|t·w − 2πk|²/2} over the integer vectors k, up to a factor
+    1 + e^{−19σ²}, and the terms k = j·w make that of the one number. Others lie off the line through w by 1/|w| at
+    least, as the Gram determinant |k|²|w|² − ⟨k, w⟩² is an integer, and fewer than (2m + 3)^n classes of them, modulo
+    w, lie within (m + 1)/|w|. So they add up to Σ_m (2m + 3)^n·e^{−2π²σ²m²/|w|²}, which is less than e^−650 for
+    σ² ≥ 36|w|² and n ≤ 33. Beyond 40σ|w| from 0 both laws have less than 2e^−800.
+    """
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for vector in vectors:
+        found.setdefault((_norm(vector), math.gcd(*vector)) if _is_wide(vector, sigma) else vector, vector)
+    return tuple(found.values())
+
+
+def _norm(vector: tuple[int, ...]) -> int:
+    return sum(s * s for s in vector)
+
+
+def _is_wide(vector: tuple[int, ...], sigma: float) -> bool:
+    return len(vector) > 1 and (sigma * math.gcd(*vector)) ** 2 >= 36.0 * _norm(vector)
+
+
 def _spread(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> PrivacyEvent:
     """Shifts of several coordinates: all outcomes where these are few, which is exact at any δ; else a composition."""
     if _shifted(noise, vector) is not None:
@@ -276,10 +302,13 @@ class DiscreteGaussian(Spread):
         return np.asarray(noise_tables.knapsack(curve, square, self.coordinates) * (1 + square * U))
 
     def shifts(self) -> tuple[tuple[int, ...], ...]:
-        return _shifts(self, self._square(), self.coordinates)
+        return _distinct(_shifts(self, self._square(), self.coordinates), self.sigma)
 
     def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
-        return _spread(DiscreteGaussian(self.sigma), vector) if self.shifts() else self
+        if not self.shifts():
+            return self
+        event = _spread(DiscreteGaussian(self.sigma), vector)
+        return compose(event, Failure(_NEGLECTED)) if _is_wide(vector, self.sigma) else event
 
     def noise(self) -> IntegerNoise:
         """Returns the noise of one integer as a table, for sums of such noise and for shifts of known size.

@@ -15,6 +15,7 @@ from scipy import special, stats
 
 from hockeystick.accounting import (
     NO_EVENT,
+    Gaussian,
     InvalidArgumentError,
     UnsupportedEventError,
     compose,
@@ -30,6 +31,7 @@ from hockeystick.accounting.integer_noise import (
     _skellam_moment,
     _skellam_renyi,
     _skellam_rho,
+    _spread,
 )
 from hockeystick.accounting.noise_tables import hull, known_rho, renyi, skellam, skellam_reach, spreads, steepest
 from hockeystick.accounting.pairs import Atoms
@@ -836,3 +838,50 @@ def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
 def test_what_a_second_number_would_mean_has_to_be_said(event):
     with pytest.raises(TypeError):
         event(1.0, 2)
+
+
+@pytest.mark.parametrize(("vector", "sigma"), [((2, 1), 2.0), ((2, 1), 4.0), ((3, 2), 5.0), ((3, 1), 4.5)])
+def test_sums_of_wide_noise_have_the_law_of_one_number(vector: tuple[int, ...], sigma: float) -> None:
+    """By convolution in 80 digits, against the bound of the proof; the difference is there."""
+    norm = sum(s * s for s in vector)
+    with mp.workdps(80):
+
+        def masses(parameter: Any, step: int) -> dict[int, Any]:
+            reach = int(16 * parameter)
+            found = {y * step: mp.exp(-(mp.mpf(y) ** 2) / (2 * parameter**2)) for y in range(-reach, reach + 1)}
+            total = mp.fsum(found.values())
+            return {y: p / total for y, p in found.items()}
+
+        law = {0: mp.mpf(1)}
+        for step in vector:
+            one, summed = masses(mp.mpf(sigma), step), dict[int, Any]()
+            for x, p in law.items():
+                for y, q in one.items():
+                    summed[x + y] = summed.get(x + y, 0) + p * q
+            law = summed
+        other = masses(mp.mpf(sigma) * mp.sqrt(norm), 1)
+        off = max(abs(law[y] - other[y]) for y in range(-3 * int(sigma), 3 * int(sigma) + 1))
+        c = 2 * mp.pi**2 * sigma**2 / norm
+        bound = sum((2 * m + 3) ** len(vector) * mp.exp(-c * m * m) for m in range(1, 9))
+        assert bound / 10_000 < off < bound
+
+
+def test_wide_noise_hides_vectors_of_one_norm_and_common_factor_alike() -> None:
+    noise = DiscreteGaussian(40.0)
+    every = spreads(16, None)
+    assert every is not None and len(every) == 8
+    event = DiscreteGaussian(40.0, distance=4.0)
+    assert [math.gcd(*vector) for vector in event.shifts()] == [4, 1, 2]
+    assert len(DiscreteGaussian(20.0, distance=4.0).shifts()) == 8
+    shown = {math.gcd(*vector): delta(event.along(vector), 0.5).upper for vector in event.shifts()}
+    for vector in every:
+        assert delta(_spread(noise, vector), 0.5).upper == pytest.approx(shown[math.gcd(*vector)], rel=1e-7)
+    assert delta(event, 1.0).upper == max(delta(event.along(vector), 1.0).upper for vector in event.shifts())
+    assert delta(event, math.inf).upper > 0.0
+
+
+def test_wide_noise_of_several_numbers_composes_and_joins_a_group() -> None:
+    event = DiscreteGaussian(40.0, distance=4.0)
+    several = compose((event, 5))
+    assert epsilon(several, 1e-6).upper >= epsilon(event, 1e-6).upper
+    assert epsilon(several, 1e-6).upper == pytest.approx(epsilon(Gaussian(10.0 / math.sqrt(5)), 1e-6).upper, rel=2e-2)
