@@ -133,12 +133,12 @@ def shift_delta(masses: np.ndarray, shift: int, epsilon: float) -> float:
 def discrete_gaussian_masses(sigma: float) -> np.ndarray:
     y = np.arange(-int(30 * sigma) - 9, int(30 * sigma) + 10)
     masses = np.exp(-0.5 * (y / sigma) ** 2)
-    return masses / masses.sum()
+    return np.asarray(masses / masses.sum())
 
 
 def skellam_masses(variance: float) -> np.ndarray:
     reach = int(30 * math.sqrt(variance)) + 60
-    return special.ive(np.abs(np.arange(-reach, reach + 1)), variance)
+    return np.asarray(special.ive(np.abs(np.arange(-reach, reach + 1)), variance))
 
 
 @pytest.mark.parametrize(
