@@ -56,8 +56,7 @@ class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is 
     Class attributes:
       norm: the norm in which one unit of input distance is meant: "records", "l1", "l2" or "linf".
       adjacencies: the relations under which the event has a meaning; None for all.
-      superadditive: whether the event at distance s + t, whole numbers, costs at least what it does at s and at t
-        together, in every curve; false where that is not known.
+      superadditive: whether at s + t, whole numbers, it is known to cost at least what it does at s and t together.
     """
 
     norm: ClassVar[str] = "records"

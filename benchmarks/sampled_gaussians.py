@@ -203,7 +203,7 @@ def section(results: list[Result], total: int) -> str:
         "10, 1 to 10⁶ steps, δ from 1e-5 to 1e-20. Left out are cells in which ε is 0, as δ is at least the total",
         f"variation distance of all steps. {len(results)} of {total} cells were run. The reference is a closed form in",
         "50 digits for one step, and for more a Fourier integral that shares nothing with the package, good to about",
-        "1e-7 of ε. *Excess* is relative to it; *below* counts values under it by more than its error, *none* those",
+        "1e-6 of ε. *Excess* is relative to it; *below* counts values under it by more than its error, *none* those",
         "without a finite ε. A cell misses the aim if it is below, has an excess above",
         f"{RELATIVE:.0e} and {ABSOLUTE:.0e}, takes more than {SECONDS:g} CPU seconds (cold, without imports, on a",
         "shared machine), or has no reference. dp-accounting's PLD accountant ran with its default grid of 1e-4, in",

@@ -196,7 +196,8 @@ class Composed:
         terms[0] /= 2
         unit = self.width / math.pi * math.exp(self.k - self.tilt * epsilon)
         inside, above = unit * float(terms.real.sum()), max(0.0, self._rare(epsilon))
-        left_out = unit * float(np.abs(terms[-max(1, len(terms) // 50) :]).sum())
+        # At the least the terms fall as t^−3, by which those beyond the last add up to half of t times it.
+        left_out = 25 * unit * float(np.abs(terms[-max(1, len(terms) // 50) :]).sum())
         found = inside + above
         return math.log(found), left_out / found
 
