@@ -44,6 +44,7 @@ _MAX_CELLS = 2.0**20
 _FEW_CELLS = 2.0**19
 _HEAVY = 0.1
 _TRIES = 5
+_STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
 _SHARP = 1e-6  # a part of ε
 _SPREADS = 20.0  # deviations of the total loss in a window
 _OFF = 1e-12  # of a mass: twice what it may be off by
@@ -59,7 +60,7 @@ class CutPair(DominatingPair):
 
     def cells(self, edges: Array) -> Cells:
         c = self.pair.cells(edges)
-        return Cells(c.p, c.q, c.p_below, c.q_below, 0.0, 0.0)
+        return Cells(c.p, c.q, c.p_below, c.q_below, 0.0, 0.0, c.rise)
 
     def support(self) -> tuple[float, float]:
         return self.low, self.high
@@ -276,8 +277,11 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     ends = rough.ends(tilt, level)
     fine = rough.step(tilt, epsilon, level)
     step = max(fine, max(high - low for low, high in ends) / _MAX_CELLS)
-    drift = sum(count for _, count, *_ in rough.parts) * (RATIO_ERROR + 8 * U) / epsilon
-    return Plan(margin, level, tilt, ends, step, _AIM * (step / fine) ** 2 + drift)
+    drift = sum(
+        count * (RATIO_ERROR * max(abs(low), high) if pair.rises(step) else RATIO_ERROR + 8 * U)
+        for (pair, count, *_), (low, high) in zip(rough.parts, ends, strict=True)
+    )
+    return Plan(margin, level, tilt, ends, step, _AIM * (step / fine) ** 2 + drift / epsilon)
 
 
 class CutLaw:
@@ -430,7 +434,8 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
             continue
         root, sharp = root_of(points, target)
         best = min(best, float(root)) if upper else max(best, float(root))
-        if root == 0.0 or (sharp and abs(root - guess) * points.cut.tilt < 1.0):
+        moved = abs(root - guess) * points.cut.tilt
+        if root == 0.0 or moved < (1.0 if sharp else _STILL):
             break
         guess = root
     return best

@@ -30,7 +30,11 @@ _NODES = ((2, 6e-4), (3, 0.015), (4, 0.0625))
 
 @frozen
 class Cells:
-    """Masses of P and Q by privacy loss, on the cells (edges[i], edges[i+1]] and outside them."""
+    """Masses of P and Q by privacy loss, on the cells (edges[i], edges[i+1]] and outside them.
+
+    ``rise`` is p − e^{edges[i]}·q from above, for losses so small that the difference of the two would be round-off;
+    NaN in cells, or None, where nothing better than that difference is known.
+    """
 
     p: Array
     q: Array
@@ -38,6 +42,7 @@ class Cells:
     q_below: float
     p_above: float
     q_above: float
+    rise: Array | None = None
 
 
 class DominatingPair(abc.ABC):

@@ -210,12 +210,55 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
 
 @pytest.mark.parametrize(
     "q, sigma, steps, d",
-    [(1e-6, 0.75, 1000, 1e-12), (1e-8, 0.5, 10, 1e-15), (1e-7, 2, 1000, 1e-8), (1e-2, 1, 999, 1e-5)],
+    [
+        (1e-6, 0.75, 1000, 1e-12),
+        (1e-8, 0.5, 10, 1e-15),
+        (1e-7, 2, 1000, 1e-8),
+        (1e-2, 1, 999, 1e-5),
+        pytest.param(1e-7, 10, 10**6, 1e-8, marks=pytest.mark.slow),  # in a million sums rounding must not add up
+        pytest.param(1e-8, 5, 10**6, 1e-15, marks=pytest.mark.slow),
+    ],
 )
 def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: float) -> None:
     found = epsilon(compose((PoissonSampled(q, Gaussian(sigma)), steps)), d)
     exact, error = composed(q, sigma, steps, d, found.upper)
     assert exact * (1 - 1e-7 - 3 * error) <= found.upper <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("q", [1e-8, 1e-5, 1e-3])
+@pytest.mark.parametrize("mu", [0.1, 1.0, 2.0])
+@pytest.mark.parametrize("kind", ["removal", "addition", "replacement"])
+def test_the_rise_of_narrow_cells_is_known_where_their_difference_is_round_off(q: float, mu: float, kind: str) -> None:
+    """By quadrature in 40 digits; p − e^l·q in floats is off by more than the cell's own rise."""
+    sampled, away = NormalMixture((0.0, mu), (1 - q, q)), NormalMixture((-mu, 0.0), (q, 1 - q))
+    origin = NormalMixture((0.0,), (1.0,))
+    pair = {
+        "removal": MixturePair(sampled, origin),
+        "addition": MixturePair(origin, away),
+        "replacement": MixturePair(sampled, away),
+    }[kind]
+    step = 9e-4 * q * mu
+    edges = np.arange(-200, 400) * step
+    cells = pair.cells(edges)
+    assert (cells.rise is not None) == (step < 1e-8)
+    if cells.rise is None:
+        return
+    with mp.workdps(40):
+
+        def density(mixture: NormalMixture, x: Any) -> Any:
+            weights = (1 - mp.mpf(q), mp.mpf(q)) if mixture is sampled else (mp.mpf(q), 1 - mp.mpf(q))
+            if mixture is origin:
+                return mp.npdf(x)
+            return sum(w * mp.npdf(x, c) for w, c in zip(weights, mixture.centres, strict=True))
+
+        z = pair._locate(edges)
+        for i in range(7, len(edges) - 1, 151):
+            if math.isnan(cells.rise[i]):
+                continue
+            edge = mp.mpf(float(edges[i]))
+            ends = [float(z[i]), float(z[i + 1])]
+            exact = mp.quad(lambda x, e=edge: density(pair.p, x) - mp.exp(e) * density(pair.q, x), ends)
+            assert 0 < exact <= cells.rise[i] <= exact * (1 + mp.mpf(10) ** -8) + cells.p[i] * 1e-3 * step * 1e-3
 
 
 @pytest.mark.parametrize("noise", [30.0, 300.0])
