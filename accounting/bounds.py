@@ -56,6 +56,7 @@ from .event import PrivacyEvent, check_event
 from .integer_noise import Spread
 from .normal_mixtures import MixturePair
 from .pairs import Atoms
+from .parameters import LARGEST
 from .rounding import U
 
 _FIRST = "contour!"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
@@ -183,7 +184,7 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]
     """The methods that apply to an event with one direction, the cheapest first."""
     aside = event.failure_delta()
     found = {"pure": _after_failure(_pure(event), aside)}
-    if only in (None, "zcdp") and math.isfinite(rho := event.zcdp_rho()):  # a search of its own for some events
+    if only in (None, "zcdp") and (rho := event.zcdp_rho()) <= LARGEST**2:  # a search of its own for some events
         found["zcdp"] = _after_failure(_rdp(ZCDP(rho)), aside)
     found["rdp"] = _after_failure(_rdp(event), aside)
     merged, mu = merge_gaussians(event)

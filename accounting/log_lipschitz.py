@@ -168,6 +168,8 @@ def one_way_rdp(fall: float, rise: float, orders: Array) -> Array:
         return np.zeros(a.shape)
     if math.isinf(fall) or math.isinf(rise):
         return np.full(a.shape, math.inf)
+    if max(fall, rise) * float(a.max(initial=1.0)) > 1e300:
+        return np.full(a.shape, fall)  # the largest loss
     x, y = (a - 1) * fall, a * rise
     small = x + y < 0.5
     # moment − 1 = xy·Σ_{n≥1} s_n/(n+1)!, s_n = (xⁿ − (−y)ⁿ)/(x + y): for small x + y the first term leads.

@@ -353,7 +353,7 @@ def discretised(pair: DominatingPair, *, upper: bool, tilt: float, cells: int = 
     kept = (p > 0.0) & (q > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         merged = np.log(p) - np.log(q)
-    merged = np.clip(merged - 1e-13 * (1 + np.abs(merged)), edges[:-1], edges[1:])
+        merged = np.clip(merged - 1e-13 * (1 + np.abs(merged)), edges[:-1], edges[1:])
     losses = np.append(np.where(kept, merged, edges[:-1]), edges[-1])
     return AtomsLaw.of(losses, np.append(p, masses.p_above) * (1 - 4 * U), pair.infinity())
 

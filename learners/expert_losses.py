@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hockeystick.accounting import InvalidDataError
 from hockeystick.accounting.validate import array, as_array
+from hockeystick.learners import arguments
 
 FloatArray = npt.NDArray[np.float64]
 Precision = TypeVar("Precision", bound=np.floating[Any])
@@ -62,9 +63,14 @@ def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precis
     """Sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``; the last batch may be short.
 
     In the precision of ``losses``. (Reshaping is several times as fast as ``np.add.reduceat``.)
+
+    Raises:
+        InvalidArgumentError: the losses are no array of two axes, or ``batch`` is no integer >= 1.
     """
+    if as_array("losses", losses, data=True).ndim != 2:
+        raise InvalidDataError("losses", losses, "is no table of rounds and experts")
     rounds, experts = losses.shape
-    whole = rounds // batch
+    whole = rounds // arguments.batch(batch)
     sums: npt.NDArray[Precision] = losses[: whole * batch].reshape(whole, batch, experts).sum(axis=1)
     if rounds == whole * batch:
         return sums

@@ -16,7 +16,7 @@ import math
 from fractions import Fraction
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
@@ -24,6 +24,22 @@ from hockeystick.learners import arguments
 from hockeystick.learners.frank_wolfe_tree import MOST_TREES, TreePhase, Where, records_needed
 
 Infeasible = Literal["refuse", "hold", "one release"]
+
+
+def _clients(value: int) -> int:
+    return integer("clients", value, low=1)
+
+
+def _epsilon(value: float) -> float:
+    return real("epsilon", value, low=0.0, low_open=True)
+
+
+def _lipschitz(value: float) -> float:
+    return real("lipschitz", value, low=0.0, low_open=True)
+
+
+def _smoothness(value: float) -> float:
+    return real("smoothness", value, low=0.0)
 
 
 @frozen(kw_only=True)
@@ -42,19 +58,14 @@ class Sizes:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    clients: int
-    experts: int
-    epsilon: float
-    lipschitz: float = 1.0
-    smoothness: float = 0.0
+    clients: int = field(converter=_clients)
+    experts: int = field(converter=arguments.experts)
+    epsilon: float = field(converter=_epsilon)
+    lipschitz: float = field(default=1.0, converter=_lipschitz)
+    smoothness: float = field(default=0.0, converter=_smoothness)
     where: Where = "client"
 
     def __attrs_post_init__(self) -> None:
-        integer("clients", self.clients, low=1)
-        arguments.experts(self.experts)
-        real("epsilon", self.epsilon, low=0.0, low_open=True)
-        real("lipschitz", self.lipschitz, low=0.0, low_open=True)
-        real("smoothness", self.smoothness, low=0.0)
         if self.where not in ("client", "server"):
             raise InvalidArgumentError("where", self.where, "is unknown", "use client or server")
 
