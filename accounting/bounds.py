@@ -61,6 +61,8 @@ from .rounding import U
 
 _FIRST = "contour!"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
 _QUICK = 2.0**29  # of work
+_COARSE = "coarse!"  # a bound of a second direction, good enough where it is far below the first one's
+_COARSER = 3  # powers of 2 by which its grid is coarser
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
 _LEAST_DELTA = 1e-280  # of what is cut off
 _DOUBT = 1e-5  # a part of ε
@@ -157,7 +159,7 @@ def _worst_of(
     found: list[Bracket] = []
     for way in ways:
         above = max((b.upper if b.lower is None else b.lower for b in found), default=-math.inf)
-        cheap = ("pure",) if contour.is_schedule(way) else ("pure", "rdp")
+        cheap = ("pure",) if contour.is_schedule(way) else ("pure", "rdp", _COARSE)
         if not found or all(bound(way, False, name).upper > above for name in cheap):
             found.append(bound(way, bracket, None))
     return _worst(found)
@@ -201,6 +203,7 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]
         found["direct"] = sampled  # the failure of the access is in its own bound
     if (complete := renyi_profile.completed(merged)) is not None:
         found["pld"] = _after_failure(_Method(_pld_epsilon(complete), _pld_delta(complete), _doubt(complete)), aside)
+        found[_COARSE] = _after_failure(_coarse(complete), aside)
     if event.has_profile():
         found["contour"] = _after_failure(_contour(event), aside)
         if contour.is_schedule(event):
@@ -296,6 +299,22 @@ def _pld_delta(event: PrivacyEvent) -> Callable[[float, bool], float]:
         return pld.delta(event, epsilon, upper=upper)
 
     return found
+
+
+def _coarse(event: PrivacyEvent) -> _Method:
+    """The law of losses cut off on a coarse grid; no bound where a grid over all losses is better."""
+
+    def epsilon(delta: float, upper: bool) -> float:
+        if delta <= _LEAST_DELTA or not cut_loss.is_better(event, None, delta):
+            return math.inf
+        return cut_loss.epsilon(event, delta, upper=upper, coarser=_COARSER)
+
+    def delta(epsilon: float, upper: bool) -> float:
+        if not (0.0 < epsilon < math.inf and cut_loss.is_better(event, epsilon, None)):
+            return 1.0
+        return cut_loss.delta(event, epsilon, upper=upper, coarser=_COARSER)
+
+    return _Method(epsilon, delta)
 
 
 def _doubt(event: PrivacyEvent) -> Callable[[float, float], bool]:

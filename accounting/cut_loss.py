@@ -45,7 +45,7 @@ _FEW_CELLS = 2.0**19
 _HEAVY = 0.1
 _TRIES = 5
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
-_SHARP = 1e-6  # a part of ε
+_SHARP = 4e-6  # a part of ε
 _SPREADS = 20.0  # deviations of the total loss in a window
 _OFF = 1e-12  # of a mass: twice what it may be off by
 
@@ -416,8 +416,11 @@ def excess(event: PrivacyEvent, epsilon: float, delta: float) -> float:
     return plan(event, epsilon, math.log(delta)).excess if epsilon > 0.0 and delta > 0.0 else 0.0
 
 
-def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
+def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: int = 0) -> float:
     """Returns a bound on the least ε ≥ 0 with δ(ε) ≤ ``delta`` > 0 from above (or below).
+
+    Args:
+      coarser: on a grid 2^coarser times as coarse, which is as sound.
 
     Raises:
       UnsupportedEventError: a part is no mixture of normals.
@@ -428,7 +431,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     guess, _ = _near(event, None, delta)
     best = math.inf if upper else 0.0
     for _ in range(_TRIES):
-        points = _points(event, plan(event, guess, target), guess, upper)
+        points = _points(event, plan(event, guess, target), guess, upper, coarser)
         if points.log_delta(points.top) > target:  # the cut is below the ε sought
             guess = 1.5 * guess + points.cut.margin
             continue
@@ -441,25 +444,28 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     return best
 
 
-def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True) -> float:
+def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: int = 0) -> float:
     """Returns a bound on δ at ``epsilon`` > 0 from above (or below).
+
+    Args:
+      coarser: on a grid 2^coarser times as coarse, which is as sound.
 
     Raises:
       UnsupportedEventError: a part is no mixture of normals.
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     _, log_delta = _near(event, epsilon, None)
-    points = _points(event, plan(event, epsilon, log_delta), epsilon, upper)
+    points = _points(event, plan(event, epsilon, log_delta), epsilon, upper, coarser)
     places, shares = between(points.cut.law, np.array([epsilon + points.cut.law.snap]))
     logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
     return float(values(points.cut.law, logs, shares)[0])
 
 
-def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool) -> _CutPoints:
-    """The sums near ε, on a coarser grid where the window asks for it."""
-    for coarser in range(3):
+def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool, coarser: int) -> _CutPoints:
+    """The sums near ε, on a grid 2^coarser times as coarse as planned, or more where the window asks for it."""
+    for power in range(coarser, 3):
         with contextlib.suppress(TooLarge):
-            cut = CutLaw(event, planned, upper, coarser)
+            cut = CutLaw(event, planned, upper, power)
             return _CutPoints(cut, cut.law.tilted(cut.tilt, near))
-    cut = CutLaw(event, planned, upper, 3)
+    cut = CutLaw(event, planned, upper, max(3, coarser))
     return _CutPoints(cut, cut.law.tilted(cut.tilt, near))
