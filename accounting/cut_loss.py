@@ -45,7 +45,7 @@ _FEW_CELLS = 2.0**19
 _HEAVY = 0.1
 _TRIES = 5
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
-_SHARP = 4e-6  # a part of ε
+_SHARP = 1e-6  # a part of ε
 _SPREADS = 20.0  # deviations of the total loss in a window
 _OFF = 1e-12  # of a mass: twice what it may be off by
 
