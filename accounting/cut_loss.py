@@ -44,6 +44,7 @@ _MAX_CELLS = 2.0**20
 _FEW_CELLS = 2.0**19
 _HEAVY = 0.1
 _TRIES = 5
+_NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
 _SHARP = 1e-6  # a part of ε
 _SPREADS = 20.0  # deviations of the total loss in a window
@@ -281,6 +282,9 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     ends = rough.ends(tilt, level)
     fine = rough.step(tilt, epsilon, level)
     step = max(fine, max(high - low for low, high in ends) / _MAX_CELLS)
+    if level < epsilon + margin + 2 * _NEAR_TOP * step:
+        level = epsilon + margin + 2 * _NEAR_TOP * step
+        ends = rough.ends(tilt, level)
     drift = sum(
         count * (RATIO_ERROR * max(abs(low), high) if pair.rises(step) else RATIO_ERROR + 8 * U)
         for (pair, count, *_), (low, high) in zip(rough.parts, ends, strict=True)
@@ -365,7 +369,7 @@ class _CutPoints(Points):
         super().__init__(tilted)
         self.cut = cut
         if cut.q_above > 0.0:
-            self.top = min(self.top, math.floor((cut.gap_from - cut.margin) / cut.step) - 2)
+            self.top = min(self.top, math.floor((cut.gap_from - cut.margin) / cut.step) - _NEAR_TOP)
 
     def log_delta(self, place: int) -> float:
         inside = super().log_delta(place)

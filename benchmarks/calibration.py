@@ -213,7 +213,7 @@ def main() -> int:
     rows = []
     for cell in grid():
         key = {"cell": str(cell)}
-        if asked.only not in str(cell) or (asked.kept and not mine.knows(key, dict)):
+        if asked.only not in str(cell) or (asked.kept and not mine.holds(key)):
             continue
         found = mine(key, lambda cell=cell: within(_SECONDS, lambda: ours(cell)))  # type: ignore[misc]
         scale = found.get("sigma", 1.0)

@@ -105,6 +105,10 @@ class Cells:
             self._keep(name, compute())
         return self._known[name]
 
+    def holds(self, key: Mapping[str, Any]) -> bool:
+        """Whether a call with ``key`` would compute nothing."""
+        return json.dumps(key, sort_keys=True) in self._known
+
     def knows(self, key: Mapping[str, Any], compute: Callable[..., Result]) -> bool:
         """Whether :meth:`all` would take what ``compute`` makes of ``key`` from the file."""
         return _name(key, compute) in self._known
