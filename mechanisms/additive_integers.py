@@ -180,7 +180,7 @@ def _worst_first(
         sought = along(worst)
         noise = accounting.calibrate(sought, target, guess=noise, low=low, high=high, tolerance=_TOLERANCE).value
         step = _TOLERANCE / 8
-        while True:
+        while noise < high:
             excess = {vector: target.surplus(along(vector)(noise)) for vector in vectors}
             worst = max(vectors, key=excess.__getitem__)
             if excess[worst] > _ALIKE:
@@ -188,6 +188,8 @@ def _worst_first(
             if target.excess(accounting.calibration.event_of(build(noise))) <= 0.0:
                 return noise
             noise, step = min(noise * (1.0 + step), high), 2.0 * step
+        else:
+            return None
     return None
 
 
