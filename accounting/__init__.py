@@ -1,16 +1,15 @@
 """Accounting: events, privacy curves, the accountant graph and its guarantee. No sampling, no data."""
 
-from . import catalogue
-from .accountant import Accountant
-from .adjacency import Adjacency
-from .bounds import METHODS, Bracket, delta, epsilon
-from .budget_split import BudgetSplit, split_budget
-from .calibration import Advantage, Calibrated, EpsilonDelta, TruePositiveRate, calibrate
-from .catalogue import *  # noqa: F403
-from .diffprivlib_mechanisms import from_diffprivlib
-from .dp_events import from_dp_event, to_dp_event
-from .durable import DurableLedger, LedgerError, Receipt
-from .errors import (
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.budgets.budget_split import BudgetSplit, split_budget
+from hockeystick.accounting.budgets.calibration import Advantage, Calibrated, EpsilonDelta, TruePositiveRate, calibrate
+from hockeystick.accounting.budgets.durable_ledger import DurableLedger, LedgerError, Receipt
+from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
+from hockeystick.accounting.budgets.ledger import FilteredLedger, Ledger
+from hockeystick.accounting.budgets.odometer import Odometer, OdometerReading
+from hockeystick.accounting.budgets.renyi_filter import RDPFilter
+from hockeystick.accounting.engines.best_bound import METHODS, Bracket, delta, epsilon
+from hockeystick.accounting.errors import (
     GraphError,
     HockeystickError,
     InvalidArgumentError,
@@ -20,17 +19,18 @@ from .errors import (
     UnsupportedAdjacencyError,
     UnsupportedEventError,
 )
-from .filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
-from .graph import AccountantGraph
-from .guarantee import Charge, Contribution, Guarantee, Move
-from .ledger import FilteredLedger, Ledger
-from .nodes import ALL, SAME, Reach, View
-from .odometer import Odometer, OdometerReading
-from .opacus_history import from_opacus
-from .opendp_measurements import from_opendp
-from .pydp_mechanisms import from_pydp
-from .rdp_filter import RDPFilter
-from .refine import RefinementError, dominates, refines
+from hockeystick.accounting.events import catalogue
+from hockeystick.accounting.events.catalogue import *  # noqa: F403
+from hockeystick.accounting.graph.accountant_graph import AccountantGraph
+from hockeystick.accounting.graph.guarantee import Charge, Contribution, Guarantee, Move
+from hockeystick.accounting.graph.parts.nodes import ALL, SAME, Reach, View
+from hockeystick.accounting.graph.plan_refinement import RefinementError, dominates, refines
+from hockeystick.accounting.interop.diffprivlib import from_diffprivlib
+from hockeystick.accounting.interop.dp_accounting_accountant import Accountant
+from hockeystick.accounting.interop.dp_accounting_events import from_dp_event, to_dp_event
+from hockeystick.accounting.interop.opacus_history import from_opacus
+from hockeystick.accounting.interop.opendp import from_opendp
+from hockeystick.accounting.interop.pydp import from_pydp
 
 __all__ = [
     "ALL",

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.errors import InvalidArgumentError, InvalidDataError
 
 
 def real(

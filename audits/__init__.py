@@ -1,16 +1,16 @@
 """Audits: claims, the search for events that refute them, bounds that hold for every sample size, and verdicts."""
 
-from .adapted import Adapted, AdaptedBatch
-from .adapters import adapt
-from .audit import audit
-from .bounds import Region, clopper_pearson, frontier, rectangle
-from .claim import Claim
-from .curve_bounds import CurveBounds, cell_curve_bounds, curve_bounds
-from .drawing import DEFAULT_SAMPLES, MINIMUM_SAMPLES
-from .evidence_ledger import Evidence, EvidenceLedger, RepeatedSeedError, e_bh
-from .law_pairs import LawPair
-from .limits import Limit, klinf, samples_needed, samples_to_detect
-from .membership import (
+from hockeystick.audits.adapters.adapt import adapt
+from hockeystick.audits.adapters.adapted import Adapted, AdaptedBatch
+from hockeystick.audits.bounds.curve_bounds import CurveBounds, cell_curve_bounds, curve_bounds
+from hockeystick.audits.bounds.sample_limits import Limit, klinf, samples_needed, samples_to_detect
+from hockeystick.audits.bounds.two_counts import Region, clopper_pearson, frontier, rectangle
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.claims.law_pairs import LawPair
+from hockeystick.audits.drawing.draws import DEFAULT_SAMPLES, MINIMUM_SAMPLES
+from hockeystick.audits.drawing.workers import WorkerError, Workers
+from hockeystick.audits.fixed_sample import audit
+from hockeystick.audits.membership.audit import (
     CanaryScore,
     EstimatorTraining,
     Examples,
@@ -21,20 +21,18 @@ from .membership import (
     mislabelled_canary,
     outlying_canary,
 )
-from .membership_report import MembershipReport, RateAtFpr, inclusion_game, membership_attack, membership_report
-from .membership_scores import ShadowScores, example_scores, fit_reference
-from .model_based import (
-    Estimate,
-    estimate_bayesian,
-    estimate_gaussian,
-    estimate_independent_canaries,
-    estimate_sum_statistic,
+from hockeystick.audits.membership.report import (
+    MembershipReport,
+    RateAtFpr,
+    inclusion_game,
+    membership_attack,
+    membership_report,
 )
-from .neighbour_answers import Answers
-from .neighbour_domains import Domain, PairsFrom, group_pairs
-from .neighbour_records import FiniteRecords, RealRecords
-from .neighbour_search import RatedPair, SearchResult, search_neighbours
-from .neighbours import (
+from hockeystick.audits.membership.scores import ShadowScores, example_scores, fit_reference
+from hockeystick.audits.neighbours.answers import Answers
+from hockeystick.audits.neighbours.audit import SearchedAudit, audit_with_search
+from hockeystick.audits.neighbours.domains import Domain, PairsFrom, group_pairs
+from hockeystick.audits.neighbours.pairs import (
     NeighbourPair,
     NotNeighboursError,
     check_neighbours,
@@ -42,16 +40,24 @@ from .neighbours import (
     group_claim,
     record_distance,
 )
-from .one_run import OneRunDesign, OneRunVerdict, one_run_verdict
-from .one_run_tradeoff import one_run_epsilon_lower, one_run_mu_lower, one_run_p_value
-from .recorded import Recorded, RecordUsedUpError
-from .sampling import TargetError
-from .searched_audit import SearchedAudit, audit_with_search
-from .sequential import sequential_audit
-from .sequential_verdict import SequentialVerdict
-from .target_features import WithStatistics, with_statistics
-from .verdict import TradeoffPoint, Verdict
-from .workers import WorkerError, Workers
+from hockeystick.audits.neighbours.records import FiniteRecords, RealRecords
+from hockeystick.audits.neighbours.search import RatedPair, SearchResult, search_neighbours
+from hockeystick.audits.one_run.model_based import (
+    Estimate,
+    estimate_bayesian,
+    estimate_gaussian,
+    estimate_independent_canaries,
+    estimate_sum_statistic,
+)
+from hockeystick.audits.one_run.one_run import OneRunDesign, OneRunVerdict, one_run_verdict
+from hockeystick.audits.one_run.right_guesses import one_run_epsilon_lower, one_run_mu_lower, one_run_p_value
+from hockeystick.audits.sequential.audit import sequential_audit
+from hockeystick.audits.sequential.evidence_ledger import Evidence, EvidenceLedger, RepeatedSeedError, e_bh
+from hockeystick.audits.sequential.verdict import SequentialVerdict
+from hockeystick.audits.targets.calling import TargetError
+from hockeystick.audits.targets.recorded import Recorded, RecordUsedUpError
+from hockeystick.audits.targets.target_features import WithStatistics, with_statistics
+from hockeystick.audits.verdicts.verdict import TradeoffPoint, Verdict
 
 __all__ = [
     "DEFAULT_SAMPLES",

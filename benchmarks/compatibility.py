@@ -104,11 +104,13 @@ def tests_of(areas: Sequence[str]) -> list[str]:
     """Returns the test files of some areas, relative to the checkout; no area stands for all tests, with doctests."""
     files: list[str] = []
     for area in areas:
-        if not re.fullmatch(r"[a-z_]+", area):
-            raise ValueError(f"{area!r} is no part of a test file's name: lower-case letters and underscores")
-        found = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").glob(f"test_{area}*.py"))]
+        if not re.fullmatch(r"[a-z_]+(/[a-z_]+)*", area):
+            raise ValueError(f"{area!r} is not a folder or file below tests/: names of small letters, without .py")
+        place = ROOT / "tests" / area
+        paths = sorted(place.rglob("test_*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        found = [path.relative_to(ROOT).as_posix() for path in paths if path.is_file()]
         if not found:
-            raise ValueError(f"no test file is named tests/test_{area}*.py")
+            raise ValueError(f"there are no tests in tests/{area} or tests/{area}.py")
         files += [file for file in found if file not in files]
     return files
 
@@ -223,7 +225,7 @@ def page(results: list[Result], areas: Sequence[str] = ()) -> str:
     """Returns docs/compatibility.md."""
     command = " ".join(("python -m benchmarks.compatibility", *(("--tests", *areas) if areas else ()), "--write"))
     tests = "fast tests of these areas alone" if areas else "fast tests"
-    named = f" Areas: {', '.join(areas)}; an area's tests are in the files `tests/test_AREA*.py`." if areas else ""
+    named = f" Areas: {', '.join(areas)}; an area is a folder or file below `tests/`." if areas else ""
     told = f"""The {tests} (`pytest -m 'not slow'`) against the wheel, on every supported Python.{named} *Newest*: the
 newest dependencies that the package admitted when this was written; *oldest*: of each direct dependency, extras for
 the tests among them, the lowest version that it admits. {platform.system()}, {platform.machine()}."""
@@ -236,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compatibility")
     parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as '3.12-*'")
-    parser.add_argument("--tests", nargs="+", default=(), metavar="AREA", help="of tests/test_AREA*.py alone")
+    parser.add_argument("--tests", nargs="+", default=(), metavar="AREA", help="folders or files below tests/, without .py")
     parser.add_argument("--wheel", type=Path, help="of this checkout, instead of building one")
     parser.add_argument("--cache", type=Path, default=_default_cache(), help="where environments and results stay")
     parser.add_argument("--write", action="store_true", help="write docs/compatibility.md")

@@ -18,9 +18,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SEQUENTIAL = (
-    *(f"audits/sequential{part}.py" for part in ("", "_events", "_game", "_numeraire")),
-    *(f"audits/{part}.py" for part in ("betting", "monotone_laws", "partitions", "features", "cells", "outputs")),
-    *(f"audits/{part}.py" for part in ("sampling", "claim")),
+    *(f"audits/sequential/{part}.py" for part in ("audit", "events", "game", "whole_laws", "betting")),
+    *(
+        f"audits/{part}.py"
+        for part in ("attacks/monotone_laws", "attacks/partitions", "targets/calling", "claims/claim")
+    ),
+    *(f"audits/outputs/{part}.py" for part in ("features", "cells", "reading")),
 )
 """The files that a sequential audit's random outcome depends on."""
 

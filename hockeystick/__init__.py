@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hockeystick import accounting, audits, events, learners, mechanisms
+    from hockeystick._report.parts.graph_picture import draw_graph
     from hockeystick.accounting import (
         Accountant,
         AccountantGraph,
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
         parallel,
     )
     from hockeystick.audits import Claim, Verdict
-    from hockeystick.audits.audit import audit
-    from hockeystick.graph_picture import draw_graph
+    from hockeystick.audits.fixed_sample import audit
     from hockeystick.mechanisms import SecureReleaseUnavailableError
 
 __version__ = "0.1.0"
@@ -84,14 +84,14 @@ __all__ = [
 
 _MODULES = ("accounting", "audits", "events", "learners", "mechanisms")
 
-# Where the names of __all__ live; those not named here, in accounting. tests/test_facade.py compares all of it with the
-# block for type checkers.
+# Where the names of __all__ live; those not named here, in accounting. tests/hockeystick/test_facade.py compares all of
+# it with the block for type checkers.
 _HOME = {
     "Claim": "hockeystick.audits",
     "SecureReleaseUnavailableError": "hockeystick.mechanisms",
     "Verdict": "hockeystick.audits",
-    "audit": "hockeystick.audits.audit",
-    "draw_graph": "hockeystick.graph_picture",
+    "audit": "hockeystick.audits.fixed_sample",
+    "draw_graph": "hockeystick._report.parts.graph_picture",
 }
 
 

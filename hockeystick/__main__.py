@@ -1,6 +1,6 @@
 """``hockeystick`` and ``python -m hockeystick``."""
 
-from hockeystick.cli import main
+from hockeystick._cli.main import main
 
 __all__ = ["main"]
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from hockeystick.pytest_budget import PrivacyLock
-    from hockeystick.pytest_session import Summary
-    from hockeystick.pytest_support import PrivacyAudit, PrivacyEvidence
+    from hockeystick._pytest.audit_fixtures import PrivacyAudit, PrivacyEvidence
+    from hockeystick._pytest.budget_fixture import PrivacyLock
+    from hockeystick._pytest.session import Summary
 
 Fixture = TypeVar("Fixture")
 
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except (TypeError, ValueError):  # one is of the wrong type, and this pytest leaves it to us to say so
         given = True
     if given:
-        from hockeystick.pytest_settings import settings
+        from hockeystick._pytest.settings import settings
 
         settings(config)  # a usage error, if they can't be used
     config.pluginmanager.register(Collector(config), "hockeystick-collector")
@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def privacy_audit(request: pytest.FixtureRequest) -> PrivacyAudit:
     """A call ``privacy_audit(mechanism, neighbours=(d0, d1))`` audits a mechanism against the claim of the marker."""
-    from hockeystick.pytest_support import PrivacyAudit
+    from hockeystick._pytest.audit_fixtures import PrivacyAudit
 
     return _noted(request, PrivacyAudit.for_test)
 
@@ -103,7 +103,7 @@ def privacy_audit(request: pytest.FixtureRequest) -> PrivacyAudit:
 @pytest.fixture
 def privacy_evidence(request: pytest.FixtureRequest) -> PrivacyEvidence:
     """A call ``privacy_evidence(mechanism, neighbours=(d0, d1))`` bets against the claim, over all runs of a ledger."""
-    from hockeystick.pytest_support import PrivacyEvidence
+    from hockeystick._pytest.audit_fixtures import PrivacyEvidence
 
     return _noted(request, PrivacyEvidence.for_test)
 
@@ -111,7 +111,7 @@ def privacy_evidence(request: pytest.FixtureRequest) -> PrivacyEvidence:
 @pytest.fixture
 def privacy_lock(request: pytest.FixtureRequest) -> PrivacyLock:
     """A call ``privacy_lock(name, graph, delta=1e-6)`` certifies a budget and compares it with the lock file."""
-    from hockeystick.pytest_budget import PrivacyLock
+    from hockeystick._pytest.budget_fixture import PrivacyLock
 
     return _noted(request, PrivacyLock.for_test)
 
@@ -129,7 +129,7 @@ def _noted(request: pytest.FixtureRequest, make: Callable[[pytest.Item], Fixture
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Refuses two tests that audit under one name."""
     if any(name in _FIXTURES[:2] for item in items for name in getattr(item, "fixturenames", ())):
-        from hockeystick.pytest_record import check_keys
+        from hockeystick._pytest.record import check_keys
 
         check_keys(items)
 
@@ -144,7 +144,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     audits = [cast("PrivacyAudit | PrivacyEvidence", audit) for audit in found if audit is not None]
     # A marker of this name without epsilon= may be somebody's own category: leave those tests alone.
     if audits or (marker is not None and "epsilon" in marker.kwargs):
-        from hockeystick.pytest_support import warn_unless_audited
+        from hockeystick._pytest.audit_fixtures import warn_unless_audited
 
         warn_unless_audited(pyfuncitem.nodeid, audits)
     return result
@@ -156,7 +156,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     known = {*getattr(item, "fixturenames", ()), *item.stash.get(_USED, {})}
     if uses := [name for name in _FIXTURES if name in known]:
-        from hockeystick.pytest_record import attachment
+        from hockeystick._pytest.record import attachment
 
         report.hockeystick = attachment(item, uses, last=report.when == "teardown")  # type: ignore[attr-defined]
     return report
@@ -247,7 +247,7 @@ class Collector:
         lock = self._config.rootpath / (self._config.getini("privacy_lock") or "privacy.lock.json")
         if option.collectonly or not (asked or (self._ran and lock.exists())):
             return
-        from hockeystick.pytest_session import finish
+        from hockeystick._pytest.session import finish
 
         self._summary = finish(session, self)
         if self._summary.failed and session.exitstatus == pytest.ExitCode.OK:
@@ -256,6 +256,6 @@ class Collector:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Prints a line for each claim, and what has to be done."""
         if self._summary is not None:
-            from hockeystick.pytest_report import print_summary
+            from hockeystick._pytest.report import print_summary
 
             print_summary(self._summary, terminalreporter)

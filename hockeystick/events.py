@@ -4,5 +4,5 @@
 share the field's words, so neither stands at the top of the facade.
 """
 
-from hockeystick.accounting.catalogue import *  # noqa: F403
-from hockeystick.accounting.catalogue import __all__ as __all__
+from hockeystick.accounting.events.catalogue import *  # noqa: F403
+from hockeystick.accounting.events.catalogue import __all__ as __all__

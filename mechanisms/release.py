@@ -15,7 +15,7 @@ from hockeystick.accounting import (
     PrivacyEvent,
     UnsupportedAdjacencyError,
 )
-from hockeystick.mechanisms.noise import Noise, check_noise
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
 AnyLedger = Ledger | FilteredLedger | DurableLedger
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import NO_EVENT, PrivacyEvent
-from hockeystick.mechanisms.noise import SimulationNoise
-from hockeystick.mechanisms.protocol import Mechanism
+from hockeystick.mechanisms.contract.protocol import Mechanism
+from hockeystick.mechanisms.randomness.noise import SimulationNoise
 from hockeystick.mechanisms.release import Releasable
 
 

@@ -152,7 +152,7 @@ def sources() -> str:
     """A digest of the library and of the experiments."""
     digest = hashlib.sha256()
     for folder in ("accounting", "mechanisms", "learners", "audits", "benchmarks/experiments"):
-        for file in sorted((ROOT / folder).glob("*.py")):
+        for file in sorted((ROOT / folder).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -201,8 +201,15 @@ def section(name: str, report: Report) -> str:
     if report.draw is not None:
         parts.append(f"![{report.caption}](figures/{name}.svg)")
     parts.append("\n".join(f"- {check.statement}: {'yes' if check.holds else 'NO'}." for check in report.checks))
-    parts.append(f"Written by `python -m benchmarks.experiments.{name} --write`.")
+    parts.append(f"Written by `python -m {script(name)} --write`.")
     return "\n\n".join(parts)
+
+
+def script(name: str) -> str:
+    """The module of an experiment, as ``python -m`` takes it."""
+    places = sorted((ROOT / "benchmarks" / "experiments").rglob(f"{name}.py"))
+    path = places[0] if places else ROOT / "benchmarks" / "experiments" / name
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def replaced(page: str, name: str, text: str) -> str:
@@ -228,7 +235,7 @@ def main(
         arguments: Of the command line; None for those of this process.
         page: That the table and the figure belong to; None for ``PAGE``.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.experiments.{name}", description=experiment.__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {script(name)}", description=experiment.__doc__)
     parser.add_argument("--write", action="store_true", help="put table and figure into docs/")
     parser.add_argument(
         "--work",

@@ -1,0 +1,1 @@
+"""Spending a budget: calibration, ledgers, filters, odometers and splits."""

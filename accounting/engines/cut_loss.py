@@ -1,0 +1,486 @@
+"""Bounds by the law of the loss where rare large losses would spoil it: the law is cut off just above ε.
+
+A step on a small secret sample has losses within q of 0 but for a thin tail that reaches to 10 and more, and falls more
+slowly than any exponential. A grid over all of it is too coarse near 0, and the tilt e^{λ·loss} makes far more of the
+tail than it is worth. But a single loss above B, far enough above ε, decides alone. Let N be the number of losses above
+B, S the total loss, and R what the other losses add up to. As E_P[e^{−S}; A] = Q(A) for any event A,
+
+    E_P[(1 − e^{ε−S})₊; N ≥ 1]  ≥  P(N ≥ 1) − e^ε·Q(N ≥ 1)
+
+and it is at most e^ε·Q(N ≥ 1, S < ε) above that, where Q(N ≥ 1, S < ε) ≤ Σ Q(L > B)·Q(R < ε − B) over the steps. By
+Chernoff's inequality Q(R < −m) ≤ E_Q[e^{−aR}]·e^{−am} for every a > 0. With N = 0 the losses end at B, and
+``engines/tilted_law.py`` sums over them. For mixtures of normals P(N ≥ 1) − Q(N ≥ 1) is a sum of positive terms, so
+that nothing cancels however small the losses are.
+
+Losses far below 0 are cut off too: raised to a level that they hardly ever pass, or left out from below. The levels
+depend on ε, δ and the counts, and any others would give sound bounds. With them the grid has the scale of q.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from functools import lru_cache
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick.accounting.engines.grid_plan import _AIM, parts_of
+from hockeystick.accounting.engines.loss_distribution import Points, between, root_of, values
+from hockeystick.accounting.engines.tilted_law import Law, Tilted, TooLarge
+from hockeystick.accounting.errors import UnsupportedEventError
+from hockeystick.accounting.events.basic.composition import Composed
+from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.losses.dominating_pairs import (
+    EDGE_ERROR,
+    RATIO_ERROR,
+    Array,
+    Cells,
+    DominatingPair,
+    GaussianPair,
+)
+from hockeystick.accounting.losses.normal_mixtures import ORIGIN, MixturePair, NormalMixture
+from hockeystick.accounting.numerics.directed_rounding import U
+
+_DOWN = 1e-9  # of a sum: what raising losses from below may add to it
+_MISSED = 1e-13  # of Q's mass above the level: what may belong to a total loss below ε
+_UNSEEN = 1e-8  # of δ: the same
+_LEVELS = 400  # of the sketch, on either side of 0
+_REACH = 1e-8  # the smallest of them, in units of the largest
+_MAX_CELLS = 2.0**20
+_FEW_CELLS = 2.0**19
+_HEAVY = 0.1
+_TRIES = 5
+_NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
+_STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
+_SHARP = 1e-6  # a part of ε
+_SPREADS = 20.0  # deviations of the total loss in a window
+_OFF = 1e-12  # of a mass: twice what it may be off by
+
+
+@frozen
+class CutPair(DominatingPair):
+    """A pair with a support from ``low`` to ``high``; what lies above the cells asked for is left out."""
+
+    pair: DominatingPair
+    low: float
+    high: float
+
+    def cells(self, edges: Array) -> Cells:
+        c = self.pair.cells(edges)
+        return Cells(c.p, c.q, c.p_below, c.q_below, 0.0, 0.0, c.rise)
+
+    def support(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def infinity(self) -> float:
+        return self.pair.infinity()
+
+
+@frozen
+class Cut(PrivacyEvent):
+    """An event of one direction with its losses cut off, for the sums of ``engines/loss_distribution.py`` alone."""
+
+    event: PrivacyEvent
+    low: float
+    high: float
+
+    def pair(self) -> DominatingPair:
+        return CutPair(_mixture_pair(self.event), self.low, self.high)
+
+
+def _mixture_pair(event: PrivacyEvent) -> MixturePair:
+    pair = event.pair()
+    if isinstance(pair, GaussianPair):
+        return MixturePair(NormalMixture((pair.mu,), (1.0,)), ORIGIN)
+    if isinstance(pair, MixturePair):
+        return pair
+    raise UnsupportedEventError(f"{event} is no mixture of normals, and its losses are not cut off")
+
+
+class Sketch:
+    """The law of the total loss on cells as narrow as the losses in them; good to a few per cent, and never a bound."""
+
+    def __init__(self, event: PrivacyEvent) -> None:
+        self.parts: list[tuple[MixturePair, int, float, Array, Array, Array]] = []
+        counts = sum(count for _, count in parts_of(event))
+        for inner, count in parts_of(event):
+            pair = _mixture_pair(inner)
+            low, high = pair.support()
+            most = max(abs(low), abs(high), 1e-300)
+            steps = np.geomspace(_REACH * most, most, _LEVELS)
+            edges = np.unique(np.concatenate([-steps[steps < -low], steps[steps < high], [low, 0.0, high]]))
+            cells = pair.cells(edges)
+            seen = (cells.p > 1e-300) & (cells.q > 1e-300)
+            middle = (edges[1:] + edges[:-1])[seen] / 2
+            loss = np.clip(np.log(cells.p[seen]) - np.log(cells.q[seen]), edges[:-1][seen], edges[1:][seen])
+            loss = np.where(np.abs(loss) > 1e-13, loss, middle)
+            beneath = cells.q_below + np.cumsum(cells.q)  # Q's mass up to each upper edge
+            (rare,) = np.nonzero(beneath * counts <= _MISSED)
+            start = min(float(edges[rare[-1] + 1]), 0.0) if len(rare) else low
+            self.parts.append((pair, count, start, np.log(cells.p[seen]), np.log(cells.q[seen]), loss))
+        self._prepare_margin()
+
+    def _prepare_margin(self) -> None:
+        """ln E_Q[e^{−aR}] at several a, and the losses in descending order with Q's mass from the largest on."""
+        spread = math.sqrt(sum(n * float(np.exp(q) @ np.maximum(x, s) ** 2) for _, n, s, _, q, x in self.parts))
+        self.rates = np.geomspace(0.1, 100.0, 30) / max(spread, 1e-300)
+        self.rest = np.zeros(len(self.rates))
+        for _, count, start, _, log_q, loss in self.parts:
+            y = log_q - np.multiply.outer(self.rates, np.maximum(loss, start))
+            peak = y.max(axis=1)
+            self.rest += count * (peak + np.log(np.exp(y - peak[:, None]).sum(axis=1)))
+        self.rest = np.maximum(self.rest, 0.0)
+        self.floor = -sum(count * min(start, 0.0) for _, count, start, *_ in self.parts)
+        self.tails = [(count, loss, np.cumsum(np.exp(log_q)[::-1])[::-1]) for _, count, _, _, log_q, loss in self.parts]
+
+    def margin(self, epsilon: float, log_delta: float) -> float:
+        """Returns an m for which Q(N ≥ 1, S < ε) is a negligible part of δ, N counting the losses above ε + m."""
+        most = min(self.floor, float(np.min((self.rest - math.log(_MISSED)) / self.rates)))
+        margins = most * np.geomspace(1e-4, 1.0, 60)
+        above = sum(
+            count * np.append(tail, 0.0)[np.searchsorted(loss, epsilon + margins)] for count, loss, tail in self.tails
+        )
+        missed = np.minimum(0.0, (self.rest[:, None] - np.multiply.outer(self.rates, margins)).min(axis=0))
+        with np.errstate(divide="ignore"):
+            (enough,) = np.nonzero(np.log(above) + missed + epsilon <= log_delta + math.log(_UNSEEN))
+        return float(margins[enough[0]]) if len(enough) else most
+
+    def cumulant(self, tilt: float, level: float) -> tuple[float, float, float]:
+        """Returns K, K' and K'' of the losses up to ``level``."""
+        k = mean = variance = 0.0
+        for _, count, start, log_p, _, loss in self.parts:
+            inside = loss <= level
+            losses = np.maximum(loss[inside], start)
+            y = log_p[inside] + tilt * losses
+            peak = float(y.max())
+            w = np.exp(y - peak)
+            total = float(w.sum())
+            m = float(w @ losses) / total
+            k += count * (peak + math.log(total))
+            mean += count * m
+            variance += count * float(w @ (losses - m) ** 2) / total
+        return k, mean, variance
+
+    def ends(self, tilt: float, level: float) -> list[tuple[float, float]]:
+        """Returns between which losses each part is kept."""
+        counts, found = sum(count for _, count, *_ in self.parts), []
+        whole = all(pair.support()[1] <= level for pair, *_ in self.parts)
+        for pair, _, start, log_p, _, loss in self.parts:
+            low, high = pair.support()
+            start = max(start, low)
+            if whole and low < 0.0:  # where no part is cut off above, nobody asks how likely losses below are
+                heavy = log_p + tilt * np.maximum(loss, low) > math.log(_DOWN / counts / len(loss))
+                start = max(start, min(0.0, 1.2 * float(loss[heavy].min(initial=0.0))))
+            found.append((start, min(high, level)))
+        return found
+
+    def tilt(self, epsilon: float, level: float) -> float:
+        """Returns a tilt near the one at which the sum for δ(epsilon) is decided, and one that calms rare losses.
+
+        For the tilt λ' in place of λ, the sum's relative accuracy falls by e^{(λ−λ')²·variance/2}.
+        """
+        best = self._saddle(epsilon, level)
+        tilts = best * (1 - 0.03 * np.arange(12))
+        variances = [self.cumulant(float(other), level)[2] for other in tilts]
+        least = min(variances)
+        costs = [
+            math.log(v + 1e-300) + 0.5 * (best - other) ** 2 * least for other, v in zip(tilts, variances, strict=True)
+        ]
+        return float(tilts[int(np.argmin(costs))])
+
+    def _saddle(self, epsilon: float, level: float) -> float:
+        low, high = 1e-6 / epsilon, 1.0 / epsilon
+        while high * epsilon < 1e8 and self._is_small(high, epsilon, level):
+            low, high = high, 4 * high
+        while high / low > 1.05:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._is_small(middle, epsilon, level) else (low, middle)
+        return high
+
+    def _is_small(self, tilt: float, epsilon: float, level: float) -> bool:
+        return self.cumulant(tilt, level)[1] - 1 / tilt - 1 / (1 + tilt) < epsilon
+
+    def log_delta(self, epsilon: float, near: float) -> float:
+        """Returns an estimate of ln δ, which is ``near``, from the tilt for losses up to a level and what is above."""
+        level = epsilon + self.margin(epsilon, near)
+        tilt = self._saddle(epsilon, level)
+        k, mean, variance = self.cumulant(tilt, level)
+        curvature = variance + 1 / tilt**2 + 1 / (1 + tilt) ** 2
+        inside = k - tilt * epsilon - math.log(tilt) - math.log1p(tilt) - 0.5 * math.log(2 * math.pi * curvature)
+        above = 0.0
+        for _, count, _, log_p, _, loss in self.parts:
+            far = loss > level
+            gain = np.exp(log_p[far]) * -np.expm1(epsilon - loss[far])
+            above += count * float(gain.sum())
+        return float(np.logaddexp(inside, math.log(min(above, 1.0)) if above > 0.0 else -math.inf))
+
+    def epsilon(self, log_delta: float) -> float:
+        """Returns the ε at which that estimate is ``log_delta``."""
+        tops = [(count, float(loss.max())) for _, count, _, _, _, loss in self.parts]
+        high = sum(count * max(top, 0.0) for count, top in tops)
+        low = high * 1e-12
+        if high <= 0.0 or self.log_delta(low, log_delta) <= log_delta:
+            return low
+        while high / low > 1.001:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.log_delta(middle, log_delta) > log_delta else (low, middle)
+        return high
+
+    def step(self, tilt: float, epsilon: float, level: float) -> float:
+        """Returns a grid that adds little to ε: of a loss l in a cell of width h splitting makes a variance ≤ |l|·h.
+
+        Between grid points δ is interpolated, which moves ε by h²·tilt/8 at most.
+        """
+        weights = []
+        for _, count, start, log_p, _, loss in self.parts:
+            inside = loss <= level
+            losses = np.maximum(loss[inside], start)
+            y = log_p[inside] + tilt * losses
+            w = np.exp(y - y.max())
+            weights.append((count, w / w.sum(), np.abs(losses)))
+        low, high = 1e-12 * epsilon, 0.5 / tilt
+
+        def spent(h: float) -> float:
+            split = sum(n * float(w @ np.minimum(h * h / 6, x * h)) for n, w, x in weights)
+            return (split + h * h / 4) * (1 + tilt) / 2
+
+        while high / low > 1.05:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if spent(middle) < _AIM * epsilon else (low, middle)
+        return low
+
+
+@lru_cache(maxsize=32)
+def sketch(event: PrivacyEvent) -> Sketch:
+    """Returns the sketch of an event.
+
+    Raises:
+      UnsupportedEventError: a part is no mixture of normals.
+    """
+    return Sketch(event)
+
+
+@frozen(eq=False)
+class Plan:
+    """Where to cut for an ε and a ln δ near those given, and a grid for what is left.
+
+    ``excess`` is what the grid and its round-off are expected to add to ε, as a part of it.
+    """
+
+    margin: float
+    level: float
+    tilt: float
+    ends: list[tuple[float, float]]
+    step: float
+    excess: float
+
+
+def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
+    """Returns a plan; any would give sound bounds.
+
+    Raises:
+      UnsupportedEventError: a part is no mixture of normals.
+    """
+    rough = sketch(event)
+    margin = rough.margin(epsilon, log_delta)
+    level = 1.02 * epsilon + 1.2 * margin
+    tilt = rough.tilt(epsilon, level)
+    ends = rough.ends(tilt, level)
+    fine = rough.step(tilt, epsilon, level)
+    step = max(fine, max(high - low for low, high in ends) / _MAX_CELLS)
+    if level < epsilon + margin + 2 * _NEAR_TOP * step:
+        level = epsilon + margin + 2 * _NEAR_TOP * step
+        ends = rough.ends(tilt, level)
+    drift = sum(
+        count * (RATIO_ERROR * max(abs(low), high) if pair.rises(step) else RATIO_ERROR + 8 * U)
+        for (pair, count, *_), (low, high) in zip(rough.parts, ends, strict=True)
+    )
+    return Plan(margin, level, tilt, ends, step, _AIM * (step / fine) ** 2 + drift / epsilon)
+
+
+class CutLaw:
+    """The law of an event's losses cut off as planned, and what was cut."""
+
+    def __init__(self, event: PrivacyEvent, planned: Plan, upper: bool, coarser: int) -> None:
+        self.upper, self.margin, self.tilt = upper, planned.margin, planned.tilt
+        self.step = 2.0**coarser * planned.step
+        parts = [(Cut(inner, *end), count) for (inner, count), end in zip(parts_of(event), planned.ends, strict=True)]
+        self.law = Law(Composed(tuple(parts)), self.step, upper)
+        pairs = [(pair, count, *end) for (pair, count, *_), end in zip(sketch(event).parts, planned.ends, strict=True)]
+        self._count_above(pairs, planned.level)
+
+    def _count_above(self, parts: list[tuple[MixturePair, int, float, float]], level: float) -> None:
+        """Q(N ≥ 1) and P(N ≥ 1) − Q(N ≥ 1), P(N ≥ 1) rounded up from above and the other way round from below."""
+        sign = 1.0 if self.upper else -1.0
+        self.gap_from, self.beneath = math.inf, 0.0
+        self.q_each: list[float] = []
+        log_q = log_share = 0.0
+        self.plain = 0.0
+        for pair, count, low, high in parts:
+            self.beneath += count * pair.q.below(pair.place(low))
+            if high < level:  # the end of its support, beyond which next to nothing is: all counts from above
+                self.plain += count * pair.p.above(pair.place(high) - 1e-9) if self.upper else 0.0
+                self.q_each.append(0.0)
+                continue
+            edge = (math.ceil(high / self.step) + 1) * self.step  # the last one of loss_pmf.from_pair
+            z = pair.place(edge)
+            if math.isfinite(z):  # no outcome is left out, or counted twice from below
+                z -= sign * 1e-13 * (1 + abs(z))
+            q, more = (pair.q.above(z), pair.more_above(z)) if z < math.inf else (0.0, 0.0)
+            # In a sum over parts, ln P(N = 0) − ln Q(N = 0) = Σ count·ln(1 − (p − q)/(1 − q)).
+            log_q += count * math.log1p(-min(q * (1 - sign * _OFF), 1 - U))
+            log_share += count * math.log1p(-min(more * (1 + sign * _OFF) / (1 - q), 1 - U))
+            self.q_each.append(q)
+            self.gap_from = min(self.gap_from, edge * (1 - 1e-9))
+        self.q_above = -math.expm1(log_q)
+        self.more = -math.exp(log_q) * math.expm1(log_share)
+        if self.upper and self.q_above > 0.0:
+            self._bound_rest([count for _, count, *_ in parts])
+
+    def _bound_rest(self, counts: list[int]) -> None:
+        """ln E_Q[e^{−aR}; no loss is below the cut] at several a, from above, as the law's own moments are larger."""
+        found = [(pmf.p, pmf.losses(), count) for pmf, count in self.law.parts]
+        spread = math.sqrt(sum(n * float((p * np.exp(-x)) @ x**2) for p, x, n in found))
+        self.rates = np.geomspace(0.5, 64.0, 15) / max(spread, 1e-300)
+        self.rest = []
+        for a in self.rates:
+            moments = [float((p * np.exp(np.minimum(-(1 + a) * x, 700.0))).sum()) for p, x, _ in found]
+            # The law's round-off raises each loss by a little, as loss_pmf.from_pair says.
+            raised = [
+                2 * a * ((RATIO_ERROR + 4 * EDGE_ERROR) * (1 + float(np.abs(x).max())) + 8 * U) for _, x, _ in found
+            ]
+            logs = [math.log(m + q) + off + 1e-12 for m, q, off in zip(moments, self.q_each, raised, strict=True)]
+            # One loss, the one above the level, is not among them.
+            self.rest.append(sum(n * k for k, n in zip(logs, counts, strict=True)) + max(0.0, *(-k for k in logs)))
+        self.mean_q = sum(n * q for q, n in zip(self.q_each, counts, strict=True)) * (1 + _OFF)
+
+    def rare(self, epsilon: float, until: float) -> float:
+        """What the losses that were cut off add to δ(epsilon): from above, also as a chord to ``until``, or below."""
+        if self.q_above <= 0.0:
+            return self.plain
+        found = self.more - math.expm1(epsilon) * self.q_above
+        if not self.upper:
+            return max(0.0, found - 4 * U * self.more)
+        missed, gap = 1.0, self.gap_from - until
+        if gap > 0.0:
+            chernoff = min(k - a * gap for k, a in zip(self.rest, self.rates, strict=True))
+            missed = min(1.0, math.exp(min(0.0, chernoff)) + self.beneath)
+        return self.plain + max(0.0, found) + 4 * U * self.more + math.exp(epsilon) * missed * self.mean_q * (1 + _OFF)
+
+
+class _CutPoints(Points):
+    """ln δ at single grid points, with what the rare losses add."""
+
+    def __init__(self, cut: CutLaw, tilted: Tilted) -> None:
+        super().__init__(tilted)
+        self.cut = cut
+        if cut.q_above > 0.0:
+            self.top = min(self.top, math.floor((cut.gap_from - cut.margin) / cut.step) - _NEAR_TOP)
+
+    def log_delta(self, place: int) -> float:
+        inside = super().log_delta(place)
+        # Between two grid points both sums are linear in e^ε, but for what may be missed, which grows.
+        off = U * (16 + 4 * abs(max(inside, -700.0)))
+        finite = math.exp(min(inside, 0.0)) * (1 + off if self.cut.upper else 1 - off)
+        total = finite + self.cut.rare(place * self.cut.step, (place + 1) * self.cut.step)
+        return min(0.0, math.log(total)) if total > 0.0 else -math.inf
+
+
+def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
+    """Says whether a grid over all losses is worse for δ at ε, the one of them that is known.
+
+    It is where it would be large or too coarse, and where the losses above the level outweigh the others once tilted.
+    """
+    try:
+        at, log_delta = _near(event, epsilon, delta)
+        planned = plan(event, at, log_delta) if at > 0.0 else None
+    except (UnsupportedEventError, ArithmeticError, ValueError):  # no such event, or numbers out of a sketch's reach
+        return False
+    if planned is None:
+        return False
+    widths = [high - low for inner, _ in parts_of(event) for low, high in [inner.loss_support()]]
+    all_of_it, kept = (sketch(event).cumulant(planned.tilt, level)[0] for level in (math.inf, planned.level))
+    return max(widths) > _FEW_CELLS * planned.step or all_of_it - kept > _HEAVY
+
+
+def suits(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
+    """Says whether the law of losses cut off is fine enough for δ at ε, of which one is known, and not large."""
+    if not is_better(event, epsilon, delta):
+        return False
+    at, log_delta = _near(event, epsilon, delta)
+    planned = plan(event, at, log_delta)
+    _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
+    return planned.excess <= _SHARP and _SPREADS * math.sqrt(variance) <= _MAX_CELLS * planned.step
+
+
+def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tuple[float, float]:
+    """Estimates of ε and ln δ from one of them."""
+    rough = sketch(event)
+    if epsilon is None:
+        assert delta is not None
+        return rough.epsilon(math.log(delta)), math.log(delta)
+    log_delta = -30.0
+    for _ in range(4):
+        log_delta = max(rough.log_delta(epsilon, log_delta), -690.0)
+    return epsilon, log_delta
+
+
+def excess(event: PrivacyEvent, epsilon: float, delta: float) -> float:
+    """Returns by what part of itself ε is expected to be above the truth."""
+    return plan(event, epsilon, math.log(delta)).excess if epsilon > 0.0 and delta > 0.0 else 0.0
+
+
+def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: int = 0) -> float:
+    """Returns a bound on the least ε ≥ 0 with δ(ε) ≤ ``delta`` > 0 from above (or below).
+
+    Args:
+      coarser: on a grid 2^coarser times as coarse, which is as sound.
+
+    Raises:
+      UnsupportedEventError: a part is no mixture of normals.
+      NumericalError: round-off or the size of the grid would dominate the result.
+    """
+    target = math.log(delta)
+    target += (-4 * U if upper else 4 * U) * (1 + abs(target))
+    guess, _ = _near(event, None, delta)
+    best = math.inf if upper else 0.0
+    for _ in range(_TRIES):
+        points = _points(event, plan(event, guess, target), guess, upper, coarser)
+        if points.log_delta(points.top) > target:  # the cut is below the ε sought
+            guess = 1.5 * guess + points.cut.margin
+            continue
+        root, sharp = root_of(points, target)
+        best = min(best, float(root)) if upper else max(best, float(root))
+        moved = abs(root - guess) * points.cut.tilt
+        if root == 0.0 or moved < (1.0 if sharp else _STILL):
+            break
+        guess = root
+    return best
+
+
+def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: int = 0) -> float:
+    """Returns a bound on δ at ``epsilon`` > 0 from above (or below).
+
+    Args:
+      coarser: on a grid 2^coarser times as coarse, which is as sound.
+
+    Raises:
+      UnsupportedEventError: a part is no mixture of normals.
+      NumericalError: round-off or the size of the grid would dominate the result.
+    """
+    _, log_delta = _near(event, epsilon, None)
+    points = _points(event, plan(event, epsilon, log_delta), epsilon, upper, coarser)
+    places, shares = between(points.cut.law, np.array([epsilon + points.cut.law.snap]))
+    logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
+    return float(values(points.cut.law, logs, shares)[0])
+
+
+def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool, coarser: int) -> _CutPoints:
+    """The sums near ε, on a grid 2^coarser times as coarse as planned, or more where the window asks for it."""
+    for power in range(coarser, 3):
+        with contextlib.suppress(TooLarge):
+            cut = CutLaw(event, planned, upper, power)
+            return _CutPoints(cut, cut.law.tilted(cut.tilt, near))
+    cut = CutLaw(event, planned, upper, max(3, coarser))
+    return _CutPoints(cut, cut.law.tilted(cut.tilt, near))

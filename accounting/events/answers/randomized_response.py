@@ -1,0 +1,167 @@
+"""Events of a few outcomes: randomised response, and the decision to keep or redraw of a lazy algorithm."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from attrs import field, frozen
+from scipy import special
+
+from hockeystick.accounting import field_checks
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.basic.composition import compose
+from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
+from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
+from hockeystick.accounting.losses.renyi_closed_forms import three_point_rdp, three_point_rho
+
+
+@frozen
+class RandomizedResponse(PrivacyEvent):
+    """k-ary randomised response: the true category with odds e^epsilon against each of the others.
+
+    One input takes another value, so the event is meant under replace-one and local adjacency alone. A group of k may
+    change k reports and is charged for as many.
+    """
+
+    epsilon: float = field(converter=field_checks.epsilon)
+    categories: int = field(default=2, converter=field_checks.categories)
+    adjacencies: ClassVar[frozenset[Adjacency] | None] = frozenset({Adjacency.REPLACE_ONE, Adjacency.LOCAL})
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return compose((self, math.ceil(distance)))
+
+    def pure_epsilon(self) -> float:
+        return self.epsilon
+
+    def _masses(self) -> tuple[float, float, float]:
+        """P's mass at loss +ε, −ε and 0."""
+        total = 1.0 + (self.categories - 1) * math.exp(-self.epsilon)
+        less = math.exp(-self.epsilon) / total
+        return 1.0 / total, less, (self.categories - 2) * less
+
+    def two_point(self) -> tuple[float, float] | None:
+        return (self.epsilon, 0.0) if self.categories == 2 else None
+
+    def zcdp_rho(self) -> float:
+        more, _, same = self._masses()
+        return three_point_rho(self.epsilon, more, same)
+
+    def _rdp(self, orders: Array) -> Array:
+        return three_point_rdp(self.epsilon, self._masses()[0], orders)
+
+    def pair(self) -> DominatingPair:
+        return Atoms((self.epsilon, -self.epsilon, 0.0), self._masses())
+
+
+@frozen
+class LazySwitchDecision(PrivacyEvent):
+    """One public bit "keep or redraw" whose keep probability depends on the changed record.
+
+    The two keep probabilities k, k' are at most ``keep_probability`` and |ln(k/k')| ≤ ``log_ratio`` per unit of
+    distance, up to ``log_ratio_cap`` at any distance. In each direction the pair is dominated by
+    Ber(K) against Ber(K·e^{−log_ratio}), K = keep_probability, in one of the two orders.
+
+    Which order is in force may depend on earlier outcomes. Composed freely, the event therefore charges the pointwise
+    maximum of both; a release that is the first to tell the two worlds apart may take the maximum last, by
+    ``orientations``.
+    """
+
+    keep_probability: float = field(converter=field_checks.keep_probability)
+    log_ratio: float = field(converter=field_checks.log_ratio)
+    log_ratio_cap: float = field(default=math.inf, converter=field_checks.log_ratio_cap)
+
+    def __attrs_post_init__(self) -> None:
+        if self.log_ratio_cap < self.log_ratio:
+            raise InvalidArgumentError(
+                "log_ratio_cap", self.log_ratio_cap, f"is below log_ratio={self.log_ratio}", "give the larger range"
+            )
+
+    def _scaled(self, distance: float) -> LazySwitchDecision:
+        ratio = min(self.log_ratio * distance, self.log_ratio_cap)
+        return LazySwitchDecision(self.keep_probability, ratio, self.log_ratio_cap)
+
+    def redraw_log_ratio(self) -> float:
+        """Returns ln((1−k')/(1−k)), the loss of a redraw; inf where the redraw never happens in one world."""
+        k = self.keep_probability
+        gap = -k * math.expm1(-self.log_ratio)
+        if gap == 0.0:
+            return 0.0
+        return math.inf if k == 1.0 else math.log1p(gap / (1.0 - k))
+
+    def pure_epsilon(self) -> float:
+        return max(self.log_ratio if self.keep_probability else 0.0, self.redraw_log_ratio())
+
+    def zcdp_rho(self) -> float:
+        if not self.keep_probability:
+            return 0.0
+        return (self.log_ratio + self.redraw_log_ratio()) ** 2 / 8  # a range of that width: Hoeffding's lemma
+
+    def _rdp(self, orders: Array) -> Array:
+        return np.maximum(*(event.rdp(orders) for event in self.orientations()))
+
+    def pair(self) -> DominatingPair:
+        # The two orders' profiles are lines in e^ε that meet at ε = 0, so for ε ≥ 0 one of them lies above the other
+        # throughout; with its mirror image below 0 that is a symmetric pair of three atoms.
+        k, loss = self.keep_probability, self.redraw_log_ratio()
+        other = k * math.exp(-self.log_ratio)
+        if 1.0 - k <= other:
+            p, q = 1.0 - k - k * math.expm1(-self.log_ratio), 1.0 - k
+        else:
+            p, q, loss = k, other, self.log_ratio
+        if math.isinf(loss):  # k = 1
+            return Atoms((0.0,), (1.0 - p,), p)
+        return Atoms((loss, -loss, 0.0), (p, q, max(0.0, 1.0 - p - q)))
+
+    def orientations(self) -> tuple[PrivacyEvent, ...]:
+        return Oriented(self, True), Oriented(self, False)
+
+
+@frozen
+class Oriented(PrivacyEvent):
+    """A keep-or-redraw decision in one direction: ``keep_more`` says whether P is the world that keeps more often."""
+
+    event: LazySwitchDecision = field()
+    keep_more: bool = field()
+
+    @event.validator
+    def _event_is_decision(self, _: object, value: object) -> None:
+        if not isinstance(value, LazySwitchDecision):
+            raise InvalidArgumentError("event", value, "has no orientation", "give a LazySwitchDecision")
+
+    @keep_more.validator
+    def _keep_more_is_bool(self, _: object, value: object) -> None:
+        if not isinstance(value, bool):
+            raise InvalidArgumentError("keep_more", value, "is not a bool")
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return Oriented(self.event._scaled(distance), self.keep_more)
+
+    def _atoms(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """(P's mass, loss) of "keep" and of "redraw"."""
+        k, kappa, loss = self.event.keep_probability, self.event.log_ratio, self.event.redraw_log_ratio()
+        if self.keep_more:
+            return (k, kappa), (1.0 - k, -loss)
+        return (k * math.exp(-kappa), -kappa), (1.0 - k - k * math.expm1(-kappa), loss)
+
+    def pure_epsilon(self) -> float:
+        return self.event.pure_epsilon()
+
+    def zcdp_rho(self) -> float:
+        return self.event.zcdp_rho()
+
+    def _rdp(self, orders: Array) -> Array:
+        a = np.asarray(orders, dtype=float)
+        terms = []
+        for mass, loss in self._atoms():
+            if mass == 0.0:
+                continue
+            terms.append(math.log(mass) + (a - 1) * loss)
+        return np.asarray(special.logsumexp(np.stack(terms), axis=0) / (a - 1))
+
+    def pair(self) -> DominatingPair:
+        finite = [(mass, loss) for mass, loss in self._atoms() if not math.isinf(loss)]
+        infinite = sum(mass for mass, loss in self._atoms() if loss == math.inf)
+        return Atoms(tuple(loss for _, loss in finite), tuple(mass for mass, _ in finite), infinite)

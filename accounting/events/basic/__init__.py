@@ -1,0 +1,1 @@
+"""What an event is, and events built from events, curves, laws or a claim."""

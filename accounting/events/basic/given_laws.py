@@ -1,0 +1,284 @@
+"""Events of your own: a pair of finite laws, or a distribution of privacy losses.
+
+Both are given for one order of the two worlds, P against Q. ``orientation`` says what the other order is:
+
+* "free" (the default): either world may be P, in each access anew, as when one record is replaced by another. The event
+  then charges the pointwise maximum of the profiles of (P, Q) and (Q, P).
+* "tied": P is the world that holds the record and Q the world that lacks it, in every access. Compositions take all
+  accesses in one order, then all in the other, and the worse of the two last. Not for replace-one or local adjacency.
+* "forward": the one order P against Q alone, and no bound on the other. What "tied" is made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from attrs import field, frozen
+
+from hockeystick.accounting import validate
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
+from hockeystick.accounting.events.basic.group_steps import chain
+from hockeystick.accounting.losses.dominating_pairs import Atoms
+from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair, maximum
+from hockeystick.accounting.losses.piecewise_profiles import atoms, larger_of_both_orders
+from hockeystick.accounting.numerics.directed_rounding import U
+
+_EXACT = 512  # outcomes up to which the maximum of both orders is exact, and not on a grid
+_ORIENTATIONS = ("free", "tied", "forward")
+
+
+def numbers(name: str, values: object, *, low: float, high: float) -> tuple[float, ...]:
+    """Returns a list of numbers in [low, high] as a tuple; the first one at fault is named by its index.
+
+    Raises:
+      InvalidArgumentError: no list, an empty one, or an entry is out of range.
+    """
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
+        raise InvalidArgumentError(name, values, "is not a list of numbers", "give at least one")
+    return tuple(validate.real(f"{name}[{i}]", value, low=low, high=high) for i, value in enumerate(values))
+
+
+def _law(name: str, values: object) -> tuple[float, ...]:
+    masses = numbers(name, values, low=0.0, high=1.0 + 1e-9)
+    total = math.fsum(masses)
+    if abs(total - 1.0) > 1e-9:
+        raise InvalidArgumentError(name, values, f"adds up to {total!r}", "give probabilities that add up to 1")
+    return masses
+
+
+def _p(values: object) -> tuple[float, ...]:
+    return _law("p", values)
+
+
+def _q(values: object) -> tuple[float, ...]:
+    return _law("q", values)
+
+
+def _orientation(value: object) -> str:
+    if value not in _ORIENTATIONS:
+        raise InvalidArgumentError(
+            "orientation", value, "is unknown", f"choose one of {', '.join(map(repr, _ORIENTATIONS))}"
+        )
+    return str(value)
+
+
+def _masses(values: object) -> tuple[float, ...]:
+    return numbers("masses", values, low=0.0, high=1.0 + 1e-9)
+
+
+def _losses(values: object) -> tuple[float, ...]:
+    return numbers("losses", values, low=-1e5, high=1e5)
+
+
+def _infinity(value: object) -> float:
+    return validate.probability("infinity", value)
+
+
+def atoms_rdp(pair: Atoms, orders: Array) -> Array:
+    """Returns the Rényi divergence of a pair with finitely many losses at each order > 1, rounded up."""
+    a = np.asarray(orders, dtype=float)
+    p, losses = np.array(pair.p), np.array(pair.losses)
+    if pair.at_infinity > 0.0:
+        return np.full(a.shape, math.inf)
+    losses, p = losses[p > 0.0], p[p > 0.0]
+    if not losses.any():
+        return np.zeros(a.shape)
+    out = np.empty(a.shape)
+    for i, order in np.ndenumerate(a):
+        t = order - 1.0
+        y = t * losses
+        if np.abs(y).max() < 1.0:  # P's masses add up to 1: no cancellation of what is left
+            gain = p * np.expm1(y)
+            moment, slack = math.log1p(max(0.0, math.fsum(gain))), 8 * U * float(np.abs(gain).sum())
+        else:
+            y = y + np.log(p)
+            peak = float(y.max())
+            moment = peak + math.log(float(np.exp(y - peak).sum()))
+            slack = 4 * U * (float(np.abs(t * losses).max()) + float(np.abs(np.log(p)).max()) + len(p) + 4.0)
+        out[i] = (max(0.0, moment) + slack) / t
+    return np.minimum(out, float(losses.max()))
+
+
+@frozen
+class _TwoLaws(PrivacyEvent):
+    """What the two events share: everything follows from ``_atoms``, P against Q or Q against P."""
+
+    orientation: str = field(default="free", converter=_orientation, kw_only=True)
+
+    def _atoms(self, forward: bool) -> Atoms:
+        raise NotImplementedError
+
+    def _ways(self) -> tuple[Atoms, ...]:
+        forward = self._atoms(True)
+        return (forward,) if self.orientation == "forward" else (forward, self._atoms(False))
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        if self.orientation == "forward" and distance > 1.0:
+            raise UnsupportedEventError(
+                f"{type(self).__name__} has no rule at distance {distance:g} in one order alone"
+            )
+        return chain(self, math.ceil(distance))
+
+    def accepts(self, adjacency: Adjacency) -> bool:
+        tied = self.orientation == "tied"
+        return not tied or adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL)
+
+    def pure_epsilon(self) -> float:
+        return max(math.inf if way.at_infinity else max((0.0, *way.losses)) for way in self._ways())
+
+    def zcdp_rho(self) -> float:
+        forward, backward = self._atoms(True), self._atoms(False)
+        pure = self.pure_epsilon()
+        if math.isinf(pure) or backward.at_infinity:
+            return pure  # rdp(α) ≤ pure ≤ α·pure
+        # ln E_Q[e^{tL}] is 0 at t = 0 and 1 and has a second derivative of at most width²/4 (Hoeffding's lemma).
+        width = max((0.0, *forward.losses)) + max((0.0, *backward.losses))
+        return min(pure, width * width / 8)
+
+    def _rdp(self, orders: Array) -> Array:
+        return np.asarray(np.max([atoms_rdp(way, orders) for way in self._ways()], axis=0))
+
+    def pair(self) -> Atoms | None:
+        ways = self._ways()
+        if len(ways) == 1:
+            return ways[0]
+        return _larger(*ways) if len(ways[0].losses) <= _EXACT else None
+
+    def has_profile(self) -> bool:
+        return True
+
+    def loss_support(self) -> tuple[float, float]:
+        ends = [way.support() for way in self._ways()]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
+        if (pair := self.pair()) is not None:
+            return from_pair(pair, step, upper)
+        return maximum([from_pair(way, step, upper) for way in self._ways()], upper)
+
+
+@lru_cache(maxsize=256)
+def _larger(forward: Atoms, backward: Atoms) -> Atoms:
+    """The pair whose profile is the pointwise maximum of both."""
+    p = map(Fraction, (*forward.p, forward.at_infinity, 0.0))
+    q = map(Fraction, (*backward.p, 0.0, backward.at_infinity))
+    return atoms(larger_of_both_orders((x, y) for x, y in zip(p, q, strict=True) if x or y))
+
+
+@frozen
+class DiscretePair(_TwoLaws):
+    """A pair of laws on finitely many outcomes: outcome i has probability ``p[i]`` in one world, ``q[i]`` in the other.
+
+    For a mechanism whose worst neighbours are known, such as a truth table found by enumeration.
+
+    Attributes:
+      p, q: probabilities of the same outcomes; each adds up to 1 within 1e-9 and is rescaled to 1.
+      orientation: "free", "tied" or "forward"; see the module.
+    """
+
+    p: tuple[float, ...] = field(converter=_p)
+    q: tuple[float, ...] = field(converter=_q)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.p) != len(self.q):
+            raise InvalidArgumentError("q", self.q, f"has {len(self.q)} outcomes, p has {len(self.p)}")
+
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        if self.orientation != "tied":
+            return (self,)
+        return DiscretePair(self.p, self.q, orientation="forward"), DiscretePair(self.q, self.p, orientation="forward")
+
+    def _atoms(self, forward: bool) -> Atoms:
+        p, q = (self.p, self.q) if forward else (self.q, self.p)
+        p_total, q_total = math.fsum(p), math.fsum(q)
+        both = [(x / p_total, y / q_total) for x, y in zip(p, q, strict=True) if x > 0.0 and y > 0.0]
+        alone = math.fsum(x for x, y in zip(p, q, strict=True) if x > 0.0 and y == 0.0) / p_total
+        return Atoms(tuple(_log_ratio(x, y) for x, y in both), tuple(x for x, _ in both), min(1.0, alone))
+
+
+def _log_ratio(x: float, y: float) -> float:
+    """ln(x/y) rounded up."""
+    if x == y:
+        return 0.0
+    value = math.log1p((x - y) / y) if 0.5 < x / y < 2.0 else math.log(x) - math.log(y)
+    return value + 4 * U * (abs(value) + (0.0 if 0.5 < x / y < 2.0 else abs(math.log(x))) + 1.0)
+
+
+@frozen
+class LossDistribution(_TwoLaws):
+    """A distribution of the privacy loss ln(P/Q): under P the loss is ``losses[i]`` with probability ``masses[i]``.
+
+    It fixes Q too, as Q has mass masses[i]·e^{−losses[i]} there and the rest where P has none.
+
+    Attributes:
+      losses: distinct and finite.
+      masses: at least 0; with ``infinity`` they add up to 1 within 1e-9.
+      infinity: P's mass where Q has none.
+      orientation: "free", "tied" or "forward"; see the module.
+
+    Raises:
+      InvalidArgumentError: the masses don't add up to 1, or E_P[e^{−loss}] > 1, so that no Q fits.
+    """
+
+    losses: tuple[float, ...] = field(converter=_losses)
+    masses: tuple[float, ...] = field(converter=_masses)
+    infinity: float = field(default=0.0, converter=_infinity)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.losses) != len(self.masses):
+            raise InvalidArgumentError("masses", self.masses, f"has {len(self.masses)} entries for {len(self.losses)}")
+        seen: set[float] = set()
+        for i, loss in enumerate(self.losses):
+            if loss in seen:
+                raise InvalidArgumentError(f"losses[{i}]", loss, "occurs twice", "add up the masses of equal losses")
+            seen.add(loss)
+        total = math.fsum(self.masses) + self.infinity
+        if abs(total - 1.0) > 1e-9:
+            raise InvalidArgumentError(
+                "masses", self.masses, f"add up to {total!r} with infinity", "they must add to 1"
+            )
+        rest, _ = self._unexplained()
+        if rest < -1e-9:
+            raise InvalidArgumentError(
+                "losses", self.losses, f"E[exp(-loss)] = {1.0 - rest!r} exceeds 1", "no pair of laws has these losses"
+            )
+
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        if self.orientation != "tied":
+            return (self,)
+        return tuple(
+            LossDistribution(way.losses, way.p, way.at_infinity, orientation="forward")
+            for way in (self._atoms(True), self._atoms(False))
+        )
+
+    def _q_masses(self) -> list[float]:
+        # A mass too small for a float is rounded up, and a loss whose Q can't be one is left to the check of the sum.
+        return [
+            max(5e-324, math.exp(min(700.0, math.log(mass) - loss)))
+            for loss, mass in zip(self.losses, self.masses, strict=True)
+            if mass > 0.0
+        ]
+
+    def _unexplained(self) -> tuple[float, float]:
+        """Q's mass outside the losses, and a bound on its rounding."""
+        q = self._q_masses()
+        total, widest = math.fsum(q), max(map(abs, self.losses))
+        return 1.0 - total, 2 * U * (len(q) + 4.0 + widest) * max(1.0, total)
+
+    def _atoms(self, forward: bool) -> Atoms:
+        losses = tuple(loss for loss, mass in zip(self.losses, self.masses, strict=True) if mass > 0.0)
+        if forward:
+            total = min(1.0, math.fsum(self.masses) + self.infinity)
+            return Atoms(losses, tuple(mass / total for mass in self.masses if mass > 0.0), self.infinity / total)
+        rest, rounding = self._unexplained()
+        # What is below the rounding of the sum is no evidence of outcomes that P lacks.
+        alone = rest if rest > rounding else 0.0
+        return Atoms(tuple(-loss for loss in losses), tuple(self._q_masses()), alone)

@@ -1,0 +1,115 @@
+"""All events, in one list: what ``hockeystick.events`` offers and what a file may name."""
+
+from __future__ import annotations
+
+from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect
+from hockeystick.accounting.events.answers.drifting_law import LogLipschitz, OneWay
+from hockeystick.accounting.events.answers.noisy_max import ReportNoisyMax, gumbel_top
+from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, Oriented, RandomizedResponse
+from hockeystick.accounting.events.answers.selection import BoundedRange, PermuteAndFlip
+from hockeystick.accounting.events.answers.sparse_vector import (
+    AboveThreshold,
+    CumulativeAboveThreshold,
+    GaussianAboveThreshold,
+    sparse_vector,
+)
+from hockeystick.accounting.events.answers.unary_encoding import UnaryEncoding
+from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture, compose, parallel
+from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
+from hockeystick.accounting.events.basic.event import NO_EVENT, NoEvent, PrivacyEvent
+from hockeystick.accounting.events.basic.given_curves import GaussianDP, PrivacyProfile, RenyiCurve, TradeOff
+from hockeystick.accounting.events.basic.given_laws import DiscretePair, LossDistribution
+from hockeystick.accounting.events.basic.group_steps import Chain, chain
+from hockeystick.accounting.events.noise.correlated_noise import (
+    fixed_epochs,
+    matrix_mechanism,
+    matrix_sensitivity,
+    tree_aggregation,
+    tree_encoder,
+    tree_levels,
+)
+from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
+from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
+from hockeystick.accounting.events.noise.integer_noise import DiscreteGaussian, DiscreteLaplace, Skellam
+from hockeystick.accounting.events.noise.staircase import Staircase
+from hockeystick.accounting.events.noise.tabulated_noise import IntegerNoise
+from hockeystick.accounting.events.sampling.averaged_lazy_switch import AveragedSwitchDecision
+from hockeystick.accounting.events.sampling.coins import (
+    Assignment,
+    InputMix,
+    assignment,
+    public_coin_gaussian,
+    secret_assignment,
+)
+from hockeystick.accounting.events.sampling.poisson import PoissonSampled
+from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
+from hockeystick.accounting.events.sampling.truncated_poisson import (
+    TruncatedPoissonSampled,
+    TruncatedPoissonSampledNull,
+    TruncatedPoissonSampledReplace,
+)
+
+__all__ = [
+    "NO_EVENT",
+    "ZCDP",
+    "AboveThreshold",
+    "ApproximateDP",
+    "Assignment",
+    "AveragedSwitchDecision",
+    "BoundedRange",
+    "Chain",
+    "Composed",
+    "CumulativeAboveThreshold",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "DiscretePair",
+    "Failure",
+    "Gaussian",
+    "GaussianAboveThreshold",
+    "GaussianDP",
+    "InputMix",
+    "IntegerNoise",
+    "Laplace",
+    "LazySwitchDecision",
+    "LogLipschitz",
+    "LossDistribution",
+    "MixtureOfGaussians",
+    "NoEvent",
+    "NonPrivate",
+    "OneWay",
+    "Oriented",
+    "Parallel",
+    "PermuteAndFlip",
+    "PoissonSampled",
+    "PoissonSampledReplace",
+    "PrivacyEvent",
+    "PrivacyProfile",
+    "PureDP",
+    "RandomizedResponse",
+    "RenyiCurve",
+    "RepeatAndSelect",
+    "ReportNoisyMax",
+    "SampledWithoutReplacement",
+    "Skellam",
+    "Staircase",
+    "TradeOff",
+    "TruncatedPoissonSampled",
+    "TruncatedPoissonSampledNull",
+    "TruncatedPoissonSampledReplace",
+    "UnaryEncoding",
+    "VisibleMixture",
+    "assignment",
+    "chain",
+    "compose",
+    "fixed_epochs",
+    "gumbel_top",
+    "matrix_mechanism",
+    "matrix_sensitivity",
+    "parallel",
+    "public_coin_gaussian",
+    "secret_assignment",
+    "sparse_vector",
+    "tree_aggregation",
+    "tree_encoder",
+    "tree_levels",
+]

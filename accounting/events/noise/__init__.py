@@ -1,0 +1,1 @@
+"""Events of added noise, over the reals and over the integers."""

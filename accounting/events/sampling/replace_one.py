@@ -1,0 +1,263 @@
+"""Accesses to a secret sample when a record is replaced: samples of fixed size, and Poisson samples.
+
+Let the record (or one of a group) be in the sample with probability γ. The two worlds' laws are (1−γ)·R + γ·A and
+(1−γ)·R + γ·A', where A, A' and R are pairwise within one replacement of each other: a sample with the record becomes
+one without it by putting another record in its place. Then the profile is at most γ·δ(ln(1 + (e^ε − 1)/γ)) for ε ≥ 0,
+with δ the profile of one replacement (Balle, Barthe & Gaboardi 2018, Thms 2 and 9), in both directions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+
+from hockeystick.accounting import field_checks, validate
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.answers.randomized_response import RandomizedResponse
+from hockeystick.accounting.events.basic.composition import Composed
+from hockeystick.accounting.events.basic.declared import PureDP
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
+from hockeystick.accounting.events.noise.gaussian_mixture import mixture_rdp
+from hockeystick.accounting.events.sampling.poisson import any_of, gaussian_shift, inner_step
+from hockeystick.accounting.losses import normal_mixture_renyi, sampled_pair, sampled_renyi
+from hockeystick.accounting.losses.dominating_pairs import DominatingPair
+from hockeystick.accounting.losses.loss_grid import LossPmf, discretise
+from hockeystick.accounting.losses.loss_of_mixture import mixed, mixed_up
+from hockeystick.accounting.losses.normal_mixtures import MixturePair, NormalMixture
+
+
+class _ReplacedSample(PrivacyEvent):
+    """Base: a subclass says how likely a changed record is sampled, and what the access costs if it is."""
+
+    __slots__ = ()
+
+    def _amplified(self) -> tuple[float, PrivacyEvent]:
+        """Returns (γ, the event of a replacement within the sample)."""
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[float, PrivacyEvent]:
+        q, inner = self._amplified()
+        if q == 0.0 or inner.failure_delta() >= 1.0:
+            return q, NO_EVENT  # a failure is charged apart
+        mu = gaussian_shift(inner)
+        return q, Gaussian(1.0 / mu) if mu else inner
+
+    def failure_delta(self) -> float:
+        q, inner = self._amplified()
+        failure = inner.failure_delta()
+        return failure if q == 1.0 else q * failure * (1 + 4e-16)
+
+    def pure_epsilon(self) -> float:
+        q, inner = self._parts()
+        return float(mixed_up(np.array(inner.pure_epsilon()), q)) if q else 0.0
+
+    def zcdp_rho(self) -> float:
+        pure = self.pure_epsilon()
+        return min(self._parts()[1].zcdp_rho(), 0.5 * pure * pure)
+
+    def _rdp(self, orders: Array) -> Array:
+        a, (q, inner) = np.asarray(orders, dtype=float), self._parts()
+        if q == 1.0 or inner == NO_EVENT:
+            return inner.rdp(a)
+        if _curve_is_of_pair(inner):
+            if mu := gaussian_shift(inner):
+                removed = mixture_rdp(NormalMixture((0.0, mu), (1.0 - q, q)), a, "removal")
+            else:
+                removed = sampled_renyi.removal(inner.rdp, q, a)
+            bound = sampled_renyi.replacement(inner.rdp, q, a, removed=removed)
+        else:
+            bound = sampled_renyi.without_replacement(inner.rdp, inner.pure_epsilon(), q, a)
+        return np.minimum(bound, self.pure_epsilon())
+
+    def pair(self) -> DominatingPair | None:
+        q, inner = self._parts()
+        pair = inner.pair()
+        if pair is None or q == 1.0 or inner == NO_EVENT:
+            return pair
+        return sampled_pair.sampled(sampled_pair.Replacement, pair, q)
+
+    def has_profile(self) -> bool:
+        return self._parts()[1].has_profile()
+
+    def sampled_access(self) -> tuple[float, PrivacyEvent, str] | None:
+        q, inner = self._parts()
+        if q in (0.0, 1.0) or inner == NO_EVENT or self.pair() is not None:
+            return None
+        return (q, inner, "replacement") if inner.has_profile() else None
+
+    def loss_support(self) -> tuple[float, float]:
+        if self.pair() is not None:
+            return super().loss_support()
+        q, inner = self._parts()
+        low, high = inner.loss_support()
+        if q == 1.0:
+            return low, high
+        top = float(mixed(np.array(max(0.0, high)), q))
+        return -top, top
+
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
+        if self.pair() is not None:
+            return super()._loss_law(step, upper)
+        q, inner = self._parts()
+        if q == 1.0:
+            return discretise(inner, step, upper)
+        law = discretise(inner, inner_step(inner, step), upper)
+        return sampled_pair.sampled_law(sampled_pair.Replacement, law, q, step, upper)
+
+
+def _curve_is_of_pair(event: PrivacyEvent) -> bool:
+    """Whether the event's Rényi curve is that of its dominating pair, and no smaller."""
+    if isinstance(event, Composed):
+        return all(_curve_is_of_pair(inner) for inner in event.children())
+    return isinstance(event, (Gaussian, Laplace, PureDP, RandomizedResponse))
+
+
+@frozen
+class ReplacedWithProbability(_ReplacedSample):
+    """A replacement within a secret sample that the record is in with ``probability``; a part of other events.
+
+    ``event`` is what the access costs if it is: the module's rule, for any way of sampling that it fits.
+    """
+
+    probability: float = field(converter=field_checks.probability)
+    event: PrivacyEvent = field()
+    adjacencies = frozenset({Adjacency.REPLACE_ONE})
+
+    def _amplified(self) -> tuple[float, PrivacyEvent]:
+        return self.probability, self.event
+
+
+def _population(value: int) -> int:
+    return validate.integer("population", value, low=1)
+
+
+def _sample(value: int) -> int:
+    return validate.integer("sample", value, low=1)
+
+
+def _group(value: int) -> int:
+    return validate.integer("group", value, low=1)
+
+
+@frozen
+class SampledWithoutReplacement(_ReplacedSample):
+    """An access to a secret, uniformly random subset of ``sample`` out of ``population`` records.
+
+    ``event`` is what the access costs when one record *of the sample* is replaced: for a sum of vectors of norm at most
+    C with Gaussian noise of standard deviation s, ``Gaussian(s / (2·C))``, as a replacement moves the sum by 2·C.
+    ``group`` records are replaced in all; at least one is sampled with the hypergeometric probability, and then the
+    access costs what as many replacements do as there can be in a sample.
+
+    The Rényi curve is bounded by the dominating pair's where the event's own is its pair's, and else by Wang, Balle &
+    Kasiviswanathan 2019, Thm 9.
+
+    Raises:
+      InvalidArgumentError: a count that is no integer ≥ 1, a sample larger than the population, or no event.
+    """
+
+    population: int = field(converter=_population)
+    sample: int = field(converter=_sample)
+    event: PrivacyEvent = field()
+    group: int = field(default=1, converter=_group)
+    adjacencies = frozenset({Adjacency.REPLACE_ONE})
+
+    @event.validator
+    def _event_is_event(self, _: object, value: object) -> None:
+        check_event(value)
+
+    def __attrs_post_init__(self) -> None:
+        if self.sample > self.population:
+            raise InvalidArgumentError(
+                "sample", self.sample, f"is larger than population={self.population}", "give a part of it"
+            )
+
+    def accepts(self, adjacency: Adjacency) -> bool:
+        return super().accepts(adjacency) and self.event.accepts(adjacency)
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return (self.event,)
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        group = min(self.group * math.ceil(distance), self.population)
+        return SampledWithoutReplacement(self.population, self.sample, self.event, group)
+
+    def _amplified(self) -> tuple[float, PrivacyEvent]:
+        n, m, k = self.population, self.sample, self.group
+        if k == 1:
+            return m / n, self.event
+        # 1 − C(n−k, m)/C(n, m), with the smaller of k and m as the number of factors
+        factors = np.arange(min(k, m))
+        with np.errstate(divide="ignore"):
+            missed = float(np.sum(np.log1p(-max(k, m) / (n - factors)))) if k + m <= n else -math.inf
+        return min(1.0, -math.expm1(missed) * (1 + 1e-12)), self.event.at(min(k, m))
+
+
+@frozen
+class PoissonSampledReplace(_ReplacedSample):
+    """``PoissonSampled`` under replace-one: a record takes another value, and is sampled or not as before.
+
+    ``event`` is what the access costs per sampled record *added or removed*, as in ``PoissonSampled``: for a sum of
+    vectors of norm at most C with Gaussian noise of standard deviation s, ``Gaussian(s / C)``. A replacement within the
+    sample then costs ``event.at(2)``.
+
+    With Gaussian noise, without a sampled record against with it one way or another, the pair (1−q)·N(0) + q·N(1)
+    against (1−q)·N(0) + q·N(−1) in the unit of the noise dominates. For α ≥ 1 the hockey stick of
+    (1−q)·N(0) + q·N(v) against (1−q)·N(0) + q·N(w) is that of q·N(v) against a mixture of N(w) and N(0), for α < 1
+    that of a mixture of N(v) and N(0) against q·N(w); distances are at most 2 and 1, and shifts in one direction on a
+    line attain the power of all of them at once, as in ``MixtureOfGaussians``. Any other event, and a ``group``, is
+    charged by the rule of samples of fixed size, with the probability that one record at least is sampled.
+
+    Raises:
+      InvalidArgumentError: a probability outside [0, 1], a group that is no integer ≥ 1, or no event.
+    """
+
+    probability: float = field(converter=field_checks.probability)
+    event: PrivacyEvent = field()
+    group: int = field(default=1, converter=_group)
+    adjacencies = frozenset({Adjacency.REPLACE_ONE})
+
+    @event.validator
+    def _event_is_event(self, _: object, value: object) -> None:
+        check_event(value)
+
+    def accepts(self, adjacency: Adjacency) -> bool:
+        return super().accepts(adjacency) and self.event.accepts(Adjacency.ADD_OR_REMOVE_ONE)
+
+    @property
+    def superadditive(self) -> bool:  # type: ignore[override]
+        return self.event.superadditive  # as of ``PoissonSampled``
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return (self.event,)
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return PoissonSampledReplace(self.probability, self.event, self.group * math.ceil(distance))
+
+    def _amplified(self) -> tuple[float, PrivacyEvent]:
+        q = self.probability
+        return (any_of(self.group, q) if self.group > 1 else q), self.event.at(2 * self.group)
+
+    def _mixtures(self) -> tuple[NormalMixture, NormalMixture] | None:
+        """The pair of a single record under Gaussian noise."""
+        q, mu = self.probability, gaussian_shift(self.event)
+        if not mu or self.group > 1 or not 0.0 < q < 1.0:
+            return None
+        p = NormalMixture((0.0, mu), (1.0 - q, q))
+        return p, p.mirrored()
+
+    def _rdp(self, orders: Array) -> Array:
+        bound = super()._rdp(orders)
+        mixtures = self._mixtures()
+        return (
+            bound
+            if mixtures is None
+            else normal_mixture_renyi.divergence(*mixtures, np.asarray(orders, dtype=float), bound)
+        )
+
+    def pair(self) -> DominatingPair | None:
+        mixtures = self._mixtures()
+        return super().pair() if mixtures is None else MixturePair(*mixtures)

@@ -1,0 +1,226 @@
+"""Gaussian noise on a Poisson sample that is cut down to a largest batch.
+
+Each of n records joins with probability q; if more than B do, a random B of them stay. Let X be the number of *other*
+records that join, of the same law in both worlds. Where X < B, nothing is cut, and the changed record is in the batch
+with probability q. Where X ≥ B, it takes the place of another one with probability p = E[q·B/(X+1) | X ≥ B]: which
+others are in the batch, and whose place it takes, does not depend on X. Given these, with R the batch of others alone,
+A the one with the record in place of a record u, and vectors of norm at most 1, the cut sample is
+
+* with the record against without it: (1−p)·R + p·A against R, a shift by up to 2;
+* with it against another one, A': (1−p)·R + p·A against (1−p)·R + p·A', pairwise at most 2 apart. At α ≥ 1 the hockey
+  stick is p times that of A against a mixture of A' and R, largest where both are at the same place, 2 away: that of a
+  record replaced in a sample of fixed size;
+* with it against a null record, which is 0: as removing the record where it is the first world. The other way round
+  p times the hockey stick of 0 against a mixture of A and R, each at most 1 away, if null records take up places; as
+  adding it, if they don't.
+
+The profile is at most the mean of the two cases', by joint convexity. See also arXiv:2508.15089.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+from scipy import stats
+
+from hockeystick.accounting import field_checks, validate
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.errors import UnsupportedEventError
+from hockeystick.accounting.events.basic.composition import parallel
+from hockeystick.accounting.events.basic.directions import DirectedEvent, direction
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
+from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
+from hockeystick.accounting.events.sampling.poisson import PoissonSampled
+from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, ReplacedWithProbability
+from hockeystick.accounting.losses.loss_grid import LossPmf, discretise
+
+_ROUND = 1 + 1e-11  # what the tails of a binomial law are good to
+Branches = tuple[tuple[float, PrivacyEvent], ...]
+
+
+def _population(value: int) -> int:
+    return validate.integer("population", value, low=1, high=2**53)
+
+
+def _batch(value: int) -> int:
+    return validate.integer("batch", value, low=0)
+
+
+class _Truncated(PrivacyEvent):
+    """Base: a subclass says what the access costs where the sample is cut, and where it is not."""
+
+    __slots__ = ()
+    population: int
+    probability: float
+    batch: int
+    noise_multiplier: float
+
+    def _whole(self) -> PrivacyEvent:
+        """The event of a sample that is not cut."""
+        raise NotImplementedError
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        """The event of a sample that is cut, in which the record is with probability ``joins``."""
+        raise NotImplementedError
+
+    def _is_directed(self) -> bool:
+        """Whether the event stands for the worse of two directions."""
+        return len(self.directions()) > 1
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        if distance < 1.0:
+            return self
+        raise UnsupportedEventError(
+            f"{type(self).__name__} has no rule for {distance:g} records: a group may take the places of as many "
+            "others; use a sample that is not cut, PoissonSampled or PoissonSampledReplace, which have one"
+        )
+
+    def _branches(self) -> Branches:
+        """(How likely, event) of a sample that is cut, and of one that is not."""
+        n, q, b = self.population, self.probability, self.batch
+        if q == 0.0 or b == 0:
+            return ((0.0, NO_EVENT), (1.0, NO_EVENT))
+        cut = float(stats.binom.sf(b - 1, n - 1, q))
+        if cut == 0.0:  # impossible, or beyond floats
+            return ((0.0, NO_EVENT), (1.0, self._whole()))
+        joins = min(q, float(stats.binom.sf(b, n, q)) * b / n / cut * _ROUND)
+        return ((cut, self._cut(joins)), (float(stats.binom.cdf(b - 1, n - 1, q)), self._whole()))
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return tuple(event for weight, event in self._branches() if weight)
+
+    def pure_epsilon(self) -> float:
+        return max(event.pure_epsilon() for event in self.children())
+
+    def zcdp_rho(self) -> float:
+        return max(event.zcdp_rho() for event in self.children())
+
+    def _rdp(self, orders: Array) -> Array:
+        if self._is_directed():
+            return np.maximum(*(event.rdp(orders) for event in self.directions()))
+        a, logs = np.asarray(orders, dtype=float), []
+        divergences = [event.rdp(a) for event in self.children()]
+        for (weight, _), divergence in zip((b for b in self._branches() if b[0]), divergences, strict=True):
+            x = (a - 1) * divergence
+            with np.errstate(over="ignore", divide="ignore"):
+                logs.append(math.log(weight) + np.where(x < 30.0, np.log(np.expm1(np.minimum(x, 30.0))), x))
+        excess = np.logaddexp.reduce(logs)
+        # not above the worst branch: a mixture's divergence never is
+        return np.asarray(np.minimum(np.logaddexp(0.0, excess) / (a - 1) * _ROUND, np.max(divergences, axis=0)))
+
+    def has_profile(self) -> bool:
+        return True
+
+    def loss_support(self) -> tuple[float, float]:
+        if self._is_directed():
+            return super().loss_support()
+        ends = [event.loss_support() for event in self.children()]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
+        if self._is_directed():
+            return super()._loss_law(step, upper)
+        laws = [(weight, discretise(event, step, upper)) for weight, event in self._branches() if weight]
+        start = min(law.start for _, law in laws)
+        p = np.zeros(max(law.start + len(law.p) for _, law in laws) - start)
+        for weight, law in laws:
+            p[law.start - start : law.start - start + len(law.p)] += weight * law.p
+        infinity = math.fsum(weight * law.infinity for weight, law in laws)
+        scale = _ROUND if upper else 1 / _ROUND
+        return LossPmf(step, start, p * scale, min(1.0, infinity * scale))
+
+
+@frozen
+class TruncatedPoissonSampled(_Truncated, DirectedEvent):
+    """Gaussian noise on the sum of a secret Poisson sample that is cut down to a largest batch.
+
+    Each of ``population`` records joins with ``probability``; if more than ``batch`` do, a random ``batch`` of them
+    stay. ``noise_multiplier`` is the noise's standard deviation over the largest norm of a record's vector, and
+    ``population`` counts the larger of the two data sets.
+
+    Where others fill the batch, the record takes the place of another one, which moves the sum by at most 2; see the
+    module. It has no rule for groups.
+
+    Raises:
+      InvalidArgumentError: a count that is no integer in its range, a probability outside [0, 1], or noise not > 0.
+    """
+
+    population: int = field(converter=_population)
+    probability: float = field(converter=field_checks.probability)
+    batch: int = field(converter=_batch)
+    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
+    direction: str = field(default="both", converter=direction)
+    adjacencies = frozenset({Adjacency.ADD_OR_REMOVE_ONE})
+
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        if (removed, added) != (1, 1):
+            return super().replaced(removed, added)
+        return TruncatedPoissonSampledReplace(self.population, self.probability, self.batch, self.noise_multiplier)
+
+    def _whole(self) -> PrivacyEvent:
+        return PoissonSampled(self.probability, Gaussian(self.noise_multiplier), self.direction)
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        return PoissonSampled(joins, Gaussian(self.noise_multiplier / 2), self.direction)
+
+
+@frozen
+class TruncatedPoissonSampledNull(_Truncated, DirectedEvent):
+    """``TruncatedPoissonSampled`` where a record is replaced by a null record, whose vector is 0.
+
+    It holds whether a null record joins and takes up a place like any other, or never does. "removal" has P the world
+    that holds the record. It has no rule for groups.
+
+    Attributes:
+      population: the number of records, null ones included, of either data set.
+      probability, batch, noise_multiplier: see ``TruncatedPoissonSampled``.
+
+    Raises:
+      InvalidArgumentError: as for ``TruncatedPoissonSampled``.
+    """
+
+    population: int = field(converter=_population)
+    probability: float = field(converter=field_checks.probability)
+    batch: int = field(converter=_batch)
+    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
+    direction: str = field(default="both", converter=direction)
+    adjacencies = frozenset({Adjacency.REPLACE_WITH_NULL})
+
+    def _whole(self) -> PrivacyEvent:
+        return PoissonSampled(self.probability, Gaussian(self.noise_multiplier), self.direction)
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        takes_place = PoissonSampled(joins, Gaussian(self.noise_multiplier / 2), self.direction)
+        if self.direction != "addition":
+            return takes_place
+        return parallel(takes_place, ReplacedWithProbability(joins, Gaussian(self.noise_multiplier)))
+
+
+@frozen
+class TruncatedPoissonSampledReplace(_Truncated):
+    """``TruncatedPoissonSampled`` under replace-one: a record takes another value, and is sampled or cut as before.
+
+    ``noise_multiplier`` is still the noise's standard deviation over the largest norm of a record's vector, so that a
+    replacement moves the sum by up to 2. It has no rule for groups.
+
+    Attributes:
+      population: the number of records of either data set.
+      probability, batch, noise_multiplier: see ``TruncatedPoissonSampled``.
+
+    Raises:
+      InvalidArgumentError: as for ``TruncatedPoissonSampled``.
+    """
+
+    population: int = field(converter=_population)
+    probability: float = field(converter=field_checks.probability)
+    batch: int = field(converter=_batch)
+    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
+    adjacencies = frozenset({Adjacency.REPLACE_ONE})
+
+    def _whole(self) -> PrivacyEvent:
+        return PoissonSampledReplace(self.probability, Gaussian(self.noise_multiplier))
+
+    def _cut(self, joins: float) -> PrivacyEvent:
+        return ReplacedWithProbability(joins, Gaussian(self.noise_multiplier / 2))

@@ -1,0 +1,1 @@
+"""Pictures of an accountant graph: SVG, DOT, Mermaid, notebooks."""

@@ -1,0 +1,120 @@
+"""What notebooks show of a graph and a guarantee: small tables and a drawing, in HTML and in Markdown.
+
+It needs no other package, and it composes nothing of which ``str()`` would not compose as much: showing a value must
+neither take long nor fail.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from hockeystick.accounting.errors import HockeystickError
+from hockeystick.accounting.numerics import rounded_text
+
+if TYPE_CHECKING:
+    from hockeystick.accounting.graph.accountant_graph import AccountantGraph
+    from hockeystick.accounting.graph.guarantee import Guarantee
+
+_DELTAS = (0.0, 1e-9, 1e-7, 1e-5)
+_CELL = "text-align: left; padding: 0.1em 0.8em 0.1em 0"
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table as HTML; all texts are escaped. The first cell of a row names it."""
+    head = "".join(f'<th scope="col" style="{_CELL}">{_safe(name)}</th>' for name in columns)
+    body = "".join(
+        f'<tr><th scope="row" style="{_CELL}; font-weight: normal">{_safe(first)}</th>'
+        + "".join(f'<td style="{_CELL}">{_safe(cell)}</td>' for cell in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    title = f'<caption style="text-align: left; font-weight: 600">{_safe(caption)}</caption>'
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table as Markdown, of the kind that GitHub and notebooks read; all texts are escaped."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(
+        "| " + " | ".join(cell if i == 1 else markdown_text(cell) for cell in line) + " |\n"
+        for i, line in enumerate(lines)
+    )
+
+
+def markdown_text(text: str) -> str:
+    """Returns a text of which Markdown shows every character as it is: no markup, no link, no mention of anybody."""
+    line = "".join(c for c in " ".join(str(text).split()) if c.isprintable())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = "".join("\\" + c if c in r"\`*_{}[]|~$" else c for c in line)
+    for sign in ("@", "://", "#"):  # an empty comment is invisible, and breaks what would be linked
+        line = line.replace(sign, f"{sign[0]}<!-- -->{sign[1:]}")
+    line = line.replace("www.", "www<!-- -->.")
+    return re.sub(r"^(\d*)([-+=.)])(?=\s|$|\2)", r"\1\\\2", line)  # no list, no underlined heading
+
+
+def guarantee_html(guarantee: Guarantee) -> str:
+    """Returns a guarantee's ε at some δ, and what it rests on."""
+    facts = "".join(f"<li>{_safe(fact)}</li>" for fact in _facts(guarantee))
+    return html_table("Guarantee", ("δ", "ε ≤", "by"), _curve(guarantee)) + f"<ul>{facts}</ul>"
+
+
+def guarantee_markdown(guarantee: Guarantee) -> str:
+    """Returns the same as Markdown."""
+    facts = "".join(f"- {markdown_text(fact)}\n" for fact in _facts(guarantee))
+    return markdown_table(("δ", "ε ≤", "by"), _curve(guarantee)) + "\n" + facts
+
+
+def graph_html(graph: AccountantGraph) -> str:
+    """Returns a graph's drawing, without costs; a line of text for one too large to draw."""
+    from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
+
+    if len(graph.nodes) > MOST_NODES:
+        return f"<p>{_safe(_size(graph))}</p>"
+    drawing = to_svg(graph, standalone=False, name=f"graph-{zlib.crc32(graph.to_json().encode()):x}")
+    return f'<p>{_safe(_size(graph))}</p><div style="overflow-x: auto">{drawing}</div>'
+
+
+def graph_markdown(graph: AccountantGraph) -> str:
+    """Returns a graph as a table of its nodes."""
+    from hockeystick.accounting.graph.drawing.dot_and_mermaid import label
+
+    rows = [
+        (type(node).__name__.lower(), node.name, "; ".join(label(node, {})[1:]), ", ".join(getattr(node, "reads", ())))
+        for node in graph.nodes
+    ]
+    return f"{markdown_text(_size(graph))}\n\n" + markdown_table(("kind", "name", "what", "reads"), rows)
+
+
+def _size(graph: AccountantGraph) -> str:
+    pinned = ", records stay in their blocks" if graph.pinned else ""
+    return f"Accountant graph of {len(graph.nodes)} nodes, {graph.adjacency.value}{pinned}"
+
+
+def _curve(guarantee: Guarantee) -> list[tuple[str, str, str]]:
+    rows = []
+    for delta in _DELTAS:
+        try:
+            found = guarantee.epsilon(delta)
+        except HockeystickError as error:
+            rows.append((f"{delta:g}", "not computed", type(error).__name__))
+            continue
+        finite = math.isfinite(found.upper)
+        rows.append(
+            (f"{delta:g}", rounded_text.upper(found.upper) if finite else "none", found.method if finite else "")
+        )
+    return rows
+
+
+def _facts(guarantee: Guarantee) -> list[str]:
+    group = f", groups of {guarantee.group}" if guarantee.group > 1 else ""
+    assumed = [f"assumes: {sentence}" for sentence in guarantee.assumptions]
+    return [f"{guarantee.adjacency.value}{group}", guarantee.threat_model, *assumed]
+
+
+def _safe(text: str) -> str:
+    return escape("".join(c for c in str(text) if c.isprintable()))

@@ -1,0 +1,148 @@
+"""A graph as an SVG drawing: data on the left, what is published on the right, and what each release costs.
+
+It needs no other package, takes the text colour of the page it stands in, and says in words what it shows. Every node
+names its kind, so that nothing rests on shapes or colours; a release has a bar as long as its share of the dearest one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+
+from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.graph.accountant_graph import AccountantGraph
+from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs, edges, label
+from hockeystick.accounting.graph.drawing.layout import LINE, PADDING, Box, layout
+from hockeystick.accounting.graph.parts.nodes import Node, Release, Source, Transform
+from hockeystick.accounting.numerics import rounded_text
+
+MOST_NODES = 300
+_LONGEST = 40  # characters in a line
+_ACCENT = "#d9622b"
+_STANDALONE = (
+    "<style>svg { color: #1b1f24; background: #ffffff }"
+    "@media (prefers-color-scheme: dark) { svg { color: #e6e9ec; background: #14171a } }</style>"
+)
+
+
+def to_svg(
+    graph: AccountantGraph,
+    *,
+    delta: float | None = None,
+    view: str | None = None,
+    spent: Mapping[str, float] | None = None,
+    standalone: bool = True,
+    name: str = "graph",
+) -> str:
+    """Returns the graph as SVG text.
+
+    Args:
+      delta: show what each release costs alone at this δ; see ``graph.drawing.dot_and_mermaid.costs``.
+      view: of these, only what this threat model pays.
+      spent: show these costs, by release, instead of computing them.
+      standalone: a file of its own, with its own colours; otherwise an element for a page, in the page's text colour.
+      name: unique within the page; keeps the identifiers of several drawings apart.
+
+    Raises:
+      InvalidArgumentError: the graph has more nodes than can be told apart; see
+      ``graph.drawing.dot_and_mermaid.to_dot``. See ``graph.drawing.dot_and_mermaid.costs``, where delta is given.
+    """
+    if len(graph.nodes) > MOST_NODES:
+        raise InvalidArgumentError(
+            "graph",
+            f"{len(graph.nodes)} nodes",
+            f"are more than {MOST_NODES} in one drawing",
+            "use to_dot and Graphviz",
+        )
+    if spent is None:
+        spent = {} if delta is None else costs(graph, delta, view=view)
+    texts = {node.name: _lines(node, spent) for node in graph.nodes}
+    joined = edges(graph)
+    placed = layout(texts, [(other.name, node.name) for node, other, _ in joined])
+    largest = max((cost for cost in spent.values() if math.isfinite(cost)), default=0.0)
+    dashed = {(other.name, node.name) for node, other, is_value in joined if is_value}
+    size = f"{placed.width:.0f} {placed.height:.0f}"
+    width, height = size.split()
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="{name}-title {name}-words" '
+        f'viewBox="0 0 {size}" width="{width}" height="{height}" font-family="system-ui, sans-serif" font-size="12">',
+        f'<title id="{name}-title">Accountant graph</title>',
+        f'<desc id="{name}-words">{_safe(in_words(graph, spent))}</desc>',
+        _STANDALONE if standalone else "",
+        f'<defs><marker id="{name}-tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
+        'orient="auto"><path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
+    ]
+    for pair, points in placed.lines.items():
+        dash = ' stroke-dasharray="5 4"' if pair in dashed else ""
+        parts.append(
+            f'<path d="{_curve(points)}" fill="none" stroke="currentColor" opacity="0.65"{dash} '
+            f'marker-end="url(#{name}-tip)"/>'
+        )
+    for node in graph.nodes:
+        parts += _box(node, placed.boxes[node.name], texts[node.name], spent.get(node.name), largest)
+    return "\n".join(part for part in [*parts, "</svg>"] if part) + "\n"
+
+
+def in_words(graph: AccountantGraph, spent: Mapping[str, float]) -> str:
+    """Returns what a drawing of the graph shows, one sentence a node."""
+    said = []
+    for node in graph.nodes:
+        reads = getattr(node, "reads", ())
+        words = f"{_kind(node)} {node.name}" + (f" reads {', '.join(reads)}" if reads else "")
+        said.append(
+            words + (f", ε ≤ {rounded_text.upper(spent[node.name], 4)} alone" if node.name in spent else "") + "."
+        )
+    return " ".join(said) or "There are no nodes."
+
+
+def _kind(node: Node) -> str:
+    return type(node).__name__.lower()
+
+
+def _lines(node: Node, spent: Mapping[str, float]) -> list[str]:
+    return [
+        _kind(node),
+        *(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in label(node, spent)),
+    ]
+
+
+def _box(node: Node, box: Box, lines: list[str], cost: float | None, largest: float) -> list[str]:
+    """One node: its shape, its bar, its lines, and on hovering the whole of them."""
+    rounding = {Source: 3.0, Transform: 3.0, Release: 14.0}.get(type(node), 0.0)
+    pale = ' stroke-dasharray="2 3"' if not isinstance(node, (Source, Release)) else ""
+    heavy = 2 if isinstance(node, Source) else 1.2
+    share = 0.0 if cost is None else 1.0 if math.isinf(cost) else cost / largest if largest else 0.0
+    whole = "; ".join(label(node, {} if cost is None else {node.name: cost}))
+    shape = f'x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{rounding:g}"'
+    out = [
+        f"<g><title>{_safe(f'{_kind(node)} {whole}')}</title>",
+        f'<rect {shape} fill="{_ACCENT}" fill-opacity="{0.06 + 0.3 * share if isinstance(node, Release) else 0:.2f}" '
+        f'stroke="currentColor" stroke-width="{heavy:g}"{pale}/>',
+    ]
+    if cost is not None:
+        length = max(2.0, (box.width - 2 * PADDING) * share)
+        out.append(
+            f'<rect x="{box.x + PADDING:.1f}" y="{box.y + box.height - 6:.1f}" width="{length:.1f}" height="3" '
+            f'fill="{_ACCENT}"/>'
+        )
+    for i, line in enumerate(lines):
+        weight = ' font-weight="600"' if i == 1 else ' font-style="italic" opacity="0.85"' if i == 0 else ""
+        x, y = box.x + box.width / 2, box.y + LINE * (i + 1)
+        out.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" fill="currentColor"{weight}>{_safe(line)}</text>'
+        )
+    return [*out, "</g>"]
+
+
+def _curve(points: tuple[tuple[float, float], ...]) -> str:
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (a, b), (c, d) in zip(points, points[1:], strict=False):
+        middle = (a + c) / 2
+        path += f"C{middle:.1f} {b:.1f} {middle:.1f} {d:.1f} {c:.1f} {d:.1f}"
+    return path
+
+
+def _safe(text: str) -> str:
+    """Returns the text for XML, which has no place for control characters."""
+    return escape("".join(c for c in text if c.isprintable()))

@@ -1,0 +1,246 @@
+"""What a graph guarantees: ε at δ, the whole curve, what each node contributed, and under which assumptions."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from hockeystick.accounting import validate
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.engines import best_bound
+from hockeystick.accounting.engines.best_bound import Bracket
+from hockeystick.accounting.errors import GraphError, UnsupportedAdjacencyError
+from hockeystick.accounting.events import event_json
+from hockeystick.accounting.events.basic.composition import Parallel, compose, parallel
+from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
+from hockeystick.accounting.numerics import rounded_text
+
+if TYPE_CHECKING:
+    from hockeystick.accounting.graph.accountant_graph import AccountantGraph
+
+SCHEMA_VERSION = 1
+EVERYTHING = "every release is published"
+
+
+def simulated_assumption(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns what a guarantee says of releases whose noise was simulated, if there are any."""
+    shown = ", ".join(map(repr, names))
+    return (f"nobody knows the seed of the simulated noise in {shown}: not for publication",) if shown else ()
+
+
+@frozen
+class Charge:
+    """What one release costs a move: ``event`` (at the move's distance) ``count`` times."""
+
+    node: str
+    event: PrivacyEvent
+    count: int
+    leading: bool = False
+
+
+@frozen
+class Move:
+    """One way to pass to a neighbouring data set, and everything that it costs."""
+
+    label: str
+    charges: tuple[Charge, ...]
+
+    def event(self, *, without: str | None = None) -> PrivacyEvent:
+        """Returns the composed cost, optionally leaving one node out.
+
+        A single leading release, met once and before any other, may take the maximum over its two orders last: the
+        worlds share the law of everything before it, which fixes the order.
+        """
+        charges = [charge for charge in self.charges if charge.node != without]
+        leading = [charge for charge in charges if charge.leading]
+        if len(leading) == 1 and leading[0] is charges[0] and leading[0].count == 1:
+            rest = [(charge.event, charge.count) for charge in charges if charge is not leading[0]]
+            return parallel(*(compose(order, *rest) for order in leading[0].event.orientations()))
+        return compose(*((charge.event, charge.count) for charge in charges))
+
+
+@frozen
+class Contribution:
+    """One node's share of ε in the worst move; the shares need not add up to the total.
+
+    Attributes:
+      node, event, count: the release, its event at the move's distance, and how often the move pays it.
+      epsilon_alone: ε if this node were the only one.
+      epsilon_without: ε of the rest.
+    """
+
+    node: str
+    event: PrivacyEvent
+    count: int
+    epsilon_alone: float
+    epsilon_without: float
+
+
+@frozen
+class Guarantee:
+    """An (ε, δ) guarantee at every δ, for the worst move that the adjacency allows.
+
+    Attributes:
+      moves: the moves that can be the worst, each with its charges.
+      adjacency: the neighbouring relation.
+      group: how many records may differ.
+      assumptions: what the guarantee rests on.
+      threat_model: who sees what.
+      graph, view: what it was computed from, where it is of a whole graph; not part of its value, nor of its JSON.
+    """
+
+    moves: tuple[Move, ...]
+    adjacency: Adjacency
+    group: int = 1
+    assumptions: tuple[str, ...] = ()
+    threat_model: str = EVERYTHING
+    graph: AccountantGraph | None = field(default=None, eq=False, repr=False)
+    view: str | None = field(default=None, eq=False, repr=False)
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """The whole guarantee as one event, which composes further.
+
+        As other blocks may have been dropped for costing the same, it has no rule for groups: ask the graph.
+        """
+        return Parallel(tuple(move.event() for move in self.moves)) if self.moves else NO_EVENT
+
+    def epsilon(self, delta: float, *, bracket: bool = False) -> Bracket:
+        """Returns the least certified ε at ``delta`` in [0, 1]; ``.upper`` is the bound, ``.method`` the winner.
+
+        Raises:
+          InvalidArgumentError: delta is not in [0, 1].
+        """
+        return best_bound.epsilon(self.event, delta, bracket=bracket)
+
+    def delta(self, epsilon: float, *, bracket: bool = False) -> Bracket:
+        """Returns the least certified δ at ``epsilon`` ≥ 0."""
+        return best_bound.delta(self.event, epsilon, bracket=bracket)
+
+    def under(self, relation: Adjacency) -> Guarantee:
+        """Returns the guarantee of the same graph to the same view under another relation; see the graph's method.
+
+        Raises:
+          UnsupportedAdjacencyError: it can't be reached from the graph's relation, or the graph is not at hand.
+        """
+        if relation is self.adjacency:
+            return self
+        if self.graph is None:
+            raise UnsupportedAdjacencyError(
+                "a guarantee without its graph can't change its relation: ask the graph for guarantee(under=...)"
+            )
+        return self.graph.guarantee(group=self.group, view=self.view, under=relation)
+
+    def worst_move(self, delta: float) -> Move:
+        """Returns the move with the largest ε at ``delta``."""
+        delta = validate.probability("delta", delta)
+        if not self.moves:
+            return Move("nothing is read", ())
+        return max(self.moves, key=lambda move: best_bound.epsilon(move.event(), delta).upper)
+
+    def contributions(self, delta: float) -> tuple[Contribution, ...]:
+        """Returns, for the worst move at ``delta``, each node's ε alone and the ε left without it, largest first."""
+        move = self.worst_move(delta)
+        rows = []
+        for name in dict.fromkeys(charge.node for charge in move.charges):
+            own = [charge for charge in move.charges if charge.node == name]
+            alone = compose(*((charge.event, charge.count) for charge in own))
+            rows.append(
+                Contribution(
+                    name,
+                    own[0].event if len(own) == 1 else alone,
+                    own[0].count if len(own) == 1 else 1,
+                    best_bound.epsilon(alone, delta).upper,
+                    best_bound.epsilon(move.event(without=name), delta).upper,
+                )
+            )
+        return tuple(sorted(rows, key=lambda row: -row.epsilon_alone))
+
+    def to_json(self) -> str:
+        """Returns the guarantee as JSON text."""
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "adjacency": self.adjacency.value,
+            "group": self.group,
+            "threat_model": self.threat_model,
+            "assumptions": list(self.assumptions),
+            "moves": [
+                {
+                    "label": move.label,
+                    "charges": [
+                        {
+                            "node": charge.node,
+                            "event": event_json.event_to_json(charge.event),
+                            "count": charge.count,
+                            "leading": charge.leading,
+                        }
+                        for charge in move.charges
+                    ],
+                }
+                for move in self.moves
+            ],
+        }
+        return json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """Returns the guarantee that ``to_json`` wrote.
+
+        Raises:
+          GraphError: the text is no guarantee of this schema.
+        """
+        try:
+            data = json.loads(text, object_pairs_hook=event_json.unique_keys)
+        except (ValueError, RecursionError) as error:
+            raise GraphError(f"guarantee: not valid JSON ({error})") from None
+        top = event_json.mapping(data, "guarantee")
+        keys = {"schema_version", "adjacency", "group", "threat_model", "assumptions", "moves"}
+        event_json.check_keys(top, keys, keys, "guarantee")
+        if top["schema_version"] != SCHEMA_VERSION:
+            raise GraphError(f"guarantee: schema_version {top['schema_version']!r} is not {SCHEMA_VERSION}")
+        try:
+            adjacency = Adjacency(top["adjacency"])
+        except ValueError:
+            raise GraphError(f"guarantee: unknown adjacency {top['adjacency']!r}") from None
+        moves = []
+        for i, row in enumerate(event_json.listing(top["moves"], "guarantee.moves")):
+            where = f"guarantee.moves[{i}]"
+            move = event_json.mapping(row, where)
+            event_json.check_keys(move, {"label", "charges"}, {"label", "charges"}, where)
+            charges = [_charge(c, f"{where}.charges") for c in event_json.listing(move["charges"], where)]
+            moves.append(Move(str(move["label"]), tuple(charges)))
+        assumptions = tuple(map(str, event_json.listing(top["assumptions"], "guarantee.assumptions")))
+        group = validate.integer("group", top["group"], low=1)
+        return cls(tuple(moves), adjacency, group, assumptions, str(top["threat_model"]))
+
+    def __str__(self) -> str:
+        parts = []
+        for delta in (0.0, 1e-6):
+            if math.isfinite(upper := self.epsilon(delta).upper):
+                parts.append(f"({rounded_text.upper(upper, 4)}, {delta:g})")
+        claims = " and ".join(parts) or "no"
+        return f"{claims}-DP under {self.adjacency.value}" + (f", groups of {self.group}" if self.group > 1 else "")
+
+    def _repr_html_(self) -> str:
+        from hockeystick.accounting.graph.drawing.notebook_reprs import guarantee_html
+
+        return guarantee_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from hockeystick.accounting.graph.drawing.notebook_reprs import guarantee_markdown
+
+        return guarantee_markdown(self)
+
+
+def _charge(data: Any, where: str) -> Charge:
+    row = event_json.mapping(data, where)
+    keys = {"node", "event", "count", "leading"}
+    event_json.check_keys(row, keys, keys, where)
+    if not isinstance(row["leading"], bool):
+        raise GraphError(f"{where}.leading: expected true or false")
+    event = event_json.event_from_json(row["event"], f"{where}.event")
+    return Charge(str(row["node"]), event, validate.integer("count", row["count"], low=1), row["leading"])

@@ -1,0 +1,267 @@
+"""Between ``dp_accounting``'s events and ours.
+
+A native event states a mechanism and leaves the neighbouring relation to the accountant; ours are normalised per unit
+of distance. What one record means to a native event, under each relation:
+
+| native event                | add-or-remove-one | replace-one            | replace-special |
+|-----------------------------|-------------------|------------------------|-----------------|
+| Gaussian, Laplace           | distance 1        | distance 2             | distance 1      |
+| DiscreteLaplace             | its sensitivity   | –                      | its sensitivity |
+| RandomizedResponse          | –                 | one input replaced     | –               |
+| ZCDp (with xi = 0)          | as declared       | as declared            | as declared     |
+| PoissonSampled              | PoissonSampled    | PoissonSampledReplace  | PoissonSampled  |
+| SampledWithoutReplacement   | –                 | one record is replaced | –               |
+| MixtureOfGaussians          | as declared       | –                      | as declared     |
+| TruncatedSubsampledGaussian | the larger size   | …PoissonSampledReplace | …SampledNull    |
+| SingleEpochTreeAggregation  | –                 | –                      | as declared     |
+| RepeatAndSelect             | as its event      | as its event           | as its event    |
+| NoOp, NonPrivate, our own   | as they are       | as they are            | as they are     |
+
+Gaussian and Laplace noise is native to a value whose norm is at most 1 per record, so that replacing a record moves it
+by 2. dp-accounting's own RDP accountant takes 1 there, also in a sample without replacement; its PLD accountant takes
+2. What is inside a Poisson sample is always meant for adding a record to the sample.
+"""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting
+from dp_accounting import NeighboringRelation, dp_event
+
+from hockeystick.accounting import validate
+from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.errors import HockeystickError, UnsupportedEventError
+from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect
+from hockeystick.accounting.events.answers.randomized_response import RandomizedResponse
+from hockeystick.accounting.events.basic.composition import Composed, compose
+from hockeystick.accounting.events.basic.declared import ZCDP, NonPrivate
+from hockeystick.accounting.events.basic.event import NO_EVENT, NoEvent, PrivacyEvent
+from hockeystick.accounting.events.noise.correlated_noise import tree_aggregation
+from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
+from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
+from hockeystick.accounting.events.noise.integer_noise import DiscreteLaplace
+from hockeystick.accounting.events.sampling.poisson import PoissonSampled
+from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
+from hockeystick.accounting.events.sampling.truncated_poisson import (
+    TruncatedPoissonSampled,
+    TruncatedPoissonSampledNull,
+    TruncatedPoissonSampledReplace,
+)
+from hockeystick.accounting.numerics.directed_rounding import quotient_up
+
+ADJACENCY = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: Adjacency.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL: Adjacency.REPLACE_WITH_NULL,
+}
+"""Native relations and ours."""
+
+
+class Refusal(Exception):
+    """Why a (sub)event can't be translated."""
+
+    def __init__(self, event: object, reason: str) -> None:
+        super().__init__(event, reason)
+        self.event, self.reason = event, reason
+
+
+def from_dp_event(
+    event: dp_accounting.DpEvent, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> PrivacyEvent:
+    """Returns our event for a native tree (which may hold events of ours) under ``relation``.
+
+    Raises:
+      UnsupportedEventError: a subevent is unknown, has no meaning under the relation, or a parameter is out of range.
+    """
+    try:
+        return translate(event, relation)
+    except Refusal as refusal:
+        raise UnsupportedEventError(f"{refusal.event}: {refusal.reason}") from None
+
+
+def translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
+    """``from_dp_event`` that raises ``Refusal``, which keeps the offending subevent."""
+    try:
+        return _translate(event, relation)
+    except HockeystickError as error:
+        raise Refusal(event, str(error)) from None
+
+
+def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
+    match event:
+        case PrivacyEvent():
+            if not event.accepts(ADJACENCY[relation]):
+                raise Refusal(event, f"has no meaning under {relation}")
+            return event
+        case dp_accounting.NoOpDpEvent():
+            return NO_EVENT
+        case dp_accounting.NonPrivateDpEvent():
+            return NonPrivate()
+        case dp_accounting.ComposedDpEvent(events=events):
+            return compose(*(translate(inner, relation) for inner in events))
+        case dp_accounting.SelfComposedDpEvent(event=inner, count=count):
+            return compose((translate(inner, relation), validate.integer("count", count, low=0)))
+        case dp_accounting.GaussianDpEvent(noise_multiplier=noise):
+            return _noise(Gaussian, noise, relation)
+        case dp_accounting.LaplaceDpEvent(noise_multiplier=noise):
+            return _noise(Laplace, noise, relation)
+        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=parameter, sensitivity=sensitivity):
+            if relation is NeighboringRelation.REPLACE_ONE:
+                raise Refusal(event, "its sensitivity is meant for adding or removing a record")
+            per_unit = validate.real("noise_parameter", parameter, low=0.0, low_open=True)
+            return DiscreteLaplace(1.0 / per_unit).at(validate.integer("sensitivity", sensitivity, low=1))
+        case dp_accounting.RandomizedResponseDpEvent(noise_parameter=noise, num_buckets=buckets):
+            if relation is not NeighboringRelation.REPLACE_ONE:
+                raise Refusal(event, "has a meaning under REPLACE_ONE alone")
+            return _randomized_response(noise, buckets)
+        case dp_accounting.PoissonSampledDpEvent(sampling_probability=probability, event=inner):
+            return _poisson(probability, inner, relation)
+        case dp_accounting.SampledWithoutReplacementDpEvent(
+            source_dataset_size=population, sample_size=sample, event=inner
+        ):
+            if relation is not NeighboringRelation.REPLACE_ONE:
+                raise Refusal(event, "has a meaning under REPLACE_ONE alone")
+            return SampledWithoutReplacement(population, sample, translate(inner, relation))
+        case dp_event.MixtureOfGaussiansDpEvent(standard_deviation=noise, sensitivities=moves, sampling_probs=weights):
+            return _mixture(event, noise, moves, weights, relation)
+        case dp_accounting.TruncatedSubsampledGaussianDpEvent(
+            dataset_size=size, sampling_probability=probability, truncated_batch_size=batch, noise_multiplier=noise
+        ):
+            return _truncated(size, probability, batch, noise, relation)
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            return RepeatAndSelect(translate(inner, relation), mean=mean, shape=shape)
+        case dp_accounting.SingleEpochTreeAggregationDpEvent(noise_multiplier=noise, step_counts=steps):
+            if relation is not NeighboringRelation.REPLACE_SPECIAL:
+                raise Refusal(event, "has a meaning under REPLACE_SPECIAL alone")
+            return tree_aggregation(steps, noise_multiplier=noise)
+        case dp_accounting.ZCDpEvent(rho=rho, xi=xi):
+            if validate.real("xi", xi, low=0.0) != 0.0:
+                raise Refusal(event, "xi > 0 is not supported")
+            return ZCDP(rho)
+        case _:
+            raise Refusal(event, "is not a supported event type")
+
+
+def _noise(kind: type[Gaussian] | type[Laplace], noise: object, relation: NeighboringRelation) -> PrivacyEvent:
+    multiplier = validate.real("noise_multiplier", noise, low=0.0)
+    if multiplier == 0.0:
+        return NonPrivate()
+    return kind(multiplier).at(2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0)
+
+
+def _poisson(probability: object, inner: object, relation: NeighboringRelation) -> PrivacyEvent:
+    q = validate.probability("sampling_probability", probability)
+    replaced = relation is NeighboringRelation.REPLACE_ONE
+    event = translate(inner, NeighboringRelation.ADD_OR_REMOVE_ONE if replaced else relation)
+    if q == 0.0 or event == NO_EVENT:
+        return NO_EVENT
+    return PoissonSampledReplace(q, event) if replaced else PoissonSampled(q, event)
+
+
+def _mixture(
+    event: object, noise: object, moves: object, weights: object, relation: NeighboringRelation
+) -> PrivacyEvent:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise Refusal(event, "is meant for adding or removing a record")
+    deviation = validate.real("standard_deviation", noise, low=0.0)
+    sizes = validate.array("sensitivities", moves, ndim=1, low=0.0)
+    if not sizes.any():
+        return NO_EVENT
+    if deviation == 0.0:
+        return NonPrivate()
+    return MixtureOfGaussians(tuple(sizes), weights, deviation)
+
+
+def _truncated(
+    size: object, probability: object, batch: object, noise: object, relation: NeighboringRelation
+) -> PrivacyEvent:
+    n, b = validate.integer("dataset_size", size, low=0), validate.integer("truncated_batch_size", batch, low=0)
+    q = validate.probability("sampling_probability", probability)
+    if q == 0.0 or not n or not b:
+        return NO_EVENT
+    multiplier = validate.real("noise_multiplier", noise, low=0.0)
+    return _TRUNCATED[relation](n, q, b, multiplier) if multiplier else NonPrivate()
+
+
+_TRUNCATED = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: TruncatedPoissonSampled,
+    NeighboringRelation.REPLACE_ONE: TruncatedPoissonSampledReplace,
+    NeighboringRelation.REPLACE_SPECIAL: TruncatedPoissonSampledNull,
+}
+
+
+def _randomized_response(noise: object, buckets: object) -> PrivacyEvent:
+    r, k = validate.probability("noise_parameter", noise), validate.integer("num_buckets", buckets, low=1)
+    if k == 1 or r == 1.0:
+        return NO_EVENT
+    if r == 0.0:
+        return NonPrivate()
+    return RandomizedResponse(math.log1p((1 - r) * k / r), k)
+
+
+def to_dp_event(event: PrivacyEvent, *, strict: bool = False) -> dp_accounting.DpEvent:
+    """Returns the native tree of ``event`` where each leaf has a native form, to be evaluated under add-or-remove-one.
+
+    Leaves that have none stay events of ours; as dp-accounting does not know them, its accountants refuse the tree.
+    So do randomised response and samples without replacement: their native forms have no meaning under
+    add-or-remove-one. And so does discrete noise at a distance that is no integer.
+
+    Args:
+      event: to be translated.
+      strict: refuse an event that is not native throughout.
+
+    Raises:
+      UnsupportedEventError: naming the leaves that have no native form, if ``strict``.
+    """
+    native = _native(event)
+    if strict and (foreign := _foreign(native)):
+        named = ", ".join(sorted({type(one).__name__ for one in foreign}))
+        raise UnsupportedEventError(
+            f"{named}: no native form that means the same; hs.Accountant takes the event as it is"
+        )
+    return native
+
+
+def _foreign(native: dp_accounting.DpEvent) -> list[PrivacyEvent]:
+    """Our own events in a tree."""
+    match native:
+        case PrivacyEvent():
+            return [native]
+        case dp_accounting.ComposedDpEvent(events=events):
+            return [one for inner in events for one in _foreign(inner)]
+        case dp_accounting.SelfComposedDpEvent(event=inner) | dp_accounting.PoissonSampledDpEvent(event=inner):
+            return _foreign(inner)
+    return []
+
+
+def _native(event: PrivacyEvent) -> dp_accounting.DpEvent:
+    match event:
+        case Gaussian():
+            return dp_accounting.GaussianDpEvent(event.noise_multiplier)
+        case Laplace():
+            return dp_accounting.LaplaceDpEvent(event.noise_multiplier)
+        case ZCDP():
+            return dp_accounting.ZCDpEvent(event.rho)
+        case DiscreteLaplace() if event.distance.is_integer():
+            return dp_event.DiscreteLaplaceDpEvent(quotient_up(1.0, event.scale), int(event.distance))
+        case NonPrivate():
+            return dp_accounting.NonPrivateDpEvent()
+        case NoEvent():
+            return dp_accounting.NoOpDpEvent()
+        case PoissonSampled(direction="both"):
+            return dp_accounting.PoissonSampledDpEvent(event.probability, _native(event.event))
+        case MixtureOfGaussians(direction="both"):
+            return dp_event.MixtureOfGaussiansDpEvent(event.noise_multiplier, event.sensitivities, event.probabilities)
+        case TruncatedPoissonSampled(direction="both"):
+            return dp_accounting.TruncatedSubsampledGaussianDpEvent(
+                event.population, event.probability, event.batch, event.noise_multiplier
+            )
+        case Composed():
+            native = [
+                _native(inner) if count == 1 else dp_accounting.SelfComposedDpEvent(_native(inner), count)
+                for inner, count in event.parts
+            ]
+            return native[0] if len(native) == 1 else dp_accounting.ComposedDpEvent(native)
+        case _:
+            return event

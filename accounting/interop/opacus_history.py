@@ -1,0 +1,50 @@
+"""What an Opacus accountant recorded, as an event of ours: a history of (noise multiplier, sample rate, steps)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hockeystick.accounting import validate
+from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.basic.composition import compose
+from hockeystick.accounting.events.basic.declared import NonPrivate
+from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
+from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
+from hockeystick.accounting.events.sampling.poisson import PoissonSampled
+
+
+def from_opacus(history: object) -> PrivacyEvent:
+    """Returns the event of a training run, to be read under add-or-remove-one.
+
+    Each row is so many steps, each with Gaussian noise on a Poisson sample: Opacus' ``PrivacyEngine`` with
+    ``poisson_sampling=True``. Shuffled batches are not such samples, whatever was recorded, and have another cost.
+
+    Args:
+      history: an Opacus accountant, its ``state_dict()``, or its list of (noise multiplier, sample rate, steps).
+
+    Raises:
+      InvalidArgumentError: no such history, or a row outside its domain.
+
+    >>> from hockeystick.accounting import epsilon
+    >>> round(epsilon(from_opacus([(0.8, 0.01, 1000)]), 1e-6).upper, 4)
+    3.7062
+    """
+    rows = history.get("history") if isinstance(history, Mapping) else getattr(history, "history", history)
+    if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)):
+        raise InvalidArgumentError("history", history, "is no history", "give the accountant, or its state_dict()")
+    parts = []
+    for i, row in enumerate(rows):
+        if not isinstance(row, (tuple, list)) or len(row) != 3:
+            raise InvalidArgumentError(f"history[{i}]", row, "is no row", "expected (noise multiplier, rate, steps)")
+        parts.append((_step(i, row[0], row[1]), validate.integer(f"history[{i}] steps", row[2], low=0)))
+    return compose(*parts)
+
+
+def _step(i: int, noise: object, rate: object) -> PrivacyEvent:
+    multiplier = validate.real(f"history[{i}] noise multiplier", noise, low=0.0)
+    probability = validate.probability(f"history[{i}] sample rate", rate)
+    if probability == 0.0:
+        return NO_EVENT
+    if multiplier == 0.0:
+        return NonPrivate()
+    return Gaussian(multiplier) if probability == 1.0 else PoissonSampled(probability, Gaussian(multiplier))

@@ -1,0 +1,1 @@
+"""Laws of the privacy loss: dominating pairs, their moments and their grids."""

@@ -1,0 +1,1 @@
+"""Accountants of other libraries, rated on the same compositions."""

@@ -1,0 +1,1 @@
+"""Targets made of other libraries' mechanisms."""

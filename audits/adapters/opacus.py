@@ -1,0 +1,185 @@
+"""DP-SGD by Opacus as a target: a canary gradient goes into each step, and its trace in the noisy gradient comes out.
+
+White-box: the adversary sees each step's noisy gradient, which is what the guarantee of DP-SGD is about, and adds one
+record whose gradient is a single coordinate (the Dirac canary of Nasr et al. 2021 and 2023). Where the training data
+leaves that coordinate alone, a step's reading is exactly that of the Poisson-sampled Gaussian mechanism,
+N(1, sigma^2) with probability q, else N(0, sigma^2); the score is the log-likelihood ratio of all steps, which loses
+nothing. So few short trainings give a bound near the accountant's epsilon, and show too little noise, a clip that does
+not hold, or steps that were not counted.
+
+A training loop changes in one line, ``canary.step(optimizer)`` in place of ``optimizer.step()``:
+
+    def train(canary):
+        model, engine = torch.nn.Linear(8, 2), PrivacyEngine()
+        model, optimizer, loader = engine.make_private(
+            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader_of(data),
+            noise_multiplier=1.0, max_grad_norm=1.0,
+        )
+        for features, labels in loader:
+            optimizer.zero_grad()
+            loss(model(features), labels).backward()
+            canary.step(optimizer)
+        return engine.accountant
+
+    target = dp_sgd(train, sample_rate=0.1)
+    verdict = hs.audit(target, claim=target.claim(), samples=1000)
+
+What the audit does not see: whether the loader samples as the accountant believes (the canary draws its own coin), and
+what the model gives away beyond the gradients.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from hockeystick.accounting import InvalidArgumentError, from_opacus
+from hockeystick.accounting.optional_packages import require
+from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.audits.adapters.adapted import Adapted
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.targets.calling import TargetError
+
+
+@define
+class GradientCanary:
+    """One record's gradient, a multiple of the clipping norm along one coordinate, through one training.
+
+    Attributes:
+      present: whether the record is in the data set.
+      sample_rate: with which probability a step samples it, each by itself.
+      rng: for these coins.
+      parameter, index: which of the optimizer's parameters, and which of its numbers, flattened.
+      norm: before clipping, in clipping norms; above 1 the clip itself is tested too.
+      score: log-likelihood ratio of the readings so far, the canary's presence against its absence.
+      steps: read so far.
+    """
+
+    present: bool
+    sample_rate: float
+    rng: np.random.Generator = field(repr=False)
+    parameter: int
+    index: int
+    norm: float
+    score: float = field(default=0.0, init=False)
+    steps: int = field(default=0, init=False)
+
+    def step(self, optimizer: Any) -> None:
+        """Puts the canary among the per-sample gradients if it is sampled, makes the step, and reads its trace.
+
+        Call it after ``backward()``, on Opacus's optimizer with one clipping norm for the whole gradient.
+
+        Raises:
+          InvalidArgumentError: not such an optimizer, or a coordinate that it does not have.
+          TargetError: the step was split into several physical batches.
+        """
+        if not hasattr(optimizer, "grad_samples") or not hasattr(optimizer, "noise_multiplier"):
+            raise InvalidArgumentError("optimizer", optimizer, "is not Opacus's", "take the one of make_private")
+        clip = real("max_grad_norm", optimizer.max_grad_norm, low=0.0, low_open=True)
+        sampled = self.rng.random() < self.sample_rate  # also where it is absent: one coin a step in both worlds
+        if self.present and sampled:
+            self._insert(optimizer, clip)
+        optimizer.step()
+        if getattr(optimizer, "_is_last_step_skipped", False):
+            raise TargetError("a step was split into physical batches, and each would get a canary; use whole batches")
+        scale = optimizer.expected_batch_size if optimizer.loss_reduction == "mean" else 1.0
+        reading = float(self._parameter(optimizer).grad.reshape(-1)[self.index]) * scale / clip
+        self.score += _log_ratio(reading, self.sample_rate, float(optimizer.noise_multiplier))
+        self.steps += 1
+
+    def _parameter(self, optimizer: Any) -> Any:
+        parameters = optimizer.params
+        if self.parameter >= len(parameters) or self.index >= parameters[self.parameter].numel():
+            shapes = [tuple(p.shape) for p in parameters]
+            wanted = (self.parameter, self.index)
+            raise InvalidArgumentError(
+                "(parameter, index)", wanted, f"is not among shapes {shapes}", "give one that is"
+            )
+        return parameters[self.parameter]
+
+    def _insert(self, optimizer: Any, clip: float) -> None:
+        torch = require("torch", "an audit of DP-SGD", extra="opacus")
+        own = self._parameter(optimizer)
+        for parameter in optimizer.params:
+            samples = parameter.grad_sample
+            samples = torch.cat(samples) if isinstance(samples, list) else samples
+            row = torch.zeros_like(parameter)[None]
+            if parameter is own:
+                row.reshape(-1)[self.index] = self.norm * clip
+            parameter.grad_sample = torch.cat([samples, row.to(samples.dtype)])
+
+
+def _log_ratio(reading: float, rate: float, sigma: float) -> float:
+    """Returns log((1-q) + q N(reading; 1, sigma^2) / N(reading; 0, sigma^2)); at sigma = 0 the reading itself."""
+    if sigma == 0.0:
+        return reading
+    exponent = (2 * reading - 1) / (2 * sigma * sigma)
+    absent = math.log1p(-rate) if rate < 1.0 else -math.inf
+    return float(np.logaddexp(absent, math.log(rate) + exponent))
+
+
+def dp_sgd(
+    train: Callable[[GradientCanary], Any],
+    *,
+    sample_rate: float,
+    delta: float = 1e-5,
+    parameter: int = 0,
+    index: int = 0,
+    norm: float = 2.0,
+) -> Adapted:
+    """Returns a training with Opacus as a target. An output is the canary's score in one training.
+
+    The claim is what Opacus's accountant recorded in a first training without the canary, priced by the accountant here
+    (:func:`hockeystick.accounting.from_opacus`), under add-or-remove-one. Torch's global generator is seeded from the
+    audit's before each training and put back after it, so an audit can be repeated, unless ``train`` seeds it, asks for
+    Opacus's secure mode, or takes numbers elsewhere.
+
+    Args:
+      train: makes one whole training, calls ``canary.step(optimizer)`` in place of ``optimizer.step()``, and returns
+        the privacy engine's accountant or its history.
+      sample_rate: of Poisson sampling, in (0, 1]; the accountant must have recorded the same.
+      delta: where the verdict states epsilon.
+      parameter, index: the canary's coordinate. One that the data does not touch gives the tightest bound: the weight
+        of a feature that is always zero, say.
+      norm: of the canary before clipping, in clipping norms.
+
+    Raises:
+      MissingExtraError: Opacus is not installed.
+      InvalidArgumentError: a number out of range, no history, or one with another sample rate.
+      TargetError: ``train`` made no step with the canary.
+    """
+    require("opacus", "an audit of DP-SGD", extra="opacus")
+    rate = probability("sample_rate", sample_rate)
+    if rate == 0.0:
+        raise InvalidArgumentError("sample_rate", rate, "samples nothing", "give the loader's rate, above 0")
+    place = integer("parameter", parameter, low=0), integer("index", index, low=0)
+    size = real("norm", norm, low=0.0, low_open=True)
+
+    def run(present: Any, rng: np.random.Generator) -> tuple[float, Any]:
+        torch = require("torch", "an audit of DP-SGD", extra="opacus")
+        canary = GradientCanary(bool(present), rate, rng, *place, size)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(rng.integers(1 << 63)))
+            accountant = train(canary)
+        if not canary.steps:
+            raise TargetError("train made no step with the canary: call canary.step(optimizer) for optimizer.step()")
+        return canary.score, accountant
+
+    _, accountant = run(False, np.random.default_rng(0))
+    claim = Claim.curve(from_opacus(accountant), delta)
+    _check_rates(accountant, rate)
+    name = f"opacus {importlib.metadata.version('opacus')} training, gradient canary"
+    return Adapted(name, lambda data, rng: run(data, rng)[0], claim, (False, True), repeatable=True)
+
+
+def _check_rates(accountant: Any, rate: float) -> None:
+    rows: Iterable[Any] = getattr(accountant, "history", accountant)
+    recorded = {float(row[1]) for row in rows}
+    if any(not math.isclose(own, rate, rel_tol=1e-9) for own in recorded):
+        remedy = "give the rate of the loader, 1 / len(loader)"
+        raise InvalidArgumentError("sample_rate", rate, f"is not what the accountant recorded, {recorded}", remedy)

@@ -1,0 +1,119 @@
+"""OpenDP measurements as targets; the claim is the measurement's own map, at a distance that the neighbours have."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick.accounting import ApproximateDP, InvalidArgumentError, PureDP
+from hockeystick.accounting.interop.opendp import event_of, mapped
+from hockeystick.accounting.validate import probability
+from hockeystick.audits.adapters.adapted import Adapted, AdaptedBatch, pair
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.targets.calling import TargetError
+
+
+def measurement(
+    target: Any,
+    *,
+    neighbours: object = None,
+    distance: object = 1,
+    delta: float = 1e-6,
+    coordinatewise: bool = False,
+) -> Adapted | AdaptedBatch:
+    """Returns an OpenDP ``Measurement`` as a target.
+
+    The claim is ``target.map(distance)``: pure, zero-concentrated, Rényi, approximate, or a profile; a whole curve,
+    stated at ``delta`` (pure at 0, approximate pure at its own). OpenDP takes its randomness from the operating system,
+    so outputs can't be repeated.
+
+    Args:
+      target: a measurement of OpenDP 0.6 or newer.
+      neighbours: two values of the input domain within ``distance`` of each other in the input metric; that they are is
+        the caller's word. By default (0, distance) for a number under the absolute distance and (False, True) for a
+        bool under the discrete one. With ``coordinatewise``, two values of one coordinate.
+      distance: in the input metric, as ``map`` takes it.
+      delta: where the verdict states epsilon of a curve.
+      coordinatewise: make many runs in one call: a vector of copies of one value goes in, and each coordinate of what
+        comes out counts as a run. That is right only if the measurement treats coordinates independently and alike, as
+        Laplace and Gaussian noise on vectors do; it is the caller's word, and the audit is void if it is wrong.
+
+    Raises:
+      InvalidArgumentError: no canonical neighbours, neighbours outside the domain, or a distance that the map refuses.
+      UnsupportedEventError: a measure without a curve.
+    """
+    claim = _claim(target, distance, probability("delta", delta))
+    domain = target.input_domain
+    found = _canonical(target, distance, coordinatewise) if neighbours is None else pair(neighbours)
+    for value in found:
+        _check_member(domain, value, coordinatewise)
+    name = f"opendp {importlib.metadata.version('opendp')}, {domain} to {target.output_measure}"
+    if coordinatewise:
+        return AdaptedBatch(name, lambda data, rng, runs: _coordinates(target, data, runs), claim, found)
+    return Adapted(name, lambda data, rng: _plain(target(data)), claim, found)
+
+
+def _coordinates(target: Any, value: Any, runs: int) -> Any:
+    outputs = np.asarray(target([value] * runs))
+    if outputs.shape != (runs,):
+        raise TargetError(f"a vector of {runs} coordinates came back in shape {outputs.shape}: not coordinatewise")
+    return outputs
+
+
+def _plain(output: Any) -> Any:
+    """Returns a vector of numbers as an array, which is read faster; anything else as it is."""
+    if isinstance(output, list) and output and len({type(x) for x in output}) == 1 and type(output[0]) in (int, float):
+        return np.array(output)
+    return output
+
+
+def _canonical(target: Any, distance: Any, coordinatewise: bool) -> tuple[Any, Any]:
+    domain, metric = str(target.input_domain), str(target.input_metric)
+    if domain.startswith("AtomDomain(T=bool)") and metric.startswith("DiscreteDistance"):
+        return False, True
+    scalar = domain.startswith("AtomDomain(") and metric.startswith("AbsoluteDistance")
+    vector = domain.startswith("VectorDomain(AtomDomain(") and metric.startswith(("L1Distance", "L2Distance"))
+    if scalar or (coordinatewise and vector):
+        return type(distance)(0), distance
+    remedy = "give two values of the domain that are that far apart"
+    raise InvalidArgumentError("neighbours", None, f"has no default for {domain} under {metric}", remedy)
+
+
+def _check_member(domain: Any, value: Any, coordinatewise: bool) -> None:
+    try:
+        if all(domain.member([value] * size) for size in (3, 4)) if coordinatewise else domain.member(value):
+            return
+        reason = f"is not in the measurement's domain {domain}"
+    except Exception as error:  # a value of another type: OpenDP says so in several ways
+        reason = f"can't be read as a value of {domain} ({' '.join(str(error).split())[:120]})"
+    remedy = "coordinatewise needs vectors of any size" if coordinatewise else "give two values of the domain"
+    raise InvalidArgumentError("neighbours", value, reason, remedy)
+
+
+@frozen
+class _Profile:
+    """OpenDP's privacy profile, as :meth:`Claim.curve` reads it."""
+
+    profile: Any
+
+    def epsilon(self, delta: float) -> float:
+        return float(self.profile.epsilon(delta))
+
+    def delta(self, epsilon: float) -> float:
+        return float(self.profile.delta(epsilon))
+
+
+def _claim(target: Any, distance: object, delta: float) -> Claim:
+    measure, cost = mapped(target, distance)
+    if measure.startswith("SmoothedMaxDivergence"):
+        return Claim.curve(_Profile(cost), delta)  # the whole curve, where an event takes points of it
+    event = event_of(measure, cost)
+    match event:
+        case PureDP():
+            return Claim.curve(event, 0.0)
+        case ApproximateDP():
+            return Claim.curve(event, event.delta)
+    return Claim.curve(event, max(delta, 2 * event.failure_delta()))

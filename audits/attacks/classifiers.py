@@ -1,0 +1,339 @@
+"""Scores that are fitted to samples of both data sets: classifiers whose output is cut into cells like any number.
+
+A score estimates the log-likelihood ratio ln(P0/P1) of an output's numbers: any increasing function of the ratio cuts
+out the most powerful events (Neyman and Pearson 1933). Nothing here has to be right for a verdict to be valid: the
+score is fixed before the outputs that are counted are drawn. All of it is numpy and scipy, so a seed gives the same
+score wherever it is fitted.
+
+ * :func:`fit_logistic`: ridge-penalised logistic regression on indicators of each number's quantiles and on products of
+   pairs of ranks;
+ * :func:`fit_boosting`: gradient-boosted trees whose levels share one cut (oblivious trees);
+ * :func:`fit_neighbours`: the shares of both data sets among the nearest of some reference outputs.
+
+Each sees at most a few thousand outputs, so the cost of a fit does not grow with the audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from scipy import spatial, special
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.outputs.cells import ordinal
+from hockeystick.audits.outputs.features import tame, telling_slots
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Pair = tuple[FloatArray, FloatArray]
+Attack = Literal["auto", "simple", "logistic", "boosting", "neighbours"]
+
+ATTACKS: tuple[str, ...] = get_args(Attack)
+LEAST_ROWS = 128  # of either data set, to fit anything
+MOST_DIMENSIONS = 10  # of a space in which neighbours are near
+
+_MOST_ROWS = {"logistic": 1 << 14, "boosting": 1 << 15, "neighbours": 1 << 12}  # of either data set
+_MOST_COLUMNS = 16
+_PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0)
+_ROUNDS, _DEPTH, _RATE, _BINS = 48, 3, 0.3, 32
+_FEW_RUNS = 1 << 14  # up to here "auto" asks neighbours too: each output costs some 30 microseconds
+
+
+class Score(Protocol):
+    """An estimate of ln(P0/P1), one number per row of rounded numbers."""
+
+    def __call__(self, real: FloatArray) -> FloatArray: ...
+
+
+Fit = Callable[[Pair, np.random.Generator], Score]
+
+
+def check_attack(attack: object) -> Attack:
+    """Returns the name of an attack.
+
+    Raises:
+      InvalidArgumentError: there is none of that name.
+    """
+    if attack not in ATTACKS:
+        ways = ", ".join(map(repr, ATTACKS))
+        raise InvalidArgumentError("attack", attack, "is unknown", f"use one of {ways}")
+    return attack  # type: ignore[return-value]
+
+
+@frozen(eq=False)
+class Ranks:
+    """Columns of a block and the quantiles that cut each of them; NaN is larger than every number."""
+
+    slots: tuple[int, ...]
+    edges: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, pair: Pair, bins: int) -> Ranks:
+        slots = tuple(telling_slots(pair, _MOST_COLUMNS))
+        pooled = ordinal(np.concatenate([block[:, slots] for block in pair]))
+        at = (np.arange(1, bins) * len(pooled)) // bins
+        edges = []
+        for column in pooled.T:
+            ranked = np.sort(column)
+            edges.append(np.unique(ranked[at][ranked[at] > ranked[0]]))
+        return cls(slots, tuple(edges))
+
+    def codes(self, real: FloatArray) -> IntArray:
+        """Returns the bin of each number, shape (columns, rows)."""
+        keys = ordinal(real[:, self.slots])
+        rows = [np.searchsorted(edges, key, side="right") for edges, key in zip(self.edges, keys.T, strict=True)]
+        return np.array(rows, dtype=np.int64).reshape(len(self.slots), len(real))
+
+
+@frozen(eq=False)
+class Logistic:
+    """Weights of indicators of ``ranks``' bins and, if there are few columns, of products of two centred ranks."""
+
+    ranks: Ranks
+    pairs: bool
+    centre: FloatArray
+    scale: FloatArray
+    weights: FloatArray
+
+    def __call__(self, real: FloatArray) -> FloatArray:
+        return np.asarray(((indicators(self.ranks, real, self.pairs) - self.centre) / self.scale) @ self.weights)
+
+
+def indicators(ranks: Ranks, real: FloatArray, pairs: bool) -> FloatArray:
+    """Returns the columns of the logistic regression, shape (rows, columns)."""
+    codes = ranks.codes(real)
+    found = [codes[j] > cut for j, edges in enumerate(ranks.edges) for cut in range(len(edges))]
+    if pairs:
+        centred = [2 * code / max(len(edges), 1) - 1 for code, edges in zip(codes, ranks.edges, strict=True)]
+        found += [centred[i] * centred[j] for i in range(len(centred)) for j in range(i)]
+    return np.array(found, dtype=np.float64).reshape(len(found), len(real)).T
+
+
+def fit_logistic(pair: Pair, rng: np.random.Generator) -> Score:
+    """Returns a logistic regression by Newton's method; a quarter of the rows decides how strong the penalty is."""
+    pair = _subsample(pair, rng, _MOST_ROWS["logistic"])
+    width = min(pair[0].shape[1], _MOST_COLUMNS)
+    pairs = width <= MOST_DIMENSIONS
+    ranks = Ranks.of(pair, 12 if width <= 4 else 6)
+    x, y = np.concatenate([indicators(ranks, block, pairs) for block in pair]), _labels(pair)
+    centre, scale = x.mean(axis=0), x.std(axis=0)
+    scale[scale == 0] = 1.0
+    x = (x - centre) / scale
+    held = rng.random(len(y)) < 0.25
+    weights, best = np.zeros(x.shape[1]), (np.inf, _PENALTIES[0])
+    for penalty in _PENALTIES:
+        weights = _newton(x[~held], y[~held], weights, penalty, steps=2)
+        loss = _loss(x[held] @ weights, y[held])
+        best = min(best, (loss, penalty))
+        if loss > best[0]:
+            break
+    weights = _newton(x, y, np.zeros(x.shape[1]), best[1], steps=4)
+    return Logistic(ranks, pairs, centre, scale, weights)
+
+
+def _newton(x: FloatArray, y: FloatArray, weights: FloatArray, penalty: float, steps: int) -> FloatArray:
+    for _ in range(steps):
+        p = special.expit(x @ weights)
+        slope = x.T @ (p - y) + penalty * weights
+        curvature = (x * (p * (1 - p))[:, None]).T @ x + penalty * np.eye(x.shape[1])
+        step = np.linalg.solve(curvature, slope)
+        weights = weights - step * min(1.0, 4.0 / max(1e-300, float(np.abs(step).max())))
+    return weights
+
+
+@frozen(eq=False)
+class Boosted:
+    """A sum of tables, each looked up by ``_DEPTH`` comparisons of a column's bin with a cut.
+
+    Attributes:
+      columns, cuts: shape (trees, depth).
+      leaves: shape (trees, 2^depth).
+    """
+
+    ranks: Ranks
+    columns: IntArray
+    cuts: IntArray
+    leaves: FloatArray
+
+    def __call__(self, real: FloatArray) -> FloatArray:
+        codes, total = self.ranks.codes(real), np.zeros(len(real))
+        for columns, cuts, leaves in zip(self.columns, self.cuts, self.leaves, strict=True):
+            total += leaves[_leaf(codes, columns, cuts)]
+        return total
+
+
+def _leaf(codes: IntArray, columns: IntArray, cuts: IntArray) -> IntArray:
+    leaf = np.zeros(codes.shape[1], dtype=np.int64)
+    for column, cut in zip(columns, cuts, strict=True):
+        leaf = 2 * leaf + (codes[column] > cut)
+    return leaf
+
+
+def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
+    """Returns boosted trees (Friedman 2001); as many as lower the loss on a fifth of the rows.
+
+    Every other tree's first cut is drawn at random: where only two numbers together betray the data set, no first cut
+    is better than another, and a greedy one would always be the same.
+    """
+    pair = _subsample(pair, rng, _MOST_ROWS["boosting"])
+    ranks = Ranks.of(pair, _BINS)
+    codes, y = np.concatenate([ranks.codes(block) for block in pair], axis=1), _labels(pair)
+    held = rng.random(len(y)) < 0.2
+    train, test = np.ascontiguousarray(codes[:, ~held]), codes[:, held]
+    score, held_score = np.zeros(train.shape[1]), np.zeros(test.shape[1])
+    trees: list[tuple[IntArray, IntArray, FloatArray]] = []
+    best, kept = _loss(held_score, y[held]), 0
+    for number in range(_ROUNDS if any(map(len, ranks.edges)) else 0):
+        p = special.expit(score)
+        columns, cuts, leaf = _grow(train, y[~held] - p, rng if number % 2 else None)
+        gain = np.bincount(leaf, weights=y[~held] - p, minlength=1 << _DEPTH)
+        curvature = np.bincount(leaf, weights=p * (1 - p), minlength=1 << _DEPTH)
+        leaves = np.clip(_RATE * gain / (curvature + 20.0), -2.0, 2.0)
+        score += leaves[leaf]
+        held_score += leaves[_leaf(test, columns, cuts)]
+        trees.append((columns, cuts, leaves))
+        loss = _loss(held_score, y[held])
+        if loss < best:
+            best, kept = loss, len(trees)
+        elif len(trees) >= kept + 16:
+            break
+    chosen = trees[: max(kept, 1)]
+    if not chosen:
+        none = np.zeros((0, _DEPTH), dtype=np.int64)
+        return Boosted(ranks, none, none, np.zeros((0, 1 << _DEPTH)))
+    columns, cuts = (np.array([tree[i] for tree in chosen], dtype=np.int64) for i in (0, 1))
+    return Boosted(ranks, columns, cuts, np.array([leaves for _, _, leaves in chosen]))
+
+
+def _grow(
+    codes: IntArray, residual: FloatArray, rng: np.random.Generator | None
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns the columns and cuts of one tree, level by level the best by squared residuals, and each row's leaf."""
+    leaf = np.zeros(codes.shape[1], dtype=np.int64)
+    columns, cuts = [], []
+    for level in range(_DEPTH):
+        if level == 0 and rng is not None:
+            column = int(rng.integers(len(codes)))
+            cut = int(codes[column, rng.integers(codes.shape[1])]) - int(rng.integers(2))
+        else:
+            column, cut = _best_cut(codes, residual, leaf, 1 << level)
+        leaf = 2 * leaf + (codes[column] > cut)
+        columns.append(column)
+        cuts.append(cut)
+    return np.array(columns), np.array(cuts), leaf
+
+
+def _best_cut(codes: IntArray, residual: FloatArray, leaf: IntArray, leaves: int) -> tuple[int, int]:
+    best = (-np.inf, 0, 0)
+    for column, own in enumerate(codes):
+        joint = leaf * _BINS + own
+        sums = np.bincount(joint, weights=residual, minlength=leaves * _BINS).reshape(leaves, _BINS).cumsum(axis=1)
+        counts = np.bincount(joint, minlength=leaves * _BINS).reshape(leaves, _BINS).cumsum(axis=1)
+        rest_sum, rest = sums[:, -1:] - sums, counts[:, -1:] - counts
+        gain = (sums**2 / (counts + 80.0) + rest_sum**2 / (rest + 80.0)).sum(axis=0)
+        cut = int(gain[:-1].argmax())
+        best = max(best, (float(gain[cut]), -column, -cut))
+    return -best[1], -best[2]
+
+
+@frozen(eq=False)
+class Neighbours:
+    """How many of the nearest reference rows are of either data set."""
+
+    centre: FloatArray
+    scale: FloatArray
+    tree: spatial.cKDTree
+    of_d0: npt.NDArray[np.bool_]  # whose the reference rows are, in random order: rows that tie are a fair sample
+    nearest: int
+
+    def __call__(self, real: FloatArray) -> FloatArray:
+        _, found = self.tree.query(_unit(real, self.centre, self.scale), k=self.nearest)
+        zeros = self.of_d0[found].sum(axis=1)
+        return np.asarray(np.log((zeros + 0.5) / (self.nearest - zeros + 0.5)))
+
+
+def fit_neighbours(pair: Pair, rng: np.random.Generator) -> Score:
+    """Returns the density ratio by nearest neighbours, in numbers scaled by their interquartile ranges.
+
+    Raises:
+      InvalidArgumentError: more than 10 numbers.
+    """
+    width = pair[0].shape[1]
+    if width > MOST_DIMENSIONS:
+        raise InvalidArgumentError(
+            "attack", "neighbours", f"is for at most {MOST_DIMENSIONS} numbers; the outputs have {width}",
+            "use 'logistic' or 'boosting'",
+        )  # fmt: skip
+    pair = _subsample(pair, rng, _MOST_ROWS["neighbours"])
+    mixed = rng.permutation(len(pair[0]) + len(pair[1]))
+    both = tame(np.concatenate(pair))[mixed]
+    low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
+    spread = np.where(high > low, high - low, np.clip(both.std(axis=0), 0.0, 1e90))
+    scale = np.where(spread > 0, spread, 1.0)
+    tree = spatial.cKDTree(_unit(both, centre, scale))
+    return Neighbours(centre, scale, tree, mixed < len(pair[0]), max(8, int(len(both) ** 0.5)))
+
+
+def _unit(real: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    return np.clip((tame(real) - centre) / scale, -1e6, 1e6)
+
+
+FITS: dict[str, tuple[Fit, str]] = {
+    "logistic": (fit_logistic, "a logistic score of the output"),
+    "boosting": (fit_boosting, "a boosted-tree score of the output"),
+    "neighbours": (fit_neighbours, "a nearest-neighbour score of the output"),
+}
+
+
+def chosen_fits(attack: Attack, pair: Pair, pilot: Pair, runs: int, rng: np.random.Generator) -> tuple[str, ...]:
+    """Returns which classifiers to fit.
+
+    "auto" compares them on outputs held out, by the share of pairs of outputs that they order rightly. It takes the
+    logistic one, and of the others the best if it is better; and none where a single number tells the data sets apart
+    and none of them does so clearly better. At most three fits to a part of the outputs.
+
+    Args:
+      pair: outputs of either data set to fit the pilots to.
+      pilot: others, to compare them on.
+      runs: outputs that will be scored.
+    """
+    if attack != "auto":
+        return () if attack == "simple" else (attack,)
+    few = runs <= _FEW_RUNS and pair[0].shape[1] <= MOST_DIMENSIONS
+    rivals = ("logistic", "boosting", *(("neighbours",) if few else ()))
+    order = {name: right_order(FITS[name][0](pair, rng), pilot) for name in rivals}
+    best = max(rivals, key=lambda name: order[name])
+    error = (sum(1 / len(block) for block in pilot) / 12) ** 0.5
+    slots = telling_slots(pilot, _MOST_COLUMNS)
+    alone = 0.5 + max(abs(right_order(lambda real, j=slot: tame(real)[:, j], pilot) - 0.5) for slot in slots)
+    if alone > 0.5 + 4 * error and order[best] <= alone + error:
+        return ()
+    return tuple(dict.fromkeys(("logistic", best)))
+
+
+def right_order(score: Score, pilot: Pair) -> float:
+    """Returns the share of pairs of outputs, one of either data set, that a score orders rightly (Mann, Whitney)."""
+    one, other = np.sort(score(pilot[0])), score(pilot[1])
+    below, up_to = (np.searchsorted(one, other, side=side).mean() / len(one) for side in ("left", "right"))
+    return float(1 - (below + up_to) / 2)
+
+
+def _labels(pair: Pair) -> FloatArray:
+    return np.repeat([1.0, 0.0], [len(pair[0]), len(pair[1])])
+
+
+def _loss(score: FloatArray, y: FloatArray) -> float:
+    return float(np.mean(np.logaddexp(0.0, np.where(y > 0, -score, score)))) if len(y) else 0.0
+
+
+def _subsample(pair: Pair, rng: np.random.Generator, most: int) -> Pair:
+    """Returns as many rows of one data set as of the other: how often a layout occurs is no business of its score."""
+    most = min(most, *map(len, pair))
+    found = [
+        block if len(block) <= most else block[np.sort(rng.choice(len(block), most, replace=False))] for block in pair
+    ]
+    return found[0], found[1]

@@ -1,0 +1,1 @@
+"""Lower bounds on ε from counts, with their confidence level."""

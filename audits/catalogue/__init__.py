@@ -1,0 +1,1 @@
+"""Targets with a known claim: every mechanism and learner, and mutants that must be refuted."""

@@ -1,0 +1,1 @@
+"""Targets of online distribution learning under local privacy."""

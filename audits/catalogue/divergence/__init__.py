@@ -1,0 +1,1 @@
+"""Targets of the private estimation of KL divergence."""

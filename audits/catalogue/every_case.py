@@ -1,0 +1,63 @@
+"""The catalogue: everything here that can be audited, and what an audit of it has to find.
+
+Every mechanism and learner of this package claims what it costs, and must not be refuted; every mutant of theirs claims
+the same, and must be. The zoo holds the mechanisms of the literature, right and wrong, so that an auditor's numbers can
+be set beside published ones. ``hockeystick audit --catalogue`` runs it.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.catalogue.distribution.cases import distribution_cases
+from hockeystick.audits.catalogue.divergence.cases import kl_cases
+from hockeystick.audits.catalogue.federated.cases import federated_cases
+from hockeystick.audits.catalogue.lazy.cases import learner_cases
+from hockeystick.audits.catalogue.literature.cases import zoo_cases
+from hockeystick.audits.catalogue.mechanisms.baselines import baseline_cases
+from hockeystick.audits.catalogue.mechanisms.bounded_contributions import bounded_cases
+from hockeystick.audits.catalogue.mechanisms.lazy_walk import walk_cases
+from hockeystick.audits.catalogue.mechanisms.mechanisms import mechanism_cases
+from hockeystick.audits.catalogue.mechanisms.noise_shares import share_cases
+from hockeystick.audits.catalogue.parts.cases import STATED_CONFIDENCE, Case, Subject
+from hockeystick.audits.catalogue.run import CaseResult, run_catalogue
+from hockeystick.audits.catalogue.smoothed.cases import smoothed_cases
+from hockeystick.audits.catalogue.smoothed.query_release import released_cases
+
+__all__ = ["STATED_CONFIDENCE", "Case", "CaseResult", "Subject", "catalogue", "run_catalogue", "select"]
+
+
+def catalogue() -> tuple[Case, ...]:
+    """Returns all cases: the zoo of the literature, then mechanisms, then learners, mutants after what they mutate."""
+    mechanisms = (*mechanism_cases(), *share_cases(), *bounded_cases(), *walk_cases())
+    learners = (
+        *learner_cases(),
+        *baseline_cases(),
+        *federated_cases(),
+        *kl_cases(),
+        *distribution_cases(),
+        *smoothed_cases(),
+    )
+    return (*zoo_cases(), *mechanisms, *learners, *released_cases())
+
+
+def select(*patterns: str) -> tuple[Case, ...]:
+    """Returns the cases of the catalogue whose names match any of ``patterns``, in the catalogue's order; all of none.
+
+    A pattern is a whole name, or a shell pattern (fnmatch): ``zoo/*``, ``*svt*@1``, ``mechanism/*[[]half*``. Brackets
+    stand for themselves in a whole name; in a shell pattern ``[[]`` stands for one.
+
+    Raises:
+      InvalidArgumentError: a pattern matches nothing.
+    """
+    every = catalogue()
+    found: set[str] = set()
+    for pattern in patterns:
+        names = {case.name for case in every if case.name == pattern or fnmatchcase(case.name, pattern)}
+        if not names:
+            raise InvalidArgumentError(
+                "pattern", pattern, "matches no case", "see `hockeystick audit --catalogue --list`"
+            )
+        found |= names
+    return tuple(case for case in every if not patterns or case.name in found)

@@ -1,0 +1,1 @@
+"""Targets from the literature, faulty ones among them."""

@@ -1,0 +1,287 @@
+"""Bounds on what a record or a person adds, as cases of the catalogue: clipping, contributions, batches; with mutants.
+
+A bound is a claim on how far a statistic moves. So each case is the statistic of records under noise of the scale that
+the stated sensitivity asks for, on two data sets where it moves as far as it can; a mutant computes another statistic,
+or states another sensitivity. Truths are those of the noise at the distance by which the statistic really moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick import accounting
+from hockeystick.accounting import Adjacency, PrivacyEvent
+from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.mechanisms import (
+    BoundedContribution,
+    BoundedHistogram,
+    ClipNorm,
+    ClipNumbers,
+    ClippedMean,
+    ClippedSum,
+    ClippedVectorSum,
+    FixedBatches,
+    Gaussian,
+    Laplace,
+    PoissonSample,
+    SampleWithoutReplacement,
+    Subsampled,
+    TruncatedPoissonSample,
+)
+
+STATED_AT = 1e-6
+"""The delta at which curves are stated."""
+
+ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
+FloatArray = npt.NDArray[np.float64]
+Pair = tuple[Any, Any]
+Statistic = Callable[[Any], Any]
+
+
+@frozen
+class Noisy:
+    """A statistic under noise; it claims what the noise claims at its own sensitivity.
+
+    Attributes:
+      statistic: of a data set; a number, or an array.
+      noise: ``Laplace`` or ``Gaussian``, with the sensitivity that is stated.
+    """
+
+    statistic: Statistic
+    noise: Laplace | Gaussian
+
+    def event(self) -> PrivacyEvent:
+        """Returns the noise's event."""
+        return self.noise.event()
+
+    def simulate(self, data: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Returns noisy statistics, runs on the leading axis."""
+        return np.asarray(self.noise.simulate(self.statistic(data), rng, runs))
+
+    def moved(self, pair: Pair) -> FloatArray:
+        """By how much each number of the statistic differs between two data sets."""
+        first, second = (np.atleast_1d(np.asarray(self.statistic(data), dtype=np.float64)) for data in pair)
+        return np.asarray(second - first)
+
+    def known(self, pair: Pair) -> bool:
+        """Whether the exact epsilon is known: not of several numbers that move under Laplace noise."""
+        return isinstance(self.noise, Gaussian) or int(np.count_nonzero(self.moved(pair))) <= 1
+
+    def truth(self, pair: Pair, delta: float) -> float | None:
+        """The exact epsilon on two data sets; None if it is not known."""
+        if not self.known(pair):
+            return None
+        moved, kind = self.moved(pair), type(self.noise)
+        scale = self.noise.scale if isinstance(self.noise, Laplace) else self.noise.sigma
+        return float(accounting.epsilon(kind(scale, sensitivity=float(np.linalg.norm(moved))).event(), delta))
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+
+def rows_then_sum(rows: Any, clip: ClipNorm) -> FloatArray:
+    """The sum of clipped rows."""
+    return np.asarray(clip(rows).sum(axis=0))
+
+
+def sum_of_numbers(values: Any, clip: ClipNumbers | None = None) -> float:
+    """The sum of numbers, clipped or as they are."""
+    return float(np.sum(values if clip is None else clip(values)))
+
+
+def mean_of(values: Any, clipped: ClippedMean) -> float:
+    """The mean of clipped numbers."""
+    return clipped(values)
+
+
+def sum_of_rows(rows: Any) -> FloatArray:
+    """The sum of rows as they are."""
+    return np.asarray(np.sum(rows, axis=0))
+
+
+def kept_records(persons: Any, bound: BoundedContribution | None) -> float:
+    """How many records are kept."""
+    return float(len(persons) if bound is None else bound(persons).sum())
+
+
+def partition_counts(records: Any, bound: BoundedHistogram) -> FloatArray:
+    """Counts of records given as rows (person, partition)."""
+    return np.asarray(bound(records[:, 0], records[:, 1]), dtype=np.float64)
+
+
+# --- the cases -------------------------------------------------------------------------------------------------------
+
+
+def bounded_cases() -> Iterator[Case]:
+    """Yields the cases of clipping, of bounded contributions, and of samples and batches."""
+    yield from _clipped_numbers()
+    yield from _clipped_rows()
+    yield from _contributions()
+    yield from _samples()
+    yield from _batches()
+
+
+def _clipped_numbers() -> Iterator[Case]:
+    """One number per record; the record that differs is far out of range."""
+    without, far = np.array([0.5]), np.array([0.5, 5.0])
+    total, mean = ClippedSum(0.0, 1.0), ClippedMean(0.0, 1.0, records=4)
+    noise = Laplace(2.0, sensitivity=total.sensitivity(ADD))
+    yield _case("clipped-sum", Noisy(total, noise), (without, far))
+    yield _case("clipped-sum[not clipped]", Noisy(sum_of_numbers, noise), (without, far), 1_000)
+    wide = ClippedSum(-1.0, 1.0)
+    ends = np.array([-5.0]), np.array([5.0])
+    yield _case("clipped-sum-replaced", Noisy(wide, Laplace(4.0, sensitivity=wide.sensitivity(REPLACE))), ends)
+    charged = Laplace(4.0, sensitivity=wide.sensitivity(ADD))
+    yield _case("clipped-sum-replaced[charged as added]", Noisy(wide, charged), ends, 16_000)
+    clip, wider = ClipNumbers(0.0, 1.0), ClipNumbers(0.0, 2.0)
+    yield _case("clip-numbers", Noisy(partial(sum_of_numbers, clip=clip), noise), (without, far))
+    yield _case(
+        "clip-numbers[wider than charged]", Noisy(partial(sum_of_numbers, clip=wider), noise), (without, far), 2_000
+    )
+    four, other = np.full(4, -5.0), np.array([-5.0, -5.0, -5.0, 5.0])
+    step = mean.sensitivity(REPLACE)
+    yield _case("clipped-mean", Noisy(partial(mean_of, clipped=mean), Laplace(0.5, sensitivity=step)), (four, other))
+    eighth = ClippedMean(0.0, 1.0, records=8).sensitivity(REPLACE)
+    noisy = Noisy(partial(mean_of, clipped=mean), Laplace(0.25, sensitivity=eighth))
+    yield _case("clipped-mean[divided by twice the records]", noisy, (four, other), 8_000)
+
+
+def _clipped_rows() -> Iterator[Case]:
+    """Four numbers per record; the norm of the one that differs is far beyond the bound."""
+    without, far = np.zeros((1, 4)), np.vstack([np.zeros(4), np.full(4, 10.0)])
+    gaussian = Gaussian(2.0, sensitivity=1.0)
+    norm = partial(rows_then_sum, clip=ClipNorm(1.0))
+    yield _case("clip-norm", Noisy(norm, gaussian), (without, far))
+    entries = partial(rows_then_sum, clip=ClipNorm(1.0, norm="linf"))
+    yield _case("clip-norm[entries in place of the norm]", Noisy(entries, gaussian), (without, far), 4_000)
+    yield _case("clip-norm[not clipped]", Noisy(sum_of_rows, gaussian), (without, far), 1_000)
+    in_l1 = partial(rows_then_sum, clip=ClipNorm(1.0, norm="l1"))
+    noise = Laplace(2.0, sensitivity=1.0)
+    yield _case("clip-norm-l1", Noisy(in_l1, noise), (without, far))
+    yield _case("clip-norm-l1[clipped in l2]", Noisy(norm, noise), (without, far), 64_000)
+    total = ClippedVectorSum(1.0)
+    added = Gaussian(2.0, sensitivity=total.stability(ADD)["records", "l2"])
+    yield _case("clipped-vector-sum", Noisy(total, added), (without, far))
+    yield _case("clipped-vector-sum[not clipped]", Noisy(sum_of_rows, added), (without, far), 1_000)
+    there, back = np.full((1, 4), 10.0), np.full((1, 4), -10.0)
+    replaced = Gaussian(4.0, sensitivity=total.stability(REPLACE)["records", "l2"])
+    yield _case("clipped-vector-sum-replaced", Noisy(total, replaced), (there, back))
+    yield _case("clipped-vector-sum-replaced[charged as added]", Noisy(total, added), (there, back), 4_000)
+
+
+def _contributions() -> Iterator[Case]:
+    """One person more, with more records than anybody may have."""
+    without, person = np.array([0]), np.array([0, 1, 1, 1, 1, 1])
+    bound = BoundedContribution(2)
+    key = ("records", "records")
+    noise = Laplace(4.0, sensitivity=bound.stability(ADD)[key])
+    kept = partial(kept_records, bound=bound)
+    yield _case("bounded-contribution", Noisy(kept, noise), (without, person))
+    everything = partial(kept_records, bound=None)
+    yield _case("bounded-contribution[nothing left out]", Noisy(everything, noise), (without, person), 2_000)
+    one = Laplace(4.0, sensitivity=1.0)
+    yield _case("bounded-contribution[charged for a record]", Noisy(kept, one), (without, person), 16_000)
+
+    nobody = np.zeros((0, 2), dtype=np.int64)
+    somebody = np.array([[1, place] for place in (0, 1, 2, 0, 1, 2)])
+    histogram = BoundedHistogram(3, most_partitions=2)
+    l1, l2 = (histogram.stability(ADD)["records", norm] for norm in ("l1", "l2"))
+    counts = partial(partition_counts, bound=histogram)
+    yield _case("bounded-histogram", Noisy(counts, Laplace(4.0, sensitivity=l1)), (nobody, somebody))
+    yield _case("bounded-histogram-gaussian", Noisy(counts, Gaussian(2.0, sensitivity=l2)), (nobody, somebody))
+    everywhere = partial(partition_counts, bound=BoundedHistogram(3, most_partitions=3, most_each=2))
+    bad = Noisy(everywhere, Laplace(4.0, sensitivity=l1))
+    yield _case("bounded-histogram[partitions not bounded]", bad, (nobody, somebody), 4_000)
+    often = partial(partition_counts, bound=BoundedHistogram(3, most_partitions=2, most_each=2))
+    yield _case(
+        "bounded-histogram-gaussian[records not bounded]",
+        Noisy(often, Gaussian(2.0, sensitivity=l2)),
+        (nobody, somebody),
+        4_000,
+    )
+    single = Noisy(counts, Gaussian(2.0, sensitivity=1.0))
+    yield _case("bounded-histogram-gaussian[one partition charged]", single, (nobody, somebody), 64_000)
+
+
+def _samples() -> Iterator[Case]:
+    """Secret samples beside those of ``PoissonSample``, which stands with the other mechanisms."""
+    noise = Gaussian(1.0)
+    fixed = Subsampled(SampleWithoutReplacement(4, 1), noise)
+    pair = fixed.worst_case_neighbours()
+    yield _claimed("subsampled-fixed-size", fixed, fixed, pair)
+    whole = Subsampled(SampleWithoutReplacement(4, 4), noise)
+    yield _claimed("subsampled-fixed-size[everybody in the sample]", fixed, whole, pair, 2_000)
+    cut = Subsampled(TruncatedPoissonSample(3, 0.25, 2), noise)
+    pair = cut.worst_case_neighbours()
+    yield _claimed("subsampled-truncated", cut, cut, pair)
+    all_join = Subsampled(TruncatedPoissonSample(3, 1.0 - 1e-9, 3), noise)
+    yield _claimed("subsampled-truncated[everybody in the sample]", cut, all_join, pair, 4_000)
+    poisson = Subsampled(PoissonSample(0.25), noise)
+    twice = Subsampled(PoissonSample(0.5), noise)
+    yield _claimed("subsampled-gaussian-quarter[half in the sample]", poisson, twice, (np.zeros(0), np.ones(1)), 16_000)
+    yield _claimed("subsampled-gaussian-quarter", poisson, poisson, poisson.worst_case_neighbours())
+
+
+@frozen
+class BatchSums:
+    """Noisy sums of all batches of one epoch, each record clipped to [-1, 1].
+
+    Attributes:
+      batches: which record is in which.
+      noise: on every sum, for a replaced record.
+      shared: every record is in all batches.
+    """
+
+    batches: FixedBatches
+    noise: Gaussian
+    shared: bool = False
+
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of one batch."""
+        return self.batches.event(self.noise.event())
+
+    def simulate(self, values: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Returns sums of shape (runs, batches)."""
+        numbers, count = np.clip(values, -1.0, 1.0), self.batches.batches
+        inside = self.batches.simulate(rng, runs)[:, :, None] == np.arange(count)
+        sums = np.einsum("rpb,p->rb", inside | self.shared, numbers)
+        return np.asarray(sums + self.noise.sigma * rng.standard_normal((runs, count)))
+
+
+def _batches() -> Iterator[Case]:
+    low, high = np.zeros(4), np.zeros(4)
+    low[0], high[0] = -1.0, 1.0
+    batches = BatchSums(FixedBatches(4, 4, order="given"), Gaussian(4.0, sensitivity=2.0))
+    yield _claimed("fixed-batches", batches, batches, (low, high))
+    shuffled = BatchSums(FixedBatches(4, 4), batches.noise)
+    yield _claimed("fixed-batches-shuffled", shuffled, shuffled, (low, high))
+    overlapping = BatchSums(batches.batches, batches.noise, shared=True)
+    yield _claimed("fixed-batches[a record in all batches]", batches, overlapping, (low, high), 8_000)
+
+
+def _case(name: str, noisy: Noisy, pair: Pair, samples: int | None = None) -> Case:
+    return _claimed(name, noisy, noisy, pair, samples)
+
+
+def _claimed(name: str, claimed: Any, sampled: Any, pair: Pair, samples: int | None = None) -> Case:
+    known = isinstance(sampled, Noisy) and sampled.known(pair)
+    return Case(
+        name=f"mechanism/{name}",
+        build=partial(_subject, claimed, sampled, pair),
+        broken=samples is not None,
+        samples=samples or 100_000,
+        oracle="the noise at the distance by which the statistic moves" if known else "",
+    )
+
+
+def _subject(claimed: Any, sampled: Any, pair: Pair) -> Subject:
+    claim = Claim.curve(claimed.event(), STATED_AT)
+    truth = sampled.truth(pair, claim.delta) if isinstance(sampled, Noisy) else None
+    return Subject(target=sampled, neighbours=pair, claim=claim, truth=truth)

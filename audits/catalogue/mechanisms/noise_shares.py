@@ -1,0 +1,179 @@
+"""Sums of noise shares as cases of the catalogue, as one draw, as shares added up, and under masks; with mutants.
+
+Claims are those of the noise that surely stays. Truths are the exact law of the sum on the two values.
+
+Source: Agarwal, Kairouz & Liu 2021 (Skellam); Kairouz, Liu & Steinke 2021 (discrete Gaussian); Goryczka & Xiong 2017
+(Pólya); Bonawitz et al. 2017 (masks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, frozen
+
+from hockeystick import accounting
+from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.mechanisms import DiscreteGaussianShares, MaskedSum, PolyaShares, SimulationNoise, SkellamShares
+
+STATED_AT = 1e-6
+"""The delta at which curves are stated."""
+
+Shares = SkellamShares | DiscreteGaussianShares | PolyaShares
+Rng = np.random.Generator
+IntArray = npt.NDArray[np.int64]
+
+
+# --- what is sampled -------------------------------------------------------------------------------------------------
+
+
+@frozen
+class AddedUp:
+    """The value and the shares of so many clients, each drawn as a client draws it.
+
+    Attributes:
+      shares: one client's noise.
+      clients: how many add theirs; all survivors of a correct sum.
+      copied: all clients add one and the same draw (a seed that they share).
+    """
+
+    shares: Shares
+    clients: int
+    copied: bool = False
+
+    def __call__(self, value: Any, rng: Rng, runs: int) -> Any:
+        noise, numbers = SimulationNoise(rng), np.asarray(value)
+        shape = (runs, *numbers.shape)
+        count = int(np.prod(shape))
+        draws = [self.shares.share(count, noise=noise) for _ in range(1 if self.copied else self.clients)]
+        total = np.sum(draws, axis=0) * (self.clients if self.copied else 1)
+        return numbers + total.reshape(shape)
+
+
+@frozen
+class Messages:
+    """What a server sees of masked sums in two rounds: client 0's message and the sum, and client 0's second message.
+
+    Client 0 has the value in the first round; nobody else has anything. All add their shares of noise.
+
+    Attributes:
+      shares: one client's noise; there are as many clients as survivors.
+      modulus: R.
+      masked: whether there are masks at all.
+      fresh: whether the second round has a key of its own.
+    """
+
+    shares: Shares
+    modulus: int
+    masked: bool = True
+    fresh: bool = True
+
+    def __call__(self, value: int, rng: Rng, runs: int) -> IntArray:
+        """Returns numbers of shape (runs, 3). All runs are entries of one message, whose masks are independent."""
+        noise, key, clients = SimulationNoise(rng), rng.bytes(16), self.shares.survivors
+        own = self.shares.share((clients + 1) * runs, noise=noise).reshape(clients + 1, runs)
+        own[0] += value
+        masks = MaskedSum(self.modulus, clients, key=key)
+        sent = {client: masks.mask(client, own[client]) for client in range(clients)}
+        again = MaskedSum(self.modulus, clients, key=rng.bytes(16) if self.fresh else key)
+        first = sent[0] if self.masked else own[0]
+        return np.stack([first.astype(np.int64), masks.unmask(sent), again.mask(0, own[-1]).astype(np.int64)], axis=1)
+
+
+@frozen
+class Difference:
+    """Client 0's first message less its second, modulo R: equal masks cancel."""
+
+    messages: Messages
+
+    def __call__(self, value: int, rng: Rng, runs: int) -> IntArray:
+        seen, half = self.messages(value, rng, runs), self.messages.modulus // 2
+        return np.asarray((seen[:, 0] - seen[:, 2] + half) % (2 * half) - half)
+
+
+# --- the cases -------------------------------------------------------------------------------------------------------
+
+
+def share_cases() -> Iterator[Case]:
+    """Yields the cases of noise shares."""
+    skellam = SkellamShares(4.0, survivors=2)
+    yield _case("skellam-shares", skellam)
+    yield _case("skellam-shares[one share forgotten]", skellam, evolve(skellam, survivors=1), 16_000)
+    eight = SkellamShares(1.0, survivors=8)
+    yield _case("skellam-shares[noise of all, two stay]", eight, evolve(eight, survivors=2), 2_000)
+    yield _case("skellam-shares-added-up", skellam, AddedUp(skellam, 2), broken=False)
+    yield _case("skellam-shares-added-up[one share forgotten]", skellam, AddedUp(skellam, 1), 16_000)
+    yield _case("skellam-shares-added-up[one seed for all]", skellam, AddedUp(skellam, 2, copied=True), 1_000)
+    replaced = SkellamShares(4.0, survivors=2, fall=1)
+    yield _case("skellam-shares-replaced", replaced)
+    moved = replaced.worst_case_neighbours()
+    yield _case("skellam-shares-replaced[charged as added]", skellam, replaced, 16_000, pair=moved)
+
+    gaussian = DiscreteGaussianShares(2.0, survivors=4)
+    yield _case("discrete-gaussian-shares", gaussian)
+    yield _case("discrete-gaussian-shares[noise of all, half stay]", gaussian, evolve(gaussian, survivors=2), 32_000)
+    finer = DiscreteGaussianShares(2.0, survivors=4, factor=4)
+    yield _case("discrete-gaussian-shares[factor forgotten]", gaussian, finer, 1_000, pair=(0, 4))
+    yield _case("discrete-gaussian-shares-added-up", gaussian, AddedUp(gaussian, 4), broken=False)
+    yield _case("discrete-gaussian-shares-added-up[one share forgotten]", gaussian, AddedUp(gaussian, 3), 256_000)
+
+    polya = PolyaShares(2.0, survivors=4)
+    yield _case("polya-shares", polya)
+    yield _case("polya-shares[sized for eight]", polya, evolve(polya, whole=8), 1_000)
+    yield _case("polya-shares-dropouts", evolve(polya, whole=5))
+    yield _case("polya-shares-added-up", polya, AddedUp(polya, 4), broken=False)
+    yield _case("polya-shares-added-up[one share forgotten]", polya, AddedUp(polya, 3), 32_000)
+    yield from _masked()
+
+
+def _masked() -> Iterator[Case]:
+    """What the masks hide: six clients stay, so that all that the server sees is worth their sum, with six shares."""
+    shares = SkellamShares(0.5, survivors=6)
+    masked = Messages(shares, 64)
+    yield _case("masked-sum", shares, masked, broken=False, known=False)
+    yield _case("masked-sum[messages without masks]", shares, evolve(masked, masked=False), 4_000, known=False)
+    yield _case("masked-sum:difference", shares, Difference(masked), broken=False, known=False)
+    reused = Difference(evolve(masked, fresh=False))  # then two shares of noise are all that is left
+    yield _case("masked-sum:difference[key used twice]", shares, reused, 4_000, known=False)
+
+
+def _case(
+    name: str,
+    claimed: Shares,
+    sampled: Any = None,
+    refuted_by: int | None = None,
+    *,
+    pair: tuple[Any, Any] | None = None,
+    broken: bool | None = None,
+    known: bool = True,
+    samples: int = 100_000,
+) -> Case:
+    false = refuted_by is not None if broken is None else broken
+    return Case(
+        name=f"mechanism/{name}",
+        build=partial(_subject, claimed, claimed if sampled is None else sampled, pair, known),
+        broken=false,
+        samples=samples if refuted_by is None else refuted_by,
+        oracle="the exact law of the sum" if known else "",
+    )
+
+
+def _subject(claimed: Shares, sampled: Any, pair: tuple[Any, Any] | None, known: bool) -> Subject:
+    claim = Claim.curve(claimed.event(), STATED_AT)
+    truth = _truth(sampled, claim.delta) if known else None
+    neighbours = claimed.worst_case_neighbours() if pair is None else pair
+    return Subject(target=sampled, neighbours=neighbours, claim=claim, truth=truth)
+
+
+def _truth(sampled: Any, delta: float) -> float | None:
+    """The exact epsilon of a sum on its own worst pair."""
+    if isinstance(sampled, AddedUp):
+        if sampled.copied:
+            return float("inf")  # the noise is a multiple of the number of clients
+        sampled = evolve(sampled.shares, survivors=sampled.clients)
+    return float(accounting.epsilon(sampled.event(), delta))

@@ -1,0 +1,1 @@
+"""What all cases of the catalogue share."""

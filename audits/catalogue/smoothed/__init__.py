@@ -1,0 +1,1 @@
+"""Targets of smoothed online learning and private query release."""

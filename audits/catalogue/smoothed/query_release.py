@@ -1,0 +1,242 @@
+"""Private query release as it is published, as cases of the catalogue: the code of a release, run on simulated noise.
+
+:mod:`hockeystick.audits.catalogue.smoothed.cases` audits the learner's vectorised simulation. Here every output is one
+call of ``release``: exact choices among whole scores, measurements by the releasing mechanisms, columns clipped and
+placed, and what a reader then gets, the transcript, an answer, synthetic rows or the error by what was measured. Truths
+are exact where the transcript can be listed; what is made of it has no more than that.
+
+A mutant publishes what somebody might by mistake: noise of a seed that is kept, bounds taken from the records, rows
+drawn from them, the true error, or a transcript at a larger budget than is claimed.
+
+Source: Haghtalab, Roughgarden & Shetty 2020, Algorithms 2 and 3, corrected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from hockeystick.audits.catalogue.lazy.cases import LossOf
+from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.smoothed.views import (
+    DELTA,
+    FloatArray,
+    Pair,
+    Scene,
+    canary,
+    pure_claim,
+    rows,
+    transcript_law,
+)
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.learners.smoothed.measures.public_column import PublicColumn
+from hockeystick.learners.smoothed.queries.answers import Transcripts
+from hockeystick.learners.smoothed.queries.query_release import QueryRelease, ReleasedQueries
+from hockeystick.mechanisms.randomness.noise import SimulationNoise
+
+_CORRECT = 2_000  # a release takes one to five milliseconds
+_TOP = 3.0
+
+
+def released_cases() -> Iterator[Case]:
+    """Yields the cases of what is released."""
+    near = partial(canary, gap=3.0, noise="discrete laplace")
+    yield _case("smoothed-released", _transcript(near))
+    yield _case(
+        "smoothed-released[each step takes twice all]", _transcript(near, epsilon_em=2.0, epsilon_lap=2.0), 1_500
+    )
+    yield _case("smoothed-released[seed kept]", _same_seed, 200)
+    three = partial(canary, gap=2.0, rounds=3, noise="discrete laplace")
+    yield _case("smoothed-released-three", _transcript(three, curve=True))
+    half = _transcript(three, curve=True, epsilon_em=0.5, epsilon_lap=0.5)
+    yield _case("smoothed-released-three[each step takes a half]", half, 2_000)
+    yield _case("smoothed-released-table", _table_loss)
+    yield _case("smoothed-released-table[bounds of the records]", _table(bounds_of_records, truth=math.inf), 100)
+    yield _case("smoothed-released-answer", _table(answer), known=False)
+    yield _case("smoothed-released-answer[true]", _table(true_answer, truth=math.inf), 100)
+    yield _case("smoothed-released-rows", _table(top_rows), known=False)
+    yield _case("smoothed-released-rows[of the records]", _table(rows_of_records, truth=math.inf), 200)
+    yield _case("smoothed-released-error", _table(measured), known=False)
+    yield _case("smoothed-released-error[true]", _table(true_error, truth=math.inf), 100)
+
+
+# --- one call of release for each output -----------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Releasing:
+    """A learner whose runs are releases.
+
+    Attributes:
+      learner: has ``release`` and ``log_likelihood_ratio``.
+      seed: of the noise, the same for all runs; None for fresh noise.
+    """
+
+    learner: Any
+    seed: int | None = None
+
+    def simulate(self, data: Any, rng: np.random.Generator, runs: int) -> Transcripts:
+        """The transcripts of ``runs`` releases."""
+        found = []
+        for _ in range(runs):
+            noise = SimulationNoise(rng if self.seed is None else np.random.default_rng(self.seed))
+            found.append(self.learner.release(data, noise=noise).transcripts)
+        return Transcripts(*(np.concatenate([getattr(one, of) for one in found]) for of in ("queries", "measurements")))
+
+    def log_likelihood_ratio(self, found: Transcripts, first: Any, second: Any) -> FloatArray:
+        """That of the learner."""
+        return np.asarray(self.learner.log_likelihood_ratio(found, first, second))
+
+
+@frozen(eq=False)
+class Reading:
+    """What a reader is given of each of ``runs`` releases of a table.
+
+    Attributes:
+      of: the plan.
+      read: from the plan, the table, noise and public coins to numbers.
+    """
+
+    of: QueryRelease
+    read: Callable[[QueryRelease, Any, SimulationNoise, np.random.Generator], FloatArray]
+
+    def __call__(self, table: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Numbers, shape (runs, k)."""
+        noise = SimulationNoise(rng)
+        return np.stack([np.atleast_1d(self.read(self.of, table, noise, rng)) for _ in range(runs)])
+
+
+@frozen(eq=False)
+class TableLoss:
+    """The log-likelihood ratio of what a plan releases of a table, between two tables."""
+
+    of: QueryRelease
+    neighbours: Pair
+
+    def __call__(self, table: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        """One ratio per run, shape (runs,)."""
+        noise = SimulationNoise(rng)
+        found = [self.of.release(table, noise=noise).law.transcripts for _ in range(runs)]
+        every = Transcripts(*(np.concatenate([getattr(x, of) for x in found]) for of in ("queries", "measurements")))
+        pair = (self.of.points(one) for one in self.neighbours)
+        return self.of.learner.log_likelihood_ratio(every, *pair)
+
+
+def table_scene() -> tuple[QueryRelease, Pair]:
+    """Five records of a column of 0, 1, 2, 3, all 0 but for one that may be 3, or beyond: it is clipped."""
+    of = QueryRelease.calibrated(
+        [PublicColumn(name="x", low=0.0, high=_TOP, points=4)],
+        queries="thresholds",
+        records=5,
+        sigma=0.5,
+        epsilon=1.0,
+        rounds=1,
+        gamma=0.125,
+        noise="discrete laplace",
+        vacuous=True,
+    )
+    first = np.zeros(5)
+    second = first.copy()
+    second[0] = 99.0
+    return of, (first, second)
+
+
+# --- what is read ----------------------------------------------------------------------------------------------------
+
+
+def _found(of: QueryRelease, table: Any, noise: SimulationNoise) -> ReleasedQueries:
+    return of.release(table, noise=noise)
+
+
+def answer(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """The released share at the top."""
+    return _found(of, table, noise).answer([_TOP])
+
+
+def true_answer(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """The true one, which a report for the data's owner shows."""
+    return _found(of, table, noise).truth(table, [_TOP])
+
+
+def top_rows(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """How many of nine synthetic rows are at the top."""
+    return np.asarray((_found(of, table, noise).synthetic(9, coins) == _TOP).sum(), dtype=np.float64)
+
+
+def rows_of_records(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """The same of nine rows that are records, drawn with replacement."""
+    points = of.values(of.points(table))
+    return np.asarray((coins.choice(points[:, 0], 9) == _TOP).sum(), dtype=np.float64)
+
+
+def measured(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """The error by what was measured."""
+    return np.asarray(_found(of, table, noise).measured().cover)
+
+
+def true_error(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """The true one on the cover."""
+    return np.asarray(_found(of, table, noise).private_report(table).cover)
+
+
+def bounds_of_records(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
+    """The largest end of the cover's queries in the column's units, if its upper bound is that of the records."""
+    own = PublicColumn(name="x", low=0.0, high=max(1.0, float(np.max(table))), points=4)
+    of = evolve(of, columns=(own,))
+    _found(of, table, noise)
+    return np.asarray(np.max(of.cover, where=np.isfinite(of.cover), initial=0.0))
+
+
+# --- subjects --------------------------------------------------------------------------------------------------------
+
+
+def _transcript(scene: Callable[[], Scene], *, curve: bool = False, **changes: Any) -> Callable[[], Subject]:
+    def build() -> Subject:
+        learner, pair = scene()
+        runs = evolve(learner, **changes)
+        claim = Claim.curve(learner.graph().guarantee(), DELTA) if curve else pure_claim(learner)
+        truth = transcript_law(runs, pair).epsilon(DELTA if curve else 0.0)
+        return Subject(target=LossOf(Releasing(runs), pair), neighbours=pair, claim=claim, truth=truth)
+
+    return build
+
+
+def _same_seed() -> Subject:
+    """Transcripts at one seed: each data set has one of its own."""
+    learner, pair = canary(gap=3.0)
+    once = Releasing(learner, seed=0)
+
+    def target(data: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        return np.repeat(rows(once.simulate(data, rng, 1)), runs, axis=0)
+
+    return Subject(target=target, neighbours=pair, claim=pure_claim(learner), truth=math.inf)
+
+
+def _table_loss() -> Subject:
+    of, pair = table_scene()
+    truth = transcript_law(of.learner, (of.points(pair[0]), of.points(pair[1]))).epsilon()
+    return Subject(target=TableLoss(of, pair), neighbours=pair, claim=pure_claim(of), truth=truth)
+
+
+def _table(read: Any, *, truth: float | None = None) -> Callable[[], Subject]:
+    def build() -> Subject:
+        of, pair = table_scene()
+        return Subject(target=Reading(of, read), neighbours=pair, claim=pure_claim(of), truth=truth)
+
+    return build
+
+
+def _case(name: str, build: Callable[[], Subject], samples: int | None = None, *, known: bool = True) -> Case:
+    return Case(
+        name=f"learner/{name}",
+        build=build,
+        broken=samples is not None,
+        samples=samples or _CORRECT,
+        source="Haghtalab, Roughgarden & Shetty 2020, corrected",
+        oracle="the exact law of what is seen" if known else "",
+    )

@@ -1,0 +1,1 @@
+"""The claim under audit, and pairs of laws that attain one."""

@@ -1,0 +1,148 @@
+"""Two output laws as far as an audit can tell them apart: by the law of their likelihood ratio.
+
+A :class:`LawPair` is what the limits of :mod:`hockeystick.audits.bounds.sample_limits` are computed from. Continuous
+laws are bracketed by two finite ones, so that what is computed from them is bracketed too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from scipy import special
+
+from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.losses.loss_grid import discretise
+from hockeystick.accounting.validate import array, integer, probability, real
+
+FloatArray = npt.NDArray[np.float64]
+
+_CELLS = 1000
+_TAIL = 9.0  # standard deviations on either side of a Gaussian
+
+
+@frozen(eq=False)
+class LawPair:
+    """Two laws of an output by the likelihood ratio: outcomes with masses (p, q) below the pair, and above it.
+
+    ``below`` merges outcomes, so nothing about the pair can be told from it that the pair does not tell; ``above``
+    splits each merged outcome into the two extreme ratios it may have. For a finite law they are the same. Shape (2,
+    outcomes).
+    """
+
+    below: FloatArray
+    above: FloatArray
+
+    @classmethod
+    def finite(cls, p: object, q: object) -> LawPair:
+        """Returns the pair of two finite laws on the same outcomes.
+
+        Raises:
+          InvalidArgumentError: not probabilities of one length that add up to 1.
+        """
+        laws = np.stack([_law("p", p), _law("q", q, like=p)])
+        return cls(laws, laws)
+
+    @classmethod
+    def losses(cls, losses: object, masses: object, infinite: float = 0.0) -> LawPair:
+        """Returns the pair of a law of the privacy loss log P/Q under P, given as atoms.
+
+        Args:
+          losses: finite, in any order; shape (m,).
+          masses: P's probability of each; shape (m,).
+          infinite: P's probability of outcomes that Q excludes. What Q has besides, P excludes.
+
+        Raises:
+          InvalidArgumentError: no probabilities, or those of Q add up to more than 1.
+        """
+        at = array("losses", losses, ndim=1)
+        p = array("masses", masses, shape=at.shape, low=0.0, high=1.0)
+        q = p * np.exp(-at)
+        rest = 1.0 - float(q.sum())
+        if rest < -1e-6:
+            raise InvalidArgumentError(
+                "losses", losses, f"give Q a total of {1 - rest:g}", "losses are log P/Q under P"
+            )
+        tails = [[probability("infinite", infinite), 0.0], [0.0, max(rest, 0.0)]]
+        return cls.finite(np.concatenate([p, tails[0]]), np.concatenate([q / max(1.0, 1.0 - rest), tails[1]]))
+
+    @classmethod
+    def laplace(cls, epsilon: float, *, cells: int = _CELLS) -> LawPair:
+        """Returns Laplace noise of scale 1 at a distance of ``epsilon``."""
+        epsilon, cells = real("epsilon", epsilon, low=0.0, low_open=True, high=700.0), integer("cells", cells, low=1)
+        at = np.linspace(0.0, epsilon, cells + 1)  # P is centred at 0, Q at epsilon; the loss is epsilon - 2 x between
+        p = np.concatenate([[0.5], -np.diff(np.exp(-at)) / 2, [math.exp(-epsilon) / 2]])
+        ratios = np.exp(np.concatenate([[epsilon], epsilon - 2 * at, [-epsilon]]))
+        return cls._cells(p, p[::-1], ratios)
+
+    @classmethod
+    def gaussian(cls, mu: float, *, cells: int = _CELLS) -> LawPair:
+        """Returns Gaussian noise of standard deviation 1 at a distance of ``mu``."""
+        mu, cells = real("mu", mu, low=0.0, low_open=True, high=20.0), integer("cells", cells, low=1)
+        at = np.concatenate([[-np.inf], np.linspace(-_TAIL, mu + _TAIL, cells + 1), [np.inf]])
+        p = np.diff(special.ndtr(at))
+        q = np.diff(special.ndtr(at - mu))
+        return cls._cells(p, q, np.exp(np.clip(mu * mu / 2 - mu * at, -700, 700)), open_ended=True)
+
+    @classmethod
+    def of_event(cls, event: PrivacyEvent, *, step: float = 2.0**-8) -> LawPair:
+        """Returns the dominating pair of a privacy event, composed or not, from the accounting's laws on a grid.
+
+        Args:
+          event: one with a single direction (see ``PrivacyEvent.directions``).
+          step: of the grid of losses.
+
+        Raises:
+          InvalidArgumentError: no such event.
+        """
+        if not isinstance(event, PrivacyEvent) or len(event.directions()) != 1:
+            raise InvalidArgumentError("event", event, "is no event of one direction", "give one of event.directions()")
+        step = real("step", step, low=0.0, low_open=True)
+        ends = [discretise(event, step, upper=upper) for upper in (False, True)]
+        below, above = (_proper(law.losses(), law.p, law.infinity) for law in ends)
+        return cls(below, above)
+
+    @classmethod
+    def _cells(cls, p: FloatArray, q: FloatArray, ratios: FloatArray, open_ended: bool = False) -> LawPair:
+        """From masses of cells and the ratios p/q at their edges, from one end to the other."""
+        one, other = ratios[:-1].copy(), ratios[1:].copy()
+        if open_ended:  # the outer ratios are unbounded: split off what either law may lack
+            one[0], other[-1] = ratios[1], 0.0
+        wide = one > other
+        q_one = np.where(wide, np.clip((p - other * q) / np.where(wide, one - other, 1.0), 0.0, q), 0.0)
+        p_one = np.minimum(one * q_one, p)
+        if open_ended:
+            q_one[0], p_one[0] = 0.0, max(float(p[0] - ratios[1] * q[0]), 0.0)
+        above = np.stack([np.concatenate([p_one, p - p_one]), np.concatenate([q_one, q - q_one])])
+        return cls(_normal(np.stack([p, q])), _normal(above))
+
+
+def _law(name: str, value: object, like: object = None) -> FloatArray:
+    masses = array(name, value, ndim=1, low=0.0, high=1.0 + 1e-9)
+    if like is not None and len(masses) != len(array("p", like, ndim=1)):
+        raise InvalidArgumentError(name, value, f"has {len(masses)} outcomes", "expected as many as p has")
+    if not abs(masses.sum() - 1) <= 1e-6:
+        raise InvalidArgumentError(name, value, f"adds up to {masses.sum():.9g}", "give probabilities that add up to 1")
+    return np.asarray(masses / masses.sum())
+
+
+def _proper(losses: FloatArray, p: FloatArray, infinite: float) -> FloatArray:
+    """The pair whose profile is that of the losses, or 1 - e^epsilon where that is more, as every profile is.
+
+    A law below another need not give Q a total of 1. The line 1 - e^epsilon cuts off its lowest losses; they become one
+    outcome, of what is left of P and Q.
+    """
+    q = p * np.exp(-losses)
+    p_left = 1.0 - infinite - np.append(np.cumsum(p[::-1])[::-1], 0.0)
+    q_left = 1.0 - np.append(np.cumsum(q[::-1])[::-1], 0.0)
+    steeper = np.append(np.exp(losses), np.inf)
+    first = int(np.argmax((q_left >= 0) & (p_left <= steeper * np.maximum(q_left, 0.0) + 1e-15)))
+    cells = [[p_left[first], *p[first:], infinite], [q_left[first], *q[first:], 0.0]]
+    return _normal(np.maximum(np.array(cells), 0.0))
+
+
+def _normal(laws: FloatArray) -> FloatArray:
+    kept = np.maximum(laws[:, laws.any(axis=0)], 0.0)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))

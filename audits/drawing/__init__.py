@@ -1,0 +1,1 @@
+"""Samples of a target: in blocks, on several processes, with checkpoints."""

@@ -1,0 +1,231 @@
+"""What is kept of a long audit while it runs, so that an interrupted one goes on where it was.
+
+One file holds the samples for choosing, once they are complete, and of those for bounding the counts so far and which
+calls they came from. An audit is told from another by what it is asked to do (:func:`digest`), and by the name that the
+caller gives the target's version. Without one, and for the statistic, that the code is the same is the caller's word:
+outputs of two versions must not be mixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.validate import array, integer, real
+from hockeystick.audits.outputs.cells import IntArray
+from hockeystick.audits.outputs.reading import Codebook, Table
+from hockeystick.audits.targets.array_files import read_archive
+from hockeystick.audits.targets.calling import known_seed
+
+_SCHEMA = 1
+_KINDS = frozenset({"f8", "f4", "f2", "i"})  # see ``outputs.Layout``
+_SECONDS = 5.0  # between two writes
+
+
+def digest(*asked: object) -> str:
+    """Returns a name of what an audit is asked to do; the same for equal values.
+
+    Raises:
+      InvalidArgumentError: a data set, or a domain of them, can't be pickled.
+    """
+    try:
+        return hashlib.sha256(pickle.dumps(asked, protocol=5)).hexdigest()
+    except Exception as error:
+        raise InvalidArgumentError(
+            "checkpoint", type(error).__name__, f"needs data that can be pickled ({error})", "leave it out"
+        ) from None
+
+
+@define
+class Checkpoint:
+    """A file that an audit goes on from.
+
+    Attributes:
+      path: of the file; written anew, whole, each time.
+      asked: :func:`digest` of the audit.
+      seed: of its random numbers.
+      total: outputs from each data set; 0 until it is known.
+      tables: samples for choosing; None until they are complete.
+      bounded: numbers of the calls for bounding that were counted, and their counts, an array (sides, cells) per event.
+        One value, so that no interruption comes between the two.
+    """
+
+    path: Path
+    asked: str
+    seed: int
+    total: int = 0
+    pace: float = float("inf")
+    simple: bool = True
+    book: Codebook = field(factory=Codebook)
+    tables: tuple[Table, Table] | None = None
+    bounded: tuple[frozenset[int], list[IntArray]] = field(factory=lambda: (frozenset(), []))
+    _written: float = field(default=0.0, init=False)
+
+    @classmethod
+    @unchained()
+    def at(cls, path: str | os.PathLike[str], asked: str, seed: int | None) -> Checkpoint:
+        """Returns what a file holds; an empty checkpoint if there is none.
+
+        Args:
+          seed: of the audit; None to take the file's, or a new one.
+
+        Raises:
+          InvalidArgumentError: the file is no checkpoint, or of another audit or seed.
+        """
+        where = Path(path)
+        try:
+            arrays = read_archive(where)
+            plain = json.loads(str(arrays.pop("plain")))
+            if plain["schema"] == _SCHEMA:
+                held = str(plain["asked"]), integer("seed", plain["seed"], low=0)
+                found = _decoded(cls(where, asked, held[1]), plain, arrays)
+        except FileNotFoundError:
+            return cls(where, asked, known_seed(None) if seed is None else seed)
+        except OSError as error:
+            reason = f"can't be read ({error.strerror or error})"
+            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
+        except Exception as error:  # whatever a file with something else in it leads to
+            reason = f"is no checkpoint, or a damaged one ({type(error).__name__})"
+            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
+        if plain["schema"] != _SCHEMA:
+            raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
+        if held[0] != asked or seed not in (None, held[1]):
+            raise InvalidArgumentError(
+                "checkpoint",
+                str(path),
+                "is of another audit",
+                "give the same target, arguments and seed, or another file",
+            )
+        return found
+
+    def keep_tables(self, total: int, book: Codebook, pace: float, simple: bool, tables: tuple[Table, Table]) -> None:
+        """Keeps the samples for choosing."""
+        self.total, self.book, self.pace, self.simple, self.tables = total, book, pace, simple, tables
+        self.write()
+
+    def counts(self, runs: Mapping[int, int], nothing: list[IntArray]) -> tuple[frozenset[int], list[IntArray]]:
+        """Returns which calls were counted, and their counts.
+
+        Args:
+          runs: of each call for bounding, by its number.
+          nothing: an array of zeros for each event.
+
+        Raises:
+          InvalidArgumentError: the counts are not those of these calls and events.
+        """
+        counted, counts = self.bounded
+        if not counted:
+            return counted, nothing
+        drawn = sum(runs.get(number, 0) for number in counted)
+        shapes = [count.shape for count in counts] == [count.shape for count in nothing]
+        if not shapes or any((count.sum(axis=1) != drawn).any() for count in counts):
+            raise InvalidArgumentError(
+                "checkpoint", str(self.path), "does not fit: the target or the library has changed", "move it away"
+            )
+        return counted, counts
+
+    def keep_counts(self, calls: Iterable[int], counts: list[IntArray]) -> None:
+        """Keeps the counts so far, with ``calls`` among those that they came from; writes every few seconds.
+
+        The arrays must not be changed afterwards.
+        """
+        self.bounded = self.bounded[0].union(calls), counts
+        if time.monotonic() - self._written > _SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file, whole or not at all. Outputs of unusual types are not kept: they will be drawn again."""
+        if self.tables is None:
+            return
+        counted, counts = self.bounded
+        layouts = [[_lists(layout.key), list(layout.kinds)] for layout in self.book.layouts]
+        plain: dict[str, Any] = {
+            "schema": _SCHEMA,
+            "asked": self.asked,
+            "seed": self.seed,
+            "total": self.total,
+            "pace": self.pace,
+            "simple": self.simple,
+            "events": len(counts),
+            "layouts": layouts,
+        }
+        try:
+            text = json.dumps(plain, allow_nan=False)
+            if [_tuples(key) for key, _ in json.loads(text)["layouts"]] != [one.key for one in self.book.layouts]:
+                return
+        except (TypeError, ValueError):
+            return
+        arrays: dict[str, Any] = {"plain": np.array(text), "counted": np.array(sorted(counted), dtype=np.int64)}
+        for side, table in enumerate(self.tables):
+            arrays[f"runs{side}"] = np.array(table.runs)
+            arrays[f"codes{side}"] = np.asarray(table.codes)
+            arrays |= {f"block{side}-{code}": block for code, block in table.blocks.items()}
+        arrays |= {f"counts{i}": count for i, count in enumerate(counts)}
+        part = self.path.with_name(self.path.name + ".part")
+        with part.open("wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.path)
+        self._written = time.monotonic()
+
+    def remove(self) -> None:
+        """Removes the file: the audit is over."""
+        self.path.unlink(missing_ok=True)
+
+
+def _decoded(empty: Checkpoint, plain: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:
+    """Fills a checkpoint from what a file holds; raises anything where the parts don't fit each other."""
+    empty.total = integer("total", plain["total"], low=0)
+    empty.pace = real("pace", plain["pace"], low=0.0)
+    empty.simple = plain["simple"]
+    _require(isinstance(empty.simple, bool))
+    for key, kinds in plain["layouts"]:
+        _require(set(kinds) <= _KINDS)
+        empty.book.code(_tuples(key), tuple(kinds))
+    empty.book.closed = True
+    empty.tables = _table(arrays, empty.book, 0), _table(arrays, empty.book, 1)
+    counted = array("counted", arrays["counted"], ndim=1, low=0, dtype=np.int64)
+    counts = [arrays[f"counts{i}"] for i in range(integer("events", plain["events"], low=0, high=len(arrays)))]
+    _require(all(count.ndim == 2 and count.dtype.kind == "i" for count in counts))
+    empty.bounded = frozenset(counted.tolist()), counts
+    return empty
+
+
+def _table(arrays: dict[str, Any], book: Codebook, side: int) -> Table:
+    runs, codes = integer("runs", arrays[f"runs{side}"], low=0), arrays[f"codes{side}"]
+    array("codes", codes, low=0, high=len(book.layouts) - 1)
+    _require(codes.dtype.kind == "i" and codes.shape in ((), (runs,)))
+    each = np.broadcast_to(codes, runs)
+    prefix, blocks = f"block{side}-", {}
+    for name in (name for name in arrays if name.startswith(prefix)):
+        code, block = integer("code", int(name.removeprefix(prefix)), low=0, high=len(book.layouts) - 1), arrays[name]
+        fits = block.shape == (int((each == code).sum()), len(book.layouts[code].kinds))
+        _require(fits and block.dtype == np.float64)
+        blocks[code] = block
+    return Table(runs, int(codes) if codes.ndim == 0 else codes, blocks)
+
+
+def _require(fits: bool) -> None:
+    if not fits:
+        raise ValueError("not as it was written")
+
+
+def _lists(value: Any) -> Any:
+    """Returns JSON's words for a layout's key: tuples become lists; what JSON would change is refused by the caller."""
+    return [_lists(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value

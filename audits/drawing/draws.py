@@ -1,0 +1,349 @@
+"""Drawing the outputs of an audit: those that choose the event, some that only tune the choice, those that bound it.
+
+The seed, and nothing else, says what is drawn: every call of a vectorised target, and every few calls of another, has a
+generator of its own. So the calls can be made here or elsewhere, in any order, and counts come out the same.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from hockeystick.audits.drawing.checkpoint import Checkpoint
+from hockeystick.audits.drawing.workers import Crew
+from hockeystick.audits.outputs.cells import IntArray, Partition, real_blocks
+from hockeystick.audits.outputs.reading import Codebook, Table, read
+from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, refuse_raised, vectorised_size
+from hockeystick.audits.targets.statistic import Look
+from hockeystick.audits.targets.target_features import RATIO
+
+MINIMUM_SAMPLES = 20
+DEFAULT_SAMPLES = 1_000_000  # from each data set, if the time allows
+DEFAULT_SECONDS = 22.0  # for drawing the default number of samples
+
+_MOST_CHOOSING = 1 << 20  # outputs from each data set; beyond that, all go into the bound
+_FEW_CHOOSING = 30  # outputs from each data set that choose, where a sixth of all is less and a quarter is not
+_MOST_NUMBERS = 1 << 22  # in the outputs for choosing, from each data set
+_FIRST = 128  # outputs that show what outputs look like
+_FEW_VALUES = 16
+_LOOKED_AT = 1 << 16  # outputs that show how their values are spread
+_PILOT_SECONDS = 0.5  # a piece of a slow target's outputs, before progress is reported
+_ROUND = 16  # calls, and blocks of calls, after which it is decided anew how many outputs to draw
+_CHOOSING, _BOUNDING, _TUNING = 0, 1, (2, 3)  # purposes of a stream
+
+Progress = Callable[[int, int], object]
+Sides = tuple[Any, Any]
+
+
+@frozen
+class Call:
+    """``runs`` outputs from each data set, with a generator of their own.
+
+    Attributes:
+      number: counts the generators of a purpose.
+      start: outputs before these.
+    """
+
+    number: int
+    start: int
+    runs: int
+
+
+@frozen(eq=False)
+class Drawn:
+    """Outputs of some calls, one pair (d0, d1) for each call; or how often they raised instead."""
+
+    calls: tuple[Call, ...]
+    outputs: tuple[Sides, ...]
+    raised: tuple[int, int]
+    error: Exception | None
+
+
+@frozen(eq=False)
+class Source:
+    """Draws outputs for one purpose."""
+
+    target: Target
+    data: Sides
+    seed: int
+    purpose: int
+
+    def __call__(self, calls: tuple[Call, ...]) -> Drawn:
+        outputs, raised, errors = [], [0, 0], []
+        for call in calls:
+            pair = []
+            for side in (0, 1):
+                stream = Stream(self.target, self.data[side], self.seed, side, self.purpose, calls=call.number)
+                pair.append(stream.draw(call.runs))
+                raised[side] += stream.raised
+                if stream.error is not None:
+                    errors.append(stream.error)
+            outputs.append((pair[0], pair[1]))
+        return Drawn(calls, tuple(outputs), (raised[0], raised[1]), _portable(errors[0]) if errors else None)
+
+
+@frozen(eq=False)
+class Counter:
+    """Draws outputs, counts in which cells they fall, and forgets them."""
+
+    source: Source
+    book: Codebook
+    grid: float | None
+    partitions: tuple[Partition, ...]
+
+    def __call__(self, calls: tuple[Call, ...]) -> tuple[Drawn, list[IntArray]]:
+        drawn = self.source(calls)
+        counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in self.partitions]
+        if drawn.error is None:
+            for call, pair in zip(calls, drawn.outputs, strict=True):
+                for side, outputs in enumerate(pair):
+                    table = read(outputs, call.runs, self.book, vectorised=self.source.target.vectorised)
+                    rounded = real_blocks(table, tuple(self.book.layouts), self.grid)
+                    for count, partition in zip(counts, self.partitions, strict=True):
+                        count[side] += partition.count(table, rounded)
+        return Drawn(calls, (), drawn.raised, drawn.error), counts
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+@define
+class Draws:
+    """All outputs of one audit.
+
+    Attributes:
+      total: outputs from each data set; 0 until it is known.
+      book: of the layouts met while choosing.
+    """
+
+    target: Target
+    data: Sides
+    seed: int
+    wanted: int | None
+    crew: Crew
+    progress: Progress | None = None
+    look: Look | None = None
+    kept: Checkpoint | None = None
+    total: int = field(default=0, init=False)
+    book: Codebook = field(factory=Codebook, init=False)
+    _numbers: int = field(default=1, init=False)
+    _simple: bool = field(default=True, init=False)
+    _spread: bool = field(default=True, init=False)
+    _chosen: int = field(default=0, init=False)
+    _pace: float = field(default=math.inf, init=False)  # seconds for one more output from both data sets
+
+    def choosing(self) -> tuple[Table, Table]:
+        """Returns the choosing samples, and decides how many samples there are."""
+        if self.kept is not None and self.kept.tables is not None:
+            self.total, self.book, self._pace = self.kept.total, self.kept.book, self.kept.pace
+            self._simple, self._chosen = self.kept.simple, self.kept.tables[0].runs
+            self._numbers = max(table.numbers for table in self.kept.tables)
+            return self.kept.tables
+        tables: tuple[list[Table], list[Table]] = ([], [])
+        self.total, drawn, number = self.wanted or 0, 0, 0
+        started = time.perf_counter()
+        while not self.total or drawn < self._share():
+            left = self._share() - drawn if self.total else DEFAULT_SAMPLES
+            calls = tuple(self._calls(drawn, number, left, _ROUND if self.total and drawn else 1))
+            for found in self._drawn(calls):
+                for call, pair in zip(found.calls, found.outputs, strict=True):
+                    for side, outputs in enumerate(pair):
+                        table = read(outputs, call.runs, self.book, vectorised=self.target.vectorised)
+                        tables[side].append(table)
+                        self._numbers = max(self._numbers, table.numbers)
+            drawn, number = calls[-1].start + calls[-1].runs, calls[-1].number + 1
+            if self._simple and drawn <= _LOOKED_AT:
+                self._note_kind(tables)
+            spent = time.perf_counter() - started
+            if not self.total and (spent > 2 * _PILOT_SECONDS or calls[-1].runs >= self._size(number) > _FIRST):
+                self.total = self._affordable(drawn)
+        self.book.closed = True
+        joined = Table.join(tables[0]), Table.join(tables[1])
+        self._chosen = joined[0].runs
+        if self.kept is not None:
+            self.kept.keep_tables(self.total, self.book, self._pace, self._simple, joined)
+        return joined
+
+    @property
+    def spare(self) -> int:
+        """Outputs that would have gone into the choice of an event, had there been room to keep them."""
+        if self._simple or self.look is not None:
+            return 0
+        return max(0, min(self.total // 2 - self._chosen, self.total // 4)) // 2 * 2
+
+    def tuning(self, runs: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
+        """Returns counts of further outputs, shape (folds, sides, cells), in each partition; keeps no output."""
+        folds = []
+        for fold, purpose in enumerate(_TUNING):
+            calls = list(self._calls(0, 0, runs // 2, runs))
+            counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
+            for _, found in self._counted(purpose, calls, grid, partitions, self._chosen + fold * (runs // 2)):
+                for count, more in zip(counts, found, strict=True):
+                    count += more
+            folds.append(counts)
+        return [np.stack(pair) for pair in zip(*folds, strict=True)]
+
+    def bounding(self, trials: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
+        """Returns the counts of the bounding samples, shape (sides, cells), in each partition; keeps no output."""
+        counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
+        calls = list(self._calls(0, 0, trials, trials))
+        if self.kept is not None:
+            counted, counts = self.kept.counts({call.number: call.runs for call in calls}, counts)
+            calls = [call for call in calls if call.number not in counted]
+        done = self.total - sum(call.runs for call in calls)
+        for job, found in self._counted(_BOUNDING, calls, grid, partitions, done):
+            counts = [count + more for count, more in zip(counts, found, strict=True)]  # what is kept stays as it is
+            if self.kept is not None:
+                self.kept.keep_counts([call.number for call in job], counts)
+        return counts
+
+    def _counted(
+        self, purpose: int, calls: list[Call], grid: float | None, partitions: list[Partition], done: int
+    ) -> Iterator[tuple[tuple[Call, ...], list[IntArray]]]:
+        """Yields some of the calls, and counts of their outputs, as they come."""
+        counter = Counter(self._source(purpose), self.book, grid, tuple(partitions))
+        jobs = self._jobs(calls)
+        failures = _Failures(self.target.vectorised, sum(call.runs for call in calls))
+        for number, (drawn, found) in self.crew.results(counter, jobs):
+            runs = sum(call.runs for call in jobs[number])
+            if failures.add(drawn, runs):
+                continue
+            done += runs
+            yield jobs[number], found
+            self._report(done)
+        failures.check()
+
+    def _source(self, purpose: int) -> Source:
+        return Source(self.target, self.data, self.seed, purpose)
+
+    def _drawn(self, calls: tuple[Call, ...]) -> Iterator[Drawn]:
+        """Yields outputs for choosing, in the order of the calls."""
+        jobs = self._jobs(list(calls))
+        failures = _Failures(self.target.vectorised, self.total // 2 or 100)
+        started, runs = time.perf_counter(), sum(call.runs for call in calls)
+        found: dict[int, Drawn] = {}
+        for number, drawn in self.crew.results(self._source(_CHOOSING), jobs):
+            failures.add(drawn, sum(call.runs for call in jobs[number]))
+            found[number] = drawn
+            self._report(calls[0].start + failures.runs)
+        if failures.error is not None:
+            self._more_failures(failures, calls[-1])
+        failures.check()
+        self._pace = max(1e-9, (time.perf_counter() - started) / runs)
+        yield from (found[number] for number in sorted(found))
+
+    def _more_failures(self, failures: _Failures, last: Call) -> None:
+        """Goes on for a moment: the audit will be refused, and should say how often the target raises."""
+        started, start, number = time.perf_counter(), last.start + last.runs, last.number + 1
+        while failures.few and time.perf_counter() - started < _PILOT_SECONDS:
+            call = Call(number, start, ONE_BY_ONE)
+            failures.add(self._source(_CHOOSING)((call,)), ONE_BY_ONE)
+            start, number = start + ONE_BY_ONE, number + 1
+
+    def _calls(self, start: int, number: int, left: int, most: int) -> Iterator[Call]:
+        """Yields the next calls, at most ``most`` of them (blocks of calls, if not vectorised)."""
+        most *= 1 if self.target.vectorised or not start else _ROUND
+        end = start + left
+        while start < end and most > 0:
+            runs = min(self._size(number), end - start)
+            yield Call(number, start, runs)
+            start, number, most = start + runs, number + 1, most - 1
+
+    def _size(self, number: int) -> int:
+        return vectorised_size(number, self._numbers) if self.target.vectorised else ONE_BY_ONE
+
+    def _jobs(self, calls: list[Call]) -> list[tuple[Call, ...]]:
+        """Groups calls into pieces that take about half a second, and keep all workers busy."""
+        runs = sum(call.runs for call in calls)
+        most = runs / (2 * self.crew.size) if self.crew.size > 1 else runs
+        most = min(most, _PILOT_SECONDS / self._pace if math.isfinite(self._pace) else _FIRST)
+        jobs: list[list[Call]] = []
+        held = math.inf
+        for call in calls:
+            if held + call.runs > most:
+                jobs.append([])
+                held = 0
+            jobs[-1].append(call)
+            held += call.runs
+        return [tuple(job) for job in jobs]
+
+    @property
+    def event_given(self) -> bool:
+        """Whether outputs are looked at through one event, so that hardly anything is left to choose."""
+        return self.look is not None and bool(self.book.layouts and self.book.layouts[0].is_bool)
+
+    def _share(self) -> int:
+        """Returns how many outputs choose the event.
+
+        Half-lines of one number that hardly recurs are found with few, by a model
+        (:mod:`hockeystick.audits.attacks.monotone_laws`): at a sixth, an audit of Gaussian noise with half of the
+        claimed curve's needs 1.8 times the samples of the best test of one order; at a quarter, 1.9 times
+        (benchmarks/auditors/speed.py). A quarter of others, or at least 30 if that is less.
+        """
+        most = min(_MOST_CHOOSING, max(_MOST_NUMBERS // self._numbers, MINIMUM_SAMPLES // 2))
+        if self.look is not None:
+            return min(self.look.samples(self.total, binary=self.event_given), most)
+        if not self._simple:
+            return min(self.total // 2, most)
+        quarter = self.total // 4
+        return min(max(self.total // 6, min(quarter, _FEW_CHOOSING)) if self._spread else quarter, most)
+
+    def _note_kind(self, tables: tuple[list[Table], list[Table]]) -> None:
+        """Notes whether outputs are one number each, of few values or hardly ever the same; or tell their ratio."""
+        layouts = self.book.layouts
+        one = len(layouts) == 1 and len(layouts[0].kinds) == 1
+        values = np.concatenate([table.blocks[0][:, 0] for side in tables for table in side]) if one else np.empty(0)
+        distinct = len(np.unique(values))
+        self._spread = one and distinct > 0.99 * len(values)
+        ratio = len(layouts) == 1 and layouts[0].names(RATIO)
+        self._simple = bool(ratio or self._spread or (one and distinct <= _FEW_VALUES))
+
+    def _affordable(self, drawn: int) -> int:
+        """Returns how many samples to draw by default: two leading digits of what fits the time."""
+        fits = int(min(DEFAULT_SECONDS * self.crew.size / self._pace, DEFAULT_SAMPLES))
+        unit: int = 10 ** max(0, len(str(fits)) - 2)
+        return max(fits // unit * unit, 2 * drawn, MINIMUM_SAMPLES)
+
+    def _report(self, done: int) -> None:
+        if self.progress is not None and self.total:
+            self.progress(2 * done, 2 * self.total)
+
+
+@define
+class _Failures:
+    """How often a target raised."""
+
+    vectorised: bool
+    enough: int
+    raised: list[int] = field(factory=lambda: [0, 0])
+    runs: int = 0
+    error: Exception | None = None
+
+    @property
+    def few(self) -> bool:
+        return not self.vectorised and self.runs < self.enough
+
+    def add(self, drawn: Drawn, runs: int) -> bool:
+        """Returns whether there is any failure so far."""
+        self.runs += runs
+        for side in (0, 1):
+            self.raised[side] += drawn.raised[side]
+        self.error = self.error or drawn.error
+        if self.error is not None and not self.few:
+            self.check()
+        return self.error is not None
+
+    def check(self) -> None:
+        if self.error is not None:
+            refuse_raised((self.raised[0], self.raised[1]), self.runs, self.error, vectorised=self.vectorised)

@@ -1,0 +1,1 @@
+"""Membership inference on trained models, from scores of members and others."""

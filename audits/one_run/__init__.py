@@ -1,0 +1,1 @@
+"""Audits of one run with many canaries."""

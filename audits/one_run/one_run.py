@@ -1,0 +1,366 @@
+"""Auditing in one run: many canaries, each in the training data or not by its own secret coin.
+
+:meth:`OneRunDesign.draw` tosses the coins; training and scoring happen wherever they happen; :func:`one_run_verdict`
+turns scores and coins into a verdict. From the scores alone, some coins are guessed: "in" for the highest, "out" for
+the lowest, nothing for the rest. A private mechanism allows only so many right guesses:
+:mod:`hockeystick.audits.one_run.right_guesses` says how many, exactly. How many to guess is fixed by the caller, or
+chosen on canaries that have no further part, or tried out on a grid that is fixed beforehand and paid for.
+
+Several runs. Give scores of shape (runs, canaries), with fresh coins for every run. A coin moves one run only, so all
+runs together are one mechanism that is as private for each single coin, and all coins count as one run's would. That
+holds whether or not the canaries of one run interact. To treat them as so many independent samples of two
+distributions, as :func:`hockeystick.audits.bounds.two_counts.frontier` does, is valid only if they don't; see
+:mod:`hockeystick.audits.one_run.model_based`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+from functools import lru_cache
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array, integer, real
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.one_run.right_guesses import (
+    largest_refuted,
+    one_run_epsilon_lower,
+    one_run_mu_lower,
+    one_run_p_value,
+    point_tail,
+)
+from hockeystick.audits.verdicts.fields import read_object
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Rule = Literal["held-out", "grid"]
+
+MOST_COINS = 100_000_000
+ASSUMPTIONS = (
+    "each canary is in the data by its own fair coin, tossed independently of everything else",
+    "the claim's adjacency is to add or to remove one canary, whatever the other canaries are",
+    "scores are a function of the output (and of randomness and canaries), not of the coins in any other way",
+)
+_SIZES = 14  # numbers of guesses that are tried on the choosing canaries, for each of three shapes
+_LOOKS = 8  # points of a curve that are looked at meanwhile
+_LEAST_GUESSES = 16  # of the grid
+
+
+def _number(value: object) -> int:
+    return integer("canaries or runs", value, low=1, high=MOST_COINS)
+
+
+def _coins(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError("coins", value, "is no text", "use OneRunDesign.draw(canaries)")
+    return value
+
+
+@frozen
+class OneRunDesign:
+    """The coins of an audit: which canaries are in the data of which run.
+
+    Attributes:
+      canaries: in each run.
+      runs: each has its own coins.
+      coins: one bit a canary, run after run, packed with the first in the highest bit, as hexadecimal digits.
+      secure: whether they came from the operating system, not from a seeded generator.
+
+    Raises:
+      InvalidArgumentError: numbers out of range, or coins of another length.
+    """
+
+    canaries: int = field(converter=_number)
+    runs: int = field(converter=_number)
+    coins: str = field(converter=_coins, repr=False)
+    secure: bool
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            held = len(bytes.fromhex(self.coins))
+        except ValueError:
+            raise InvalidArgumentError("coins", self.coins, "is not hexadecimal") from None
+        if held != (self.canaries * self.runs + 7) // 8:
+            raise InvalidArgumentError("coins", self.coins, f"holds {held} bytes", "one bit for each canary and run")
+
+    @classmethod
+    def draw(cls, canaries: int, *, runs: int = 1, rng: int | np.random.Generator | None = None) -> OneRunDesign:
+        """Tosses the coins.
+
+        Args:
+          canaries: in each run; some thousands see most of what can be seen.
+          runs: how many times the training will be run.
+          rng: a seed or generator, for experiments that can be repeated; by default the operating system's generator.
+
+        Raises:
+          InvalidArgumentError: a number out of range.
+        """
+        canaries = integer("canaries", canaries, low=1, high=MOST_COINS)
+        runs = integer("runs", runs, low=1, high=MOST_COINS // canaries)
+        size = (canaries * runs + 7) // 8
+        if rng is None:
+            return cls(canaries, runs, secrets.token_bytes(size).hex(), True)
+        if not isinstance(rng, np.random.Generator):
+            rng = np.random.default_rng(integer("rng", rng, low=0))
+        return cls(canaries, runs, rng.bytes(size).hex(), False)
+
+    @property
+    def included(self) -> BoolArray:
+        """Which canaries are in the data: shape (runs, canaries)."""
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.coins), dtype=np.uint8))
+        return bits[: self.runs * self.canaries].astype(bool).reshape(self.runs, self.canaries)
+
+    def digest(self) -> str:
+        """Returns what ties scores to this design: a SHA-256 of it."""
+        return hashlib.sha256(f"{self.canaries}:{self.runs}:{self.coins}".encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Returns the design as JSON text. It holds the coins: keep it from whoever computes the scores."""
+        return json.dumps({"schema": "one-run design 1", **attrs.asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> OneRunDesign:
+        """Returns the design of :meth:`to_json`.
+
+        Raises:
+          InvalidArgumentError: not JSON, or no design.
+        """
+        plain = _read(text, "one-run design 1", ("canaries", "runs", "coins", "secure"))
+        if not isinstance(plain["secure"], bool):
+            raise InvalidArgumentError("secure", plain["secure"], "is no truth value")
+        return cls(**plain)
+
+    def scores_to_json(self, scores: npt.ArrayLike) -> str:
+        """Returns scores, shape (runs, canaries) or (canaries,) for one run, as JSON text with this design's digest."""
+        found = array("scores", scores).reshape(-1)
+        if found.size != self.runs * self.canaries:
+            raise InvalidArgumentError("scores", found.size, "is another number of scores than of coins")
+        return json.dumps({"schema": "one-run scores 1", "design": self.digest(), "scores": found.tolist()})
+
+    def scores_from_json(self, text: str) -> FloatArray:
+        """Returns the scores of :meth:`scores_to_json`, shape (runs, canaries).
+
+        Raises:
+          InvalidArgumentError: not JSON, no scores, or those of another design.
+        """
+        plain = _read(text, "one-run scores 1", ("design", "scores"))
+        if plain["design"] != self.digest():
+            raise InvalidArgumentError("design", plain["design"], "is another design's digest")
+        scores = array("scores", plain["scores"], shape=(self.runs * self.canaries,))
+        return scores.reshape(self.runs, self.canaries)
+
+
+@frozen
+class OneRunVerdict:
+    """What guesses about canaries say of a claim. It can refute a claim; it can't show that one holds.
+
+    Attributes:
+      refuted: whether the claim is wrong, at the stated confidence.
+      epsilon_claimed, delta: the claim, as stated.
+      p_value: the chance, at most, of as many right guesses (by the rule) if the claim holds: at all its points.
+      epsilon_lower: the claim at ``delta`` would be wrong for every epsilon below this.
+      confidence: with which a true claim is not refuted and ``epsilon_lower`` is not above the truth: jointly, as both
+        are wrong for large counts only.
+      canaries: coins in all, of all runs.
+      counted: of them, those that the bound is about; the others chose how many to guess.
+      k_plus, k_minus: how many were guessed to be in (the highest scores) and out (the lowest).
+      correct: how many of these guesses were right.
+      rule: how the numbers of guesses were chosen, in words.
+      tests: how many were made, and paid for.
+      assumptions: what all this rests on.
+    """
+
+    refuted: bool
+    epsilon_claimed: float
+    delta: float
+    p_value: float
+    epsilon_lower: float
+    confidence: float
+    canaries: int
+    counted: int
+    k_plus: int
+    k_minus: int
+    correct: int
+    rule: str
+    tests: int = 1
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+
+    @property
+    def guesses(self) -> int:
+        """How many coins were guessed."""
+        return self.k_plus + self.k_minus
+
+    def mu_lower(self) -> float:
+        """Returns a lower bound on mu of Gaussian DP from the same guesses and at the same confidence.
+
+        No mechanism that is mu'-Gaussian-DP with mu' below allows so many right ones. Takes about a second.
+        """
+        level = 1 - (1 - self.confidence) / self.tests
+        return one_run_mu_lower(self.correct, self.guesses, self.counted, confidence=level)
+
+    def summary(self) -> str:
+        """Returns a few lines for a terminal or a failure message."""
+        claim = f"claim ({self.epsilon_claimed:g}, {self.delta:g})"
+        lines = [
+            f"{claim} is {'refuted' if self.refuted else 'not refuted'} (confidence {self.confidence:.10g}, "
+            f"p-value {self.p_value:.3g})",
+            f"{self.correct} of {self.guesses} guesses were right: {self.k_plus} in, {self.k_minus} out, "
+            f"{self.counted - self.guesses} of {self.counted} counted canaries left open",
+            f"epsilon is at least {np.floor(self.epsilon_lower * 1e4) / 1e4:g} at delta={self.delta:g}",
+            f"{self.canaries} canaries; {self.rule}",
+        ]
+        return "\n".join([*lines, *(f"assumed: {assumption}" for assumption in self.assumptions)])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def one_run_verdict(
+    claim: Claim,
+    scores: npt.ArrayLike,
+    included: npt.ArrayLike,
+    *,
+    rule: Rule | tuple[int, int] = "held-out",
+    share: float = 0.25,
+    confidence: float = 0.999,
+) -> OneRunVerdict:
+    """Tests a claim on the scores of canaries that were in the data by independent fair coins.
+
+    Args:
+      claim: one point or a whole curve, for adding or removing one canary.
+      scores: one a canary, higher if it seems to be in; shape (canaries,), or (runs, canaries) with fresh coins in each
+        run. They must come from the trained model, not from the coins. A tie goes to the canary that comes first.
+      included: whether each was in: truth values (or 0 and 1) of the shape of ``scores``.
+      rule: "held-out" (every so many canaries choose how many to guess, the rest are guessed); "grid" (powers of two
+        times the smallest number, equally many in and out, each tested at its share of the level); or a pair
+        (k_plus, k_minus) that was fixed before scores and coins were seen.
+      share: of the canaries, to choose by; in (0, 0.5].
+      confidence: in (0.5, 1).
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain; a score is NaN or infinite; too few canaries.
+    """
+    if not isinstance(claim, Claim):
+        raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
+    confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
+    share = real("share", share, low=0.0, high=0.5, low_open=True)
+    s, inside = read_canaries(scores, included)
+    words, numbers, total = "", [], len(s)
+    if rule == "held-out":
+        words = "how many to guess was chosen on the other canaries"
+        chooser = np.arange(total) % round(1 / share) == 0
+        if total < 8:
+            raise InvalidArgumentError(
+                "scores", total, "are too few canaries to hold some out", "give (k_plus, k_minus)"
+            )
+        numbers = [_choose(claim, s[chooser], inside[chooser], int(np.sum(~chooser)), 1 - confidence)]
+        s, inside = s[~chooser], inside[~chooser]
+    elif rule == "grid":
+        halves = [total // 2 >> i for i in range(64) if total // 2 >> i >= _LEAST_GUESSES // 2] or [total // 2]
+        numbers = [(half, half) for half in halves if half] or [(1, 0)]
+        words = f"the best of {len(numbers)} numbers of guesses, corrected for their number"
+    elif isinstance(rule, tuple) and len(rule) == 2:
+        plus = integer("k_plus", rule[0], low=0, high=total)
+        numbers = [(plus, integer("k_minus", rule[1], low=0, high=total - plus))]
+        words = "how many to guess was fixed beforehand"
+    else:
+        raise InvalidArgumentError("rule", rule, "is no rule", 'give "held-out", "grid" or (k_plus, k_minus)')
+
+    level = 1 - (1 - confidence) / len(numbers)
+    ordered = inside[np.argsort(-s, kind="stable")]
+    found = []
+    for plus, minus in numbers:
+        correct = _correct(ordered, plus, minus)
+        bound = one_run_epsilon_lower(correct, plus + minus, len(s), delta=claim.delta, confidence=level)
+        p_value = one_run_p_value(correct, plus + minus, len(s), claim.points) if plus + minus else 1.0
+        found.append((p_value, -bound, plus, minus, correct))
+    p_value, _, plus, minus, correct = min(found)
+    return OneRunVerdict(
+        refuted=p_value <= 1 - level,
+        epsilon_claimed=claim.epsilon,
+        delta=claim.delta,
+        p_value=min(1.0, p_value * len(numbers)),
+        epsilon_lower=max(-bound for _, bound, *_ in found),
+        confidence=confidence,
+        canaries=total,
+        counted=len(s),
+        k_plus=plus,
+        k_minus=minus,
+        correct=correct,
+        rule=words,
+        tests=len(numbers),
+    )
+
+
+def _correct(ordered: BoolArray, plus: int, minus: int) -> int:
+    """Returns how many guesses are right, of coins ordered by falling score."""
+    return int(np.sum(ordered[:plus]) + np.sum(~ordered[len(ordered) - minus :]))
+
+
+def _choose(claim: Claim, s: FloatArray, inside: BoolArray, counted: int, alpha: float) -> tuple[int, int]:
+    """Returns (k_plus, k_minus) for ``counted`` canaries: the pair by which the claim should be refuted farthest.
+
+    That is where, at one of the claimed deltas, the epsilon foreseen from these canaries exceeds the claimed one most.
+    Nothing rests on the foresight.
+    """
+    ordered = inside[np.argsort(-s, kind="stable")]
+    scale = len(s) / counted
+    sizes = np.unique(np.geomspace(min(_LEAST_GUESSES, counted), counted, _SIZES).astype(int)).tolist()
+    shapes = [pair for size in sizes for pair in ((size - size // 2, size // 2), (size, 0), (0, size))]
+    step = -(-len(claim.also) // _LOOKS)
+    points = ((claim.epsilon, claim.delta), *(claim.also[step // 2 :: step] if claim.also else ()))
+    best = (-math.inf, 1, 0)
+    for plus, minus in shapes:
+        tried = round(plus * scale), round(minus * scale)
+        tried = tried[0], min(tried[1], len(s) - tried[0])
+        made, size = sum(tried), plus + minus
+        if made:
+            rate = (made - _correct(ordered, *tried) + 0.7) / (made + 1)
+            wrong = min(size, math.ceil(size * rate))
+            best = max(
+                best, (max(_foreseen(wrong, size, counted, delta, alpha) - e for e, delta in points), plus, minus)
+            )
+    return best[1:]
+
+
+@lru_cache(maxsize=1 << 14)
+def _foreseen(wrong: int, guesses: int, canaries: int, delta: float, alpha: float) -> float:
+    """Returns the bound on epsilon at ``delta``, roughly."""
+    if point_tail(wrong, guesses, canaries, 0.0, delta) > alpha:
+        return 0.0
+    return largest_refuted(lambda e: point_tail(wrong, guesses, canaries, e, delta) <= alpha, 30.0, precision=1e-2)
+
+
+def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArray]:
+    """Returns scores and coins as flat arrays of one length, run after run.
+
+    Raises:
+      InvalidArgumentError: shapes that differ, no canaries, a score that is not finite, or coins other than 0 and 1.
+    """
+    s = array("scores", scores)
+    if s.ndim not in (1, 2) or not s.size:
+        raise InvalidArgumentError("scores", scores, f"has shape {s.shape}", "give (canaries,) or (runs, canaries)")
+    inside = np.asarray(included)
+    if inside.dtype != np.bool_:
+        bits = array("included", included, low=0, high=1)
+        if np.any(bits != np.round(bits)):
+            raise InvalidArgumentError("included", included, "holds values other than 0 and 1")
+        inside = bits.astype(bool)
+    if inside.shape != s.shape:
+        raise InvalidArgumentError("included", included, f"has shape {inside.shape}", f"expected {s.shape}")
+    return s.ravel().astype(float), inside.ravel()
+
+
+def _read(text: object, schema: str, names: tuple[str, ...]) -> dict[str, Any]:
+    plain = read_object(text)
+    if plain.pop("schema", None) != schema or set(plain) != set(names):
+        raise InvalidArgumentError("text", text, f"is no {schema}")
+    return plain

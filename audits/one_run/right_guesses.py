@@ -1,0 +1,364 @@
+"""How many right guesses a private mechanism allows: the exact tail of one-run auditing.
+
+Setting. Each of m canaries is in the data or not by its own fair coin. A mechanism that is private for every single
+coin, whatever the others show, is run once; from its output and nothing else an attacker guesses r of the coins and
+abstains from the rest. Steinke, Nasr & Jagielski 2023 bound the number of right guesses; so does what follows, exactly.
+
+Proof. Let T in {-1, 0, 1}^m be the guesses, r of them not 0, and K the number that are wrong. Flip the coins by a
+random sign vector and shuffle the canaries, run, and undo both on T: K keeps its law, and the new mechanism is as
+private as the old (a mixture, then post-processing). Its Pr[T = t | coins] depends on the number k of wrong guesses
+alone: call it q_k / C(m, r), so that Pr[K = k] = C(r, k) q_k. Flip one coin. Where it is not guessed (a share 1 - r/m
+of all T) nothing changes; where it is, k and k + 1 swap. With claimed points (eps_j, delta_j), privacy is, for every j,
+
+    (r/m) sum over k < r of C(r-1, k) [q_k - exp(eps_j) q_(k+1)]_+  <=  delta_j,                                    (1)
+
+with the same sum for k and k + 1 swapped added on the left; an upper bound may leave that out. The largest Pr[K <= w]
+under (1) is a linear program. For every lambda >= 0 and every theta with, for all q >= 0,
+
+    sum_{k<=w} C(r,k) q_k - sum_j lambda_j sum_k C(r-1,k) [q_k - exp(eps_j) q_(k+1)]_+  <=  theta sum_k C(r,k) q_k, (2)
+
+Pr[K <= w] <= theta + (m/r) sum_j lambda_j delta_j. Whether (2) holds is seen in one pass over k: both sides are
+homogeneous and couple neighbours only, so the largest difference of the terms before k is a multiple omega_k of
+C(r, k) q_k, and omega_(k+1) is the maximum over z = q_k / q_(k+1) of a function linear between the exp(eps_j).
+
+One point. With p = 1/(1 + e^eps) and F, b_r the distribution function and the masses of Bin(r, p), the pass has a
+closed form: (2) holds iff theta >= F(w)/F(k) - lambda (1-p) b_(r-1)(k)/F(k) for w <= k < r, and theta >= F(w). The
+minimum over lambda and theta is the upper concave hull, at m delta/r, of the costs (1-p) b_(r-1)(k)/F(k) and gains
+F(w)/F(k) - F(w) of truncating r independent randomised responses at k wrong guesses. Mixtures of those satisfy (1) and
+the swapped sum, which is 0 for them, so the value is attained. For delta = 0 it is F(w), the binomial of Steinke et al.
+
+Many points. The smallest bound of the single points holds: all bound one probability. It is sharpened by lambda from
+the linear program on a window of k. The solver is not trusted: theta is found by the pass. Mahloujifar, Melis &
+Chaudhuri 2024 sum (1) without []_+ over the tails k <= K only; their recursion is never below the program's value for
+the whole curve.
+
+Lower bounds. A claim's class of mechanisms grows with epsilon, delta and mu, and each test refutes for large counts
+only. So the largest epsilon (or mu) that a test at level alpha refutes is a lower bound at confidence 1 - alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, sparse, special
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.losses import gaussian_profile
+from hockeystick.accounting.validate import integer, items, probability, real
+
+FloatArray = npt.NDArray[np.float64]
+Points = tuple[tuple[float, float], ...]
+
+_ROUND_OFF = 1.0 + 1e-7  # relative: above the error of the binomial masses, of the pass and of its sums
+_LEAST = 1e-200  # a tail below is read at a larger count, where it is not
+_LARGEST_EPSILON = 100.0
+_MOST_CELLS = 8_000  # of the linear program: window times points
+_AROUND = np.linspace(
+    -1.2, 0.8, 16
+)  # of a Gaussian curve: where the linear program's multipliers are, around ln(right/wrong)
+_THETAS = 65
+
+
+def one_run_p_value(correct: int, guesses: int, canaries: int, points: Iterable[tuple[float, float]]) -> float:
+    """Returns a bound on the probability of at least ``correct`` right guesses under a claim, rounded up.
+
+    It holds for every mechanism with P(S) <= e^epsilon Q(S) + delta at all ``points``, for both orders of any two data
+    sets that differ in one canary's coin. For one point it is the exact maximum; see the module's docstring.
+
+    Args:
+      correct: right guesses, of ``guesses``.
+      guesses: how many coins were guessed; fixed in advance, or by data independent of these coins.
+      canaries: coins in all, at least ``guesses``; those not guessed weaken the bound where delta > 0.
+      points: (epsilon, delta) pairs, all of them claimed: ``Claim.points``.
+
+    Raises:
+      InvalidArgumentError: counts that can't be, no points, or a point out of range.
+    """
+    wrong, guesses, canaries = _counts(correct, guesses, canaries)
+    return _tail(wrong, guesses, canaries, _points(points))
+
+
+def one_run_epsilon_lower(
+    correct: int, guesses: int, canaries: int, *, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Returns a lower bound on the epsilon at ``delta`` of any mechanism that allows so many right guesses.
+
+    Args:
+      correct, guesses, canaries: see :func:`one_run_p_value`.
+      delta: in [0, 1].
+      confidence: in (0.5, 1): probability, at least, that the bound is not above the truth.
+
+    Returns:
+      The bound, at most 100; 0 if nothing is excluded.
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain.
+    """
+    wrong, guesses, canaries = _counts(correct, guesses, canaries)
+    delta = probability("delta", delta)
+    alpha = 1 - real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
+    return _epsilon_lower(wrong, guesses, canaries, delta, alpha)
+
+
+@lru_cache(maxsize=1 << 12)
+def _epsilon_lower(wrong: int, guesses: int, canaries: int, delta: float, alpha: float) -> float:
+    return largest_refuted(
+        lambda epsilon: point_tail(wrong, guesses, canaries, epsilon, delta) <= alpha, _LARGEST_EPSILON
+    )
+
+
+def one_run_mu_lower(correct: int, guesses: int, canaries: int, *, confidence: float = 0.95) -> float:
+    """Returns a lower bound on mu: no mechanism that is mu'-Gaussian-DP with mu' below allows so many right guesses.
+
+    It rests on no model. What it is *not* is a bound on epsilon at some delta, except for mechanisms whose trade-off
+    curve is known to be Gaussian.
+
+    Args:
+      correct, guesses, canaries: see :func:`one_run_p_value`.
+      confidence: in (0.5, 1).
+
+    Returns:
+      The bound, at most 30; 0 if nothing is excluded.
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain.
+    """
+    wrong, guesses, canaries = _counts(correct, guesses, canaries)
+    alpha = 1 - real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
+    if 2 * wrong >= guesses:
+        return 0.0
+    centre = _centre(wrong, guesses)
+    fine = np.unique(np.maximum(centre + _AROUND, 0.0))
+    coarse = np.union1d(fine, np.linspace(0.0, centre + 2.0, 13))
+
+    def by_points(mu: float) -> bool:
+        return any(point_tail(wrong, guesses, canaries, *point) <= alpha for point in gaussian_points(mu, coarse))
+
+    def by_curve(mu: float) -> bool:
+        return _curve_tail(wrong, guesses, canaries, gaussian_points(mu, fine)) <= alpha
+
+    found = largest_refuted(by_points, 30.0)
+    step = 0.04 * found + 0.01  # the curve gains a few percent
+    while by_curve(found + step) and found < 30.0:
+        found += step
+    for _ in range(6):
+        step /= 2
+        found += step if by_curve(found + step) else 0.0
+    return found
+
+
+def gaussian_points(mu: float, epsilons: npt.ArrayLike) -> Points:
+    """Returns (epsilon, delta) of mu-Gaussian-DP, delta rounded up, at each of ``epsilons``."""
+    return tuple(
+        (float(e), math.exp(gaussian_profile.log_delta(mu, float(e))) * (1 + 1e-12)) for e in np.ravel(epsilons)
+    )
+
+
+def largest_refuted(refuted: Callable[[float], bool], high: float, *, precision: float = 1e-7) -> float:
+    """Returns the largest number in [0, high] that is ``refuted``, by bisection; 0 if none was."""
+    low, top = 0.0, 0.5
+    while top < high and refuted(top):
+        low, top = top, 2 * top
+    if top >= high and refuted(high):
+        return high
+    top = min(top, high)
+    while top - low > precision * max(top, 1e-2):
+        middle = (low + top) / 2
+        low, top = (middle, top) if refuted(middle) else (low, middle)
+    return low
+
+
+def point_tail(wrong: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
+    """Returns the largest Pr[K <= wrong] under one claimed point, rounded up: the module's closed form."""
+    if wrong >= guesses or delta >= 1.0:
+        return 1.0
+    miss = float(special.expit(-epsilon))
+    budget = canaries * delta / guesses
+    if budget > 0.0:  # the tail is increasing in ``wrong``, so a larger one is an upper bound
+        wrong = _first_readable(wrong, guesses, miss)
+    within = float(special.betainc(guesses - wrong, wrong + 1, 1 - miss))
+    if budget == 0.0 or wrong >= guesses:
+        return min(1.0, max(within, 5e-324) * _ROUND_OFF)
+    reach = 12 * math.sqrt(guesses * miss * (1 - miss)) + 60
+    last = int(min(guesses - 1, max(wrong, guesses * miss) + reach))
+    k = np.arange(wrong, last + 1, dtype=float)
+    below = special.betainc(guesses - k, k + 1, 1 - miss)
+    cost = np.exp(_log_mass(k, guesses - 1, miss)) * (1 - miss) / below
+    gain = within / below - within
+    cost, gain = np.append(cost, 0.0), np.append(gain, 0.0)  # not to truncate at all
+    if budget >= cost[0]:
+        return 1.0
+    left, right = len(cost) - 1, 0  # cost[left] <= budget < cost[right]: cost falls with k
+    while True:  # towards the edge of the hull above the budget; each step finds a vertex farther out
+        price = (gain[right] - gain[left]) / (cost[right] - cost[left])
+        above = gain - price * cost
+        best = int(np.argmax(above))
+        if above[best] <= above[left] + 1e-14:
+            break
+        left, right = (left, best) if cost[best] > budget else (best, right)
+    beyond = 0.0  # truncating farther out than ``last`` gains no more than this
+    if last < guesses - 1:
+        beyond = within * float(special.betainc(last + 2, guesses - last - 1, miss)) / below[-1]
+    total = within + price * budget + max(float(above[best]), float(above[left])) + beyond
+    return float(min(1.0, total * _ROUND_OFF))
+
+
+def _first_readable(wrong: int, guesses: int, miss: float) -> int:
+    if special.betainc(guesses - wrong, wrong + 1, 1 - miss) >= _LEAST:
+        return wrong
+    low, high = wrong, guesses
+    while high - low > 1:
+        middle = (low + high) // 2
+        small = special.betainc(guesses - middle, middle + 1, 1 - miss) < _LEAST
+        low, high = (middle, high) if small else (low, middle)
+    return high
+
+
+def _log_mass(k: FloatArray, trials: int, p: float) -> FloatArray:
+    choose = special.gammaln(trials + 1) - special.gammaln(k + 1) - special.gammaln(trials - k + 1)
+    return np.asarray(choose + k * math.log(p) + (trials - k) * math.log1p(-p))
+
+
+@lru_cache(maxsize=1 << 12)
+def _tail(wrong: int, guesses: int, canaries: int, points: Points) -> float:
+    best = min(point_tail(wrong, guesses, canaries, *point) for point in points)
+    return min(best, _curve_tail(wrong, guesses, canaries, points)) if len(points) > 1 else best
+
+
+def _curve_tail(wrong: int, guesses: int, canaries: int, points: Points) -> float:
+    """Returns theta + (m/r) sum lambda delta for good multipliers, or 1 if there are none to be had."""
+    if 2 * wrong >= guesses:
+        return 1.0
+    centre = _centre(wrong, guesses)
+    near = sorted(sorted(points, key=lambda point: abs(point[0] - centre))[:20])
+    epsilon, delta = np.array(near).T
+    window = _window(wrong, guesses)
+    if len(near) < 2 or (window[1] - window[0]) * len(near) > _MOST_CELLS:
+        return 1.0
+    price = _multipliers(wrong, guesses, canaries, epsilon, delta, window)
+    used = price > 1e-9
+    if not used.any():
+        return 1.0
+    epsilon, delta, price = epsilon[used], delta[used], price[used]
+    return min(_certified(wrong, guesses, canaries, epsilon, delta, price * more) for more in (1.0, 1.01, 1.05))
+
+
+def _centre(wrong: int, guesses: int) -> float:
+    """Returns the epsilon whose binomial has about ``wrong`` as its quantile at 0.02: there the test is decided."""
+    return max(0.0, math.log((guesses - wrong) / (wrong + 2 * math.sqrt(wrong) + 2)))
+
+
+def _window(wrong: int, guesses: int) -> tuple[int, int]:
+    spread = math.sqrt(wrong + 1.0)
+    return max(0, int(wrong - 6 * spread - 3)), min(guesses, int(wrong + 10 * spread + 12))
+
+
+def _multipliers(
+    wrong: int, guesses: int, canaries: int, epsilon: FloatArray, delta: FloatArray, window: tuple[int, int]
+) -> FloatArray:
+    """Returns lambda, shape of ``epsilon``, from the linear program on a window of k. Nothing rests on its accuracy."""
+    k = np.arange(window[0], window[1] + 1)
+    cells, points = len(k) - 1, len(epsilon)
+    row = np.arange(points * cells)
+    point, cell = np.divmod(row, cells)
+    stay, move = (guesses - k[:-1]) / guesses, (k[:-1] + 1) / guesses  # C(r-1,k) q_k and C(r-1,k) q_(k+1), by masses
+    excess = sparse.csr_matrix(
+        (
+            np.concatenate([stay[cell], -np.exp(epsilon)[point] * move[cell], np.full(len(row), -1.0)]),
+            (np.tile(row, 3), np.concatenate([cell, cell + 1, len(k) + row])),
+        ),
+        shape=(len(row), len(k) + len(row)),
+    )
+    budgets = sparse.csr_matrix((np.ones(len(row)), (point, len(k) + row)), shape=(points, len(k) + len(row)))
+    inside = np.concatenate([(k <= wrong).astype(float), np.zeros(len(row))])
+    one = sparse.csr_matrix(np.concatenate([np.ones(len(k)), np.zeros(len(row))]))
+    found = optimize.linprog(
+        -inside,
+        A_ub=sparse.vstack([excess, budgets]),
+        b_ub=np.concatenate([np.zeros(len(row)), delta * canaries / guesses]),
+        A_eq=one,
+        b_eq=[1.0],
+        method="highs",
+    )
+    return -np.asarray(found.ineqlin.marginals[-points:]) if found.status == 0 else np.zeros(points)
+
+
+def _certified(
+    wrong: int, guesses: int, canaries: int, epsilon: FloatArray, delta: FloatArray, price: FloatArray
+) -> float:
+    """Returns theta + (m/r) sum lambda delta with the least theta for which the pass over k proves (2)."""
+    low, high = 0.0, 1.0
+    for _ in range(4):
+        theta = np.linspace(low, high, _THETAS)
+        holds = _proved(wrong, guesses, epsilon, price, theta)
+        if not holds.any():
+            return 1.0
+        first = int(np.argmax(holds))
+        low, high = float(theta[max(first - 1, 0)]), float(theta[first])
+    return float(min(1.0, (high + canaries / guesses * float(price @ delta)) * _ROUND_OFF))
+
+
+def _proved(
+    wrong: int, guesses: int, epsilon: FloatArray, price: FloatArray, theta: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Returns for each theta whether (2) holds, by the pass: ``value`` is omega_k - theta, plus 1 while k <= wrong.
+
+    The pass starts where the binomial of the smallest epsilon gives omega in closed form: below, no excess is bought.
+    """
+    ratio, prices = np.exp(epsilon), np.cumsum(price)
+    paid = np.cumsum(price * ratio)
+    start, omega = _start(wrong, guesses, float(epsilon[0]), float(prices[0]), theta)
+    open_, proved = np.ones(len(theta), dtype=bool), np.zeros(len(theta), dtype=bool)
+    for k in range(start, guesses + 1):
+        value = omega * (1 + 1e-15) - theta + (1.0 if k <= wrong else 0.0)
+        if k > wrong:
+            proved |= open_ & (value <= 0.0)
+        if k == guesses:
+            break
+        share = (guesses - k) / guesses
+        at = np.searchsorted(prices, value / share)  # buys at all points that cost less than what a unit brings
+        open_ &= ~proved & (at < len(prices))
+        if not open_.any():
+            break
+        at = np.minimum(at, len(prices) - 1)
+        top = value * ratio[at] - share * (prices[at] * ratio[at] - paid[at])
+        omega = np.where(open_, (k + 1) / (guesses - k) * top, 0.0)
+    return proved
+
+
+def _start(wrong: int, guesses: int, epsilon: float, price: float, theta: FloatArray) -> tuple[int, FloatArray]:
+    """Returns the first k of the pass and omega there, for each theta."""
+    start, _ = _window(wrong, guesses)
+    if start > 0:
+        miss, k = float(special.expit(-epsilon)), start - 1
+        mass = math.exp(float(_log_mass(np.array(float(k)), guesses, miss)))
+        below = float(special.betainc(guesses - k, k + 1, 1 - miss))
+        if mass > 1e-280:
+            value = (1 - theta) * below / mass * _ROUND_OFF
+            # the left side grows with k and the right falls, so it holds for all k before too
+            if np.all(value <= price * (guesses - k) / guesses):
+                return start, start / (guesses - k) * math.exp(epsilon) * value
+    return 0, np.zeros(len(theta))
+
+
+def _counts(correct: object, guesses: object, canaries: object) -> tuple[int, int, int]:
+    total = integer("canaries", canaries, low=1)
+    made = integer("guesses", guesses, low=0, high=total)
+    right = integer("correct", correct, low=0, high=made)
+    return made - right, made, total
+
+
+def _points(points: object) -> Points:
+    found = []
+    for point in items("points", points):
+        pair = items("points", point)
+        if len(pair) != 2:
+            raise InvalidArgumentError("points", point, "is no pair", "give pairs (epsilon, delta)")
+        found.append((real("epsilon", pair[0], low=0.0), probability("delta", pair[1])))
+    if not found:
+        raise InvalidArgumentError("points", points, "is empty", "give at least one pair (epsilon, delta)")
+    return tuple(found)

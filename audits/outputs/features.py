@@ -1,0 +1,315 @@
+"""Numbers that are made of an output's numbers, and may betray the data set: coordinates, domain statistics, scores.
+
+All work on values rounded by :func:`hockeystick.audits.outputs.cells.as_real`. Statistics other than a coordinate
+itself read NaN as 0 and cut infinities to +-1e100; that an output holds any of them is a statistic of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick.audits.outputs.cells import Feature, from_ordinal, ordinal
+from hockeystick.audits.outputs.reading import Layout
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Pair = tuple[FloatArray, FloatArray]
+
+_COORDINATES = 24  # looked at one by one; of more, those that differ most
+_LARGEST_FIT = 256  # numbers in an output up to which scores are fitted with all correlations
+_BINS = 8  # per number of a sum of scores, at least
+_PIECE = 1 << 15  # rows that are scored at a time
+_QUANTILE_ROWS = 1 << 14  # of either data set, that decide where bins begin
+_SYMBOLS = 4  # numbers met most often whose places are looked at
+
+
+@frozen
+class Coordinate:
+    """One of the numbers."""
+
+    slot: int
+
+    def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
+        return ordinal(real[:, self.slot])
+
+    def words(self, layout: Layout) -> str:
+        return layout.slot(self.slot)
+
+
+@frozen
+class Statistic:
+    """A symmetric or sequential statistic of all numbers, by name."""
+
+    name: str
+
+    def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
+        values = STATISTICS[self.name](real if self.name in _RAW else tame(real))
+        return ordinal(values.astype(np.float64) + 0.0)
+
+    def words(self, layout: Layout) -> str:
+        return f"the {self.name} of the output"
+
+
+@frozen
+class Symbol:
+    """Where a number, met often in outputs that are sequences, occurs: how often, or at which place first or last."""
+
+    value: float
+    what: Literal["number", "first", "last"]
+
+    def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
+        hit = ordinal(real) == ordinal(np.array([self.value]))
+        if self.what == "number":
+            place = hit.sum(axis=1)
+        else:
+            at = hit.argmax(axis=1) if self.what == "first" else hit.shape[1] - 1 - hit[:, ::-1].argmax(axis=1)
+            place = np.where(hit.any(axis=1), at, hit.shape[1])
+        return ordinal(place.astype(np.float64))
+
+    def words(self, layout: Layout) -> str:
+        value = f"{self.value:g}"
+        return f"the number of {value}s" if self.what == "number" else f"the index of the {self.what} {value}"
+
+
+@frozen(eq=False)
+class Scored:
+    """An estimate of the log-likelihood ratio, fitted on choosing samples, as a feature.
+
+    Attributes:
+      score: one number per row of rounded numbers.
+      name: of the score, in words.
+      offset: added to it: the logarithm of how much likelier the layout itself is.
+    """
+
+    score: Callable[[FloatArray], FloatArray]
+    name: str
+    offset: float = 0.0
+
+    def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
+        if not len(real):
+            return np.empty(0, dtype=np.int64)
+        pieces = [self.score(real[start : start + _PIECE]) for start in range(0, len(real), _PIECE)]
+        # equal sums must be equal keys, in whatever order they were added
+        return ordinal(np.round(np.concatenate(pieces) + self.offset, 9) + 0.0)
+
+    def words(self, layout: Layout) -> str:
+        return self.name
+
+
+@frozen(eq=False)
+class Projection:
+    """Fisher's linear discriminant (Fisher 1936); the log-likelihood ratio of Gaussians with equal covariance."""
+
+    centre: FloatArray
+    weights: FloatArray
+
+    def __call__(self, real: FloatArray) -> FloatArray:
+        return np.asarray((tame(real) - self.centre) @ self.weights)
+
+
+@frozen(eq=False)
+class Bayes:
+    """The sum over numbers of the log-likelihood ratio of each one's histogram.
+
+    Attributes:
+      edges: shape (numbers, bins - 1).
+      scores: shape (numbers, bins).
+      innovations: maps centred outputs to the numbers that are summed over; None for the outputs' own numbers. Of
+        partial sums these are the summands.
+      centre: subtracted before that.
+    """
+
+    edges: FloatArray
+    scores: FloatArray
+    innovations: FloatArray | None = None
+    centre: FloatArray | float = 0.0
+
+    def __call__(self, real: FloatArray) -> FloatArray:
+        values = innovate(tame(real), self.innovations, self.centre)
+        total = np.zeros(len(real))
+        for column, edges, scores in zip(values.T, self.edges, self.scores, strict=True):
+            total += scores[np.searchsorted(edges, column, side="right")]
+        return total
+
+
+def innovate(values: FloatArray, innovations: FloatArray | None, centre: FloatArray | float) -> FloatArray:
+    """Returns the numbers that :class:`Bayes` sums over."""
+    return values if innovations is None else (values - centre) @ innovations.T
+
+
+def tame(real: FloatArray) -> FloatArray:
+    """Returns finite numbers that can be added and squared."""
+    if np.isfinite(real).all():
+        return np.clip(real, -1e100, 1e100)
+    return np.nan_to_num(np.clip(real, -1e100, 1e100), nan=0.0)
+
+
+def _gap(x: FloatArray) -> FloatArray:
+    top = np.partition(x, -2, axis=1)[:, -2:]
+    return top[:, 1] - top[:, 0]
+
+
+STATISTICS: dict[str, Callable[[FloatArray], npt.NDArray[np.float64] | npt.NDArray[np.intp]]] = {
+    "sum": lambda x: x.sum(axis=1),
+    "maximum": lambda x: x.max(axis=1),
+    "minimum": lambda x: x.min(axis=1),
+    "range": lambda x: np.ptp(x, axis=1),
+    "largest magnitude": lambda x: np.abs(x).max(axis=1),
+    "L1 norm": lambda x: np.abs(x).sum(axis=1),
+    "L2 norm": lambda x: np.sqrt(np.square(x).sum(axis=1)),
+    "position of the maximum": lambda x: x.argmax(axis=1),
+    "position of the minimum": lambda x: x.argmin(axis=1),
+    "gap between the two largest": _gap,
+    "number of distinct values": lambda x: 1 + np.count_nonzero(np.diff(np.sort(x, axis=1), axis=1), axis=1),
+    "number of changes between neighbours": lambda x: np.count_nonzero(np.diff(x, axis=1), axis=1),
+    "number of zeros": lambda x: np.count_nonzero(x == 0, axis=1),
+    "number of NaNs": lambda x: np.count_nonzero(np.isnan(x), axis=1),
+    "number of infinities": lambda x: np.count_nonzero(np.isinf(x), axis=1),
+    "number of negative zeros": lambda x: np.count_nonzero((x == 0) & np.signbit(x), axis=1),
+}
+_RAW = ("number of zeros", "number of NaNs", "number of infinities", "number of negative zeros")
+
+
+def unfitted(real: Pair, told: bool = False) -> Iterator[Feature]:
+    """Yields the features of a layout that need no fit.
+
+    Args:
+      real: rounded blocks of the two data sets, shapes (runs, numbers); they only decide which coordinates of many are
+        looked at, and whether values that are not finite occur.
+      told: one of the numbers is the log-likelihood ratio of the output; statistics can add nothing to it.
+    """
+    width = real[0].shape[1]
+    yield from (Coordinate(slot) for slot in telling_slots(real, _COORDINATES))
+    if width > 1 and not told:
+        pooled = np.concatenate(real)
+        for name, statistic in STATISTICS.items():
+            if name not in _RAW or statistic(pooled).any():
+                yield Statistic(name)
+        for value in _symbols(pooled):
+            yield from (Symbol(value, what) for what in ("number", "first", "last"))
+
+
+def _symbols(pooled: FloatArray) -> list[float]:
+    """Returns numbers that occur so often, in all places together, that their places may tell something."""
+    sample = pooled[:: max(1, len(pooled) // (1 << 12))]
+    values, counts = np.unique(ordinal(sample), return_counts=True)
+    often = np.flatnonzero(counts >= max(8, len(sample) // 50))
+    kept = often[np.argsort(-counts[often], kind="stable")[:_SYMBOLS]]
+    return [float(value) for value in from_ordinal(np.sort(values[kept]))]
+
+
+def fit_projection(real: Pair, rng: np.random.Generator) -> Projection:
+    """Returns Fisher's linear discriminant of the rounded blocks of the two data sets."""
+    return _fisher((tame(real[0]), tame(real[1])))
+
+
+def fit_bayes(real: Pair, rng: np.random.Generator) -> Bayes:
+    """Returns the sum of the scores of single numbers."""
+    return _bayes((tame(real[0]), tame(real[1])), None, 0.0)
+
+
+def fit_exchangeable(real: Pair, rng: np.random.Generator) -> Bayes:
+    """Returns the same, if all numbers have one score: fitted to a small difference in each of many."""
+    tamed = tame(real[0]), tame(real[1])
+    one = _bayes((tamed[0].reshape(-1, 1), tamed[1].reshape(-1, 1)), None, 0.0)
+    width = tamed[0].shape[1]
+    return Bayes(np.repeat(one.edges, width, axis=0), np.repeat(one.scores, width, axis=0))
+
+
+def fit_innovations(real: Pair, rng: np.random.Generator) -> Bayes:
+    """Returns the sum of the scores of innovations: what of each number the numbers before it do not predict."""
+    tamed = tame(real[0]), tame(real[1])
+    centre = (tamed[0].mean(axis=0) + tamed[1].mean(axis=0)) / 2
+    spread = _spread(tamed)
+    inverse = np.linalg.inv(np.linalg.cholesky(spread))
+    return _bayes(tamed, inverse, centre)
+
+
+FITS: dict[str, tuple[Callable[[Pair, np.random.Generator], Callable[[FloatArray], FloatArray]], str]] = {
+    "linear": (fit_projection, "a linear score of the output"),
+    "bayes": (fit_bayes, "a sum of per-coordinate scores of the output"),
+    "exchangeable": (fit_exchangeable, "a sum of per-coordinate scores, the same for all, of the output"),
+    "innovations": (fit_innovations, "a sum of scores of the increments of the output"),
+}
+
+
+def simple_fits(width: int) -> tuple[str, ...]:
+    """Returns the names of those of :data:`FITS` that suit outputs of ``width`` numbers."""
+    if width == 1:
+        return ()
+    return ("linear", "bayes", "exchangeable", "innovations") if width <= _LARGEST_FIT else ("linear",)
+
+
+def telling_slots(real: tuple[FloatArray, FloatArray], most: int) -> list[int]:
+    """Returns the coordinates, or of many those that differ most between the data sets."""
+    width = real[0].shape[1]
+    if width <= most:
+        return list(range(width))
+    return sorted(np.argsort(-_differences(real), kind="stable")[:most].tolist())
+
+
+def _differences(real: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """Returns per coordinate how much location or spread differ between the data sets, on robust ranks."""
+    sample = np.concatenate([block[: 1 << 12] for block in real])
+    ranks = np.argsort(np.argsort(tame(sample), axis=0, kind="stable"), axis=0) / len(sample) - 0.5
+    split = min(len(real[0]), 1 << 12)
+    moments = [np.stack([part.mean(axis=0), np.square(part).mean(axis=0)]) for part in (ranks[:split], ranks[split:])]
+    return np.asarray(np.abs(moments[0] - moments[1]).max(axis=0))
+
+
+def _fisher(real: Pair) -> Projection:
+    means = real[0].mean(axis=0), real[1].mean(axis=0)
+    gap, width = means[0] - means[1], real[0].shape[1]
+    if width > _LARGEST_FIT:
+        variance = (real[0].var(axis=0) + real[1].var(axis=0)) / 2
+        weights = gap / np.where(variance > 0, variance, 1.0)
+    else:
+        weights = np.linalg.lstsq(_spread(real), gap, rcond=None)[0]
+    size = np.abs(weights).max()
+    return Projection((means[0] + means[1]) / 2, weights / size if size > 1e100 else weights)
+
+
+def _spread(real: Pair) -> FloatArray:
+    """Returns the pooled covariance, made invertible."""
+    width = real[0].shape[1]
+    spread = (np.cov(real[0], rowvar=False) + np.cov(real[1], rowvar=False)) / 2
+    own = np.diag(spread)
+    ridge = np.where(own > 0, 1e-6 * own, max(1e-6 * float(own.sum()) / width, 1e-300))
+    return np.asarray(spread + np.diag(ridge))
+
+
+def _bayes(real: Pair, innovations: FloatArray | None, centre: FloatArray | float) -> Bayes:
+    """Returns shrunken log-ratios of histograms.
+
+    The error of each is known; how much all of them vary beyond it says how far to shrink them (James and Stein 1961).
+    The trend over the bins, of which there is one per number, is told from noise much better than the rest, so the two
+    are shrunk apart.
+    """
+    step = max(1, max(map(len, real)) // _QUANTILE_ROWS)
+    pooled = innovate(np.concatenate([block[::step] for block in real]), innovations, centre)
+    bins = int(min(max(len(pooled) ** 0.3, _BINS), 3 * _BINS))
+    edges = np.quantile(pooled, np.arange(1, bins) / bins, axis=0, method="higher").T
+    values = [innovate(block, innovations, centre) for block in real]
+    counts = np.empty((2, len(edges), bins))
+    for slot, own in enumerate(edges):
+        for side, block in enumerate(values):
+            counts[side, slot] = np.bincount(np.searchsorted(own, block[:, slot], side="right"), minlength=bins)
+    total = counts.sum(axis=2, keepdims=True)
+    frequency = (counts + 0.5) / (total + 0.5 * bins)
+    scores = np.log(frequency[0] / frequency[1])
+    error = (1 / (counts + 0.5)).sum(axis=0)
+    trend = np.linspace(-1, 1, bins)
+    size = (scores @ trend) / (trend @ trend)
+    size_error = (error @ trend**2) / (trend @ trend) ** 2
+    rest = scores - size[:, None] * trend
+    return Bayes(edges, _shrunk(size, size_error)[:, None] * trend + _shrunk(rest, error), innovations, centre)
+
+
+def _shrunk(scores: FloatArray, error: FloatArray) -> FloatArray:
+    variation = max(float(np.mean(scores**2 - error)), 1e-3 * float(np.mean(error)))
+    return np.asarray(scores * (variation / (variation + error)))

@@ -1,0 +1,1 @@
+"""Auditors of other libraries, rated on the same targets."""

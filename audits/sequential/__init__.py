@@ -1,0 +1,1 @@
+"""Audits that stop as soon as the evidence is enough."""

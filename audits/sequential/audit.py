@@ -1,0 +1,305 @@
+"""The public :func:`sequential_audit`: draw outputs until they refute a claim, or as many as there may be.
+
+It may stop at any time, and look as often as it likes: :mod:`hockeystick.audits.sequential.betting` and
+:mod:`hockeystick.audits.sequential.whole_laws` have the proof.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.drawing.draws import Progress
+from hockeystick.audits.outputs.cells import FloatArray, IntArray
+from hockeystick.audits.outputs.reading import Table, read
+from hockeystick.audits.sequential.events import Events, FixedEvents, GivenEvents, LearnedEvents, Memory
+from hockeystick.audits.sequential.game import Game, ladder, next_change
+from hockeystick.audits.sequential.verdict import SequentialVerdict
+from hockeystick.audits.targets.calling import (
+    Stream,
+    Target,
+    TargetError,
+    equal_data,
+    known_seed,
+    neighbour_pair,
+    refuse_raised,
+)
+from hockeystick.audits.targets.statistic import LIKELIHOOD_RATIO, Look
+
+MOST_SAMPLES = 100_000
+
+_PURPOSE = 2  # of a stream; those of an audit of the same seed are others
+_SHARE_OF_BOUND = 0.02  # of alpha, for the lower bound where the claim itself is not refuted
+_NUMBERS = 1 << 21  # in a batch
+_ON_EVENTS = 1.4  # growth of the number of pairs between changes of events
+_FIRST = 8  # pairs in the first batch; if events are learned they are not bet on
+
+
+@frozen(eq=False)
+class Carried:
+    """What bets against a claim take from earlier runs.
+
+    Attributes:
+      log_money: shape (roles, stakes), or None where nothing was bet yet.
+      runs: that were made.
+      counts, trials: of fixed events.
+    """
+
+    log_money: FloatArray | None = None
+    runs: int = 0
+    counts: IntArray | None = None
+    trials: int = 0
+
+
+def sequential_audit(
+    target: object,
+    *,
+    claim: object = None,
+    neighbours: tuple[Any, Any] | None = None,
+    alpha: float = 1e-6,
+    most_samples: int = MOST_SAMPLES,
+    rng: int | np.random.Generator | None = None,
+    events: object = None,
+    exceptions_as_output: bool = False,
+    grid: float | None = None,
+    progress: Progress | None = None,
+) -> SequentialVerdict:
+    """Tries to refute a claim of differential privacy from as few samples as it takes.
+
+    Money is bet against the claim on the laws of the outputs as earlier ones show them, on both orders of the data sets
+    at once, and on events, at stakes of all sizes; of a curve, at the points where a violation shows best. If the claim
+    is true the wealth ever reaches 1/alpha with probability at most alpha, so false alarms are controlled at any
+    stopping time: nothing needs to be planned, and a gross violation is found within some forty outputs.
+
+    Args:
+      target, neighbours, exceptions_as_output, grid: as of :func:`hockeystick.audits.fixed_sample.audit`.
+      claim: what to refute, as :meth:`Claim.of` reads it; by default what the target says of itself.
+      alpha: in (0, 0.5).
+      most_samples: outputs drawn from each data set at most; at least 20.
+      rng: a seed or a generator that gives one; by default a fresh seed.
+      events: where to look, if that is known. A function of a batch of outputs (a list of them, if the target is not
+        vectorised) that returns one bool each is an event, and several such may be given; one that returns numbers is a
+        statistic, looked at in place of the output; "likelihood ratio" is the target's own. What it says of an output
+        must depend on that output alone. Any choice that was made before is valid, a bad one only finds nothing.
+      progress: called as ``progress(done, total)`` with numbers of outputs drawn, of both data sets together.
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain; nothing was drawn.
+      TargetError: the target raised in some runs, or its outputs can't be read.
+    """
+    run = Run.of(
+        target,
+        claim=claim,
+        neighbours=neighbours,
+        alpha=alpha,
+        most_samples=most_samples,
+        rng=rng,
+        events=events,
+        exceptions_as_output=exceptions_as_output,
+        grid=grid,
+    )
+    return run.play(progress=progress)
+
+
+@define(eq=False)
+class Run:
+    """One run of bets, all its arguments checked.
+
+    With ``lower`` off no epsilon but the claimed one is bet against: the claim falls at the same time, and less is
+    learned of how false it is.
+    """
+
+    target: Target
+    data: tuple[Any, Any]
+    claim: Claim
+    alpha: float
+    most: int
+    seed: int
+    given: GivenEvents | None
+    grid: float | None
+    lower: bool = True
+    game: Game = field(init=False)
+    events: Events | None = field(default=None, init=False)
+    _memory: Memory = field(init=False)
+    _numbers: int = field(default=1, init=False)
+    _learned_at: int = field(default=0, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        target: object,
+        *,
+        claim: object,
+        neighbours: tuple[Any, Any] | None,
+        alpha: float,
+        most_samples: int,
+        rng: object,
+        events: object,
+        exceptions_as_output: bool,
+        grid: float | None,
+        lower: bool = True,
+    ) -> Run:
+        """Checks the arguments of :func:`sequential_audit`; nothing is drawn."""
+        if claim is None and not callable(getattr(target, "event", None)):
+            raise InvalidArgumentError("claim", None, "is missing", "give Claim(epsilon, delta)")
+        read_claim = Claim.of(target if claim is None else claim)
+        alpha = real("alpha", alpha, low=0.0, high=0.5, low_open=True, high_open=True)
+        most = integer("most_samples", most_samples, low=20)
+        spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
+        seed, called = known_seed(rng), Target.of(target, catch=exceptions_as_output)
+        data = neighbour_pair(target, neighbours)
+        if isinstance(events, str) and events == LIKELIHOOD_RATIO:
+            called = Look.of(events, target, data).through(called)
+            events = None
+        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower)
+
+    def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
+        """Draws, bets, and says what came of it; ``game`` and ``events`` are then as the run left them."""
+        started = time.perf_counter()
+        drawn = self.bet(carried, progress)
+        return self._verdict(drawn, time.perf_counter() - started)
+
+    def bet(self, carried: Carried | None = None, progress: Progress | None = None) -> int:
+        """Draws and bets until the claim falls or all is drawn; returns how many outputs of each data set were."""
+        carried = carried or Carried()
+        self._memory = Memory(self.grid)
+        self.game = Game(self.claim, self._steps, self._needed(), carried.log_money, carried.runs)
+        d0, d1 = self.data
+        streams = Stream(self.target, d0, self.seed, 0, _PURPOSE), Stream(self.target, d1, self.seed, 1, _PURPOSE)
+        while streams[0].drawn < self.most and not self.game.crossed[0]:
+            change = next_change(streams[0].drawn)
+            batch = self._draw(streams, self._size(streams[0].drawn, change))
+            self._settle(batch, carried)
+            if streams[0].drawn == change and not self.game.crossed[0]:
+                self._learn(change)
+            if progress is not None:
+                progress(2 * streams[0].drawn, 2 * self.most)
+        return streams[0].drawn
+
+    @property
+    def stopped_at(self) -> int | None:
+        """After how many pairs the claim fell; None if it did not."""
+        return self.game.first + self.game.best_at if self.game.crossed[0] else None
+
+    @property
+    def _steps(self) -> FloatArray:
+        """The epsilons that are bet against."""
+        return ladder(self.claim.epsilon) if self.lower else np.array([self.claim.epsilon])
+
+    def _learn(self, drawn: int) -> None:
+        """Learns the laws anew, and the events too if there are many more outputs than when they were learned."""
+        whole = drawn >= _ON_EVENTS * self._learned_at
+        if not isinstance(self.events, FixedEvents):
+            before = self.events if isinstance(self.events, LearnedEvents) and not whole else None
+            self.events = self._memory.learn(before)
+        if whole:
+            self.game.change(self.events)
+            self._learned_at = drawn
+        else:
+            self.game.refresh(self.events)
+
+    def _needed(self) -> FloatArray:
+        """Returns the log-wealth that refutes the claim, and each epsilon of the ladder beside it.
+
+        The claim and, if it falls, the steps above it from the lowest up are tested at (1 - s) alpha each: the lowest
+        true one is fixed, as the truth is, and nothing above it counts unless it falls. The other steps are tested at
+        s alpha in the same way. Of a curve no step is implied by the claim.
+        """
+        sure = -math.log(self.alpha * (1 - _SHARE_OF_BOUND))
+        steps = self._steps
+        above = (steps > self.claim.epsilon) & (not self.claim.also)
+        return np.concatenate([[sure], np.where(above, sure, -math.log(self.alpha * _SHARE_OF_BOUND))])
+
+    def _size(self, drawn: int, change: int) -> int:
+        """Returns how many outputs to draw next: few beyond where the claim may fall."""
+        return max(1, min(change - drawn, self.most - drawn, max(_FIRST, drawn // 8), _NUMBERS // self._numbers))
+
+    def _draw(self, streams: tuple[Stream, Stream], size: int) -> tuple[Any, Any]:
+        """Returns a batch of either data set: tables of outputs, or indicators of given events."""
+        outputs = streams[0].draw(size), streams[1].draw(size)
+        failed = next((stream.error for stream in streams if stream.error is not None), None)
+        if failed is not None:
+            raised = streams[0].raised, streams[1].raised
+            refuse_raised(raised, streams[0].drawn, failed, vectorised=self.target.vectorised)
+        vectorised = self.target.vectorised
+        if self.given is not None:
+            values = self.given.read(outputs[0], size), self.given.read(outputs[1], size)
+            flags = [value.dtype == bool for value in values]
+            if flags[0] != flags[1] or isinstance(self.events, FixedEvents) != all(flags) and self.events is not None:
+                raise TargetError("events returned bools for some outputs and numbers for others")
+            if all(flags):
+                return values
+            outputs, vectorised = values, True
+        d0, d1 = (read(output, size, self._memory.book, vectorised=vectorised) for output in outputs)
+        self._numbers = max(self._numbers, d0.numbers, d1.numbers)
+        return d0, d1
+
+    def _settle(self, batch: tuple[Any, Any], carried: Carried) -> None:
+        if isinstance(batch[0], Table):
+            if self.events is not None:
+                self.game.settle(
+                    (self.events.happened(batch[0]), self.events.happened(batch[1])),
+                    (self.events.places(batch[0]), self.events.places(batch[1])),
+                )
+            self._memory.keep(batch)
+            return
+        events = self.events
+        if not isinstance(events, FixedEvents):
+            assert self.given is not None
+            none = np.zeros((len(batch[0]), 2), dtype=np.int64)
+            same = carried.counts is not None and carried.counts.shape == none.shape
+            counts, trials = (carried.counts, carried.trials) if same else (none, 0)
+            events = FixedEvents(self.given.names, counts if counts is not None else none, trials)
+            self.game.change(events)
+        self.game.settle(batch)
+        self.events = events.after(batch)
+
+    def _verdict(self, drawn: int, seconds: float) -> SequentialVerdict:
+        game, claim, events = self.game, self.claim, self.events
+        assert events is not None
+        refuted = bool(game.crossed[0])
+        role = game.richest
+        epsilon, delta = claim.points[int(game.points[role])]
+        detectable = game.detectable(drawn)
+        blind = detectable > max(2 * epsilon, epsilon + 0.1)
+        event, direction = game.event(role)
+        p, q = game.frequencies(role)
+        return SequentialVerdict(
+            outcome="refuted" if refuted else "inconclusive" if blind else "consistent",
+            epsilon_claimed=claim.epsilon,
+            delta=claim.delta,
+            alpha=self.alpha,
+            log_wealth=game.best,
+            log_wealth_end=float(game.log_totals[0]),
+            epsilon_lower=self._lower(refuted),
+            samples=drawn,
+            stopped_at=drawn if self.stopped_at is None else self.stopped_at,
+            direction="d0->d1" if direction == 0 else "d1->d0",
+            event=game.words(event),
+            frequency_p=p,
+            frequency_q=q,
+            epsilon_tested=epsilon,
+            delta_tested=delta,
+            detectable_epsilon=detectable,
+            seed=self.seed,
+            seconds=seconds,
+            warnings=("d0 and d1 are equal: no event can tell them apart",) if equal_data(*self.data) else (),
+        )
+
+    def _lower(self, refuted: bool) -> float:
+        """Returns the highest step of the ladder below which all were refuted."""
+        steps, crossed = self.game.epsilons, self.game.crossed[1:]
+        own = slice(None)
+        least = 0.0
+        if not self.claim.also:
+            at = int(np.searchsorted(steps, self.claim.epsilon))
+            own, least = (slice(at + 1, None), self.claim.epsilon) if refuted else (slice(0, at), 0.0)
+        run = int(np.argmin(np.append(crossed[own], False)))
+        return float(steps[own][run - 1]) if run else least

@@ -1,0 +1,345 @@
+"""Evidence that lasts: sequential audits of a suite whose wealth is kept in a file from one run of CI to the next.
+
+A test that is run a thousand times at level 0.001 alarms falsely. Here the wealth of a key (target, claim, test design)
+goes on from run to run: all runs together are one sequential audit, as long as each version that was run satisfies the
+claim. Two things are kept apart.
+
+*False alarms.* The k-th key ever registered has the level alpha 6 / (pi^2 k^2); these sum to at most alpha. Under the
+claim a key's wealth is a non-negative supermartingale over all runs, hence ever reaches 1/alpha_k with probability at
+most alpha_k (Ville 1939). So the probability that *any* key *ever* alarms although its claim is true in all its runs
+is at most alpha: over endless runs, whatever the dependence between keys. A key that alarmed stays so until it is
+registered anew (:meth:`EvidenceLedger.restart`), at a smaller level.
+
+*Change points.* Wealth that was lost while the claim held has to be won back before a later violation shows. So beside
+it runs the detector D_n = (D_(n-1) + 1) e_n, with e_n the factor of wealth in the n-th run: an e-detector of the
+Shiryaev-Roberts kind (Shin, Ramdas, Rinaldo 2024, Definition 2.2). D_n - n is a supermartingale under the claim, so the
+mean number of runs to the first detection is at least the threshold: *what is controlled is the average run length*,
+and in endless runs a false detection comes for sure. A detection is a reason to look, never a refutation.
+
+What both rest on: the seeds of runs are fresh, so that outputs of different runs are independent; a seed that counts
+already is refused. And every run that was started is finished or shows as ``pending``: to drop runs because of what was
+seen in them would bias the rest. Starting again with the seed of a pending run draws the same outputs, and is allowed.
+
+The file is one JSON document with a digest, replaced as a whole or not at all, and read and written under a file lock;
+runs of one key may overlap (their factors are multiplied, each being fair given the file as the run found it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import evolve, field, frozen
+from filelock import FileLock
+from scipy import special
+
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.budgets.durable_ledger import LedgerError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.audits.drawing.draws import Progress
+from hockeystick.audits.sequential.audit import Carried, Run
+from hockeystick.audits.sequential.betting import STAKES
+from hockeystick.audits.sequential.events import FixedEvents
+from hockeystick.audits.sequential.verdict import SequentialVerdict
+
+SCHEMA_VERSION = 1
+_KIND = "hockeystick evidence"
+_DESIGN = "bets 1"  # changes when accounts of one version would mean something else to the next
+
+
+class RepeatedSeedError(HockeystickError):
+    """A seed counts already: its outputs would be the same again, and no evidence."""
+
+
+@frozen
+class Evidence:
+    """What is known of one key.
+
+    Attributes:
+      name, claim, design: the key. The claim is its points, the stated one first.
+      number: k, in order of registration; ``alpha`` is the level that belongs to it.
+      log_wealth, log_wealth_best: of the wealth after the last run, and the largest ever seen.
+      alarmed_in: the run in which the wealth reached 1/alpha, counted from 1; None if it never did.
+      log_detector: log of D; ``detections`` are the runs in which it reached the average run length, and began anew.
+      runs, samples: so far; outputs of each data set.
+      seeds: of the runs that count; ``pending`` of those that were started and not finished.
+      closed: whether the key was registered anew.
+      money, counts, trials: as :class:`hockeystick.audits.sequential.audit.Carried`, flat.
+    """
+
+    name: str
+    claim: tuple[tuple[float, float], ...]
+    design: str
+    number: int
+    alpha: float
+    log_wealth: float = 0.0
+    log_wealth_best: float = 0.0
+    alarmed_in: int | None = None
+    log_detector: float | None = None
+    detections: tuple[int, ...] = ()
+    runs: int = 0
+    samples: int = 0
+    seeds: tuple[int, ...] = field(default=(), repr=False)
+    pending: tuple[int, ...] = field(default=(), repr=False)
+    closed: bool = False
+    money: tuple[float | None, ...] = field(default=(), repr=False)
+    counts: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    trials: int = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The name, the claim's points and the design, to which the wealth belongs."""
+        return self.name, self.claim, self.design
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether the claim is refuted, at level ``alpha``."""
+        return self.alarmed_in is not None
+
+
+def e_bh(evidence: tuple[Evidence, ...], level: float) -> tuple[Evidence, ...]:
+    """Returns the keys whose claims are rejected with a false discovery rate of at most ``level``.
+
+    It is the e-BH procedure (Wang, Ramdas 2022, Theorem 5.1) on the wealth after the last runs, valid for any
+    dependence between keys, at one time that may depend on what was seen, not at all times together.
+
+    Raises:
+      InvalidArgumentError: level not in (0, 1).
+    """
+    level = real("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
+    ranked = sorted(evidence, key=lambda own: -own.log_wealth)
+    needed = [math.log(len(ranked) / (level * (i + 1))) for i in range(len(ranked))]
+    enough = [i + 1 for i, own in enumerate(ranked) if own.log_wealth >= needed[i]]
+    return tuple(ranked[: max(enough, default=0)])
+
+
+class EvidenceLedger:
+    """Wealth against the claims of a suite, in a file that runs and processes may share.
+
+    >>> import tempfile
+    >>> from hockeystick.audits import Claim
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = EvidenceLedger(folder.name + "/evidence.json", alpha=1e-6)
+    >>> def half_the_noise(value, rng, runs):
+    ...     return value + rng.laplace(scale=0.5, size=runs)
+    >>> for seed in range(3):
+    ...     found = ledger.audit(
+    ...         "my sum", half_the_noise, claim=Claim(1.0), neighbours=(0.0, 1.0), samples=200, rng=seed
+    ...     )
+    >>> ledger.evidence()[0].alarmed
+    True
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, alpha: float = 1e-6, average_run_length: float = 1e6) -> None:
+        """Opens the ledger at ``path``, or makes it with the first registration.
+
+        Args:
+          alpha: in (0, 0.5), for all keys and all times together. A file that exists has to have the same.
+          average_run_length: runs of one key, at least 1: the mean number up to a false detection is no less.
+
+        Raises:
+          LedgerError: the file is damaged, not a ledger, of a newer version, or has another alpha.
+        """
+        self._path = Path(path).resolve()  # one lock, whichever way the file is named
+        self.alpha = real("alpha", alpha, low=0.0, high=0.5, low_open=True, high_open=True)
+        self.average_run_length = real("average_run_length", average_run_length, low=1.0)
+        self._lock = FileLock(f"{self._path}.lock")
+        self.evidence()
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Returns all keys, in order of registration, those of other processes included."""
+        with self._turn():
+            return self._read()
+
+    def audit(
+        self,
+        name: str,
+        target: object,
+        *,
+        claim: object = None,
+        neighbours: tuple[Any, Any] | None = None,
+        samples: int = 10_000,
+        rng: int | np.random.Generator | None = None,
+        events: object = None,
+        exceptions_as_output: bool = False,
+        grid: float | None = None,
+        progress: Progress | None = None,
+    ) -> SequentialVerdict:
+        """Bets the key's wealth on outputs of one more run, and keeps what came of it.
+
+        Args:
+          name: of the target and the data sets; with the claim and the events' names it is the key.
+          samples: outputs from each data set at most, in this run.
+          rng: a seed that was not used for this key; by default a fresh one.
+          target, claim, neighbours, events, exceptions_as_output, grid, progress: as of :func:`.sequential_audit`.
+            Events that are learned are learned anew in each run: name them where evidence is gathered over many.
+
+        Returns:
+          the verdict: "refuted" if the key alarmed, in this run or before.
+
+        Raises:
+          RepeatedSeedError: the seed counts already; nothing was drawn.
+          LedgerError: the file can't be trusted, or could not be written; it is as it was.
+          InvalidArgumentError, TargetError: as of ``sequential_audit``. The run stays pending if it was started.
+        """
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError("name", name, "is no name")
+        run = Run.of(
+            target,
+            claim=claim,
+            neighbours=neighbours,
+            alpha=self.alpha,
+            most_samples=integer("samples", samples, low=20),
+            rng=rng,
+            events=events,
+            exceptions_as_output=exceptions_as_output,
+            grid=grid,
+        )
+        looked = ", ".join(run.given.names) if run.given else "learned" if events is None else str(events)
+        design = f"{_DESIGN}; events: {looked}; grid: {grid}"
+        found = self._begin((name, run.claim.points, design), run.seed)
+        run.alpha = found.alpha
+        verdict = run.play(_carried(found), progress)
+        self._finish(found, run, verdict)
+        return verdict
+
+    def restart(self, name: str) -> None:
+        """Closes the open keys of a name; the next audit of each registers it anew, with wealth 1 and a smaller alpha.
+
+        Raises:
+          InvalidArgumentError: there is no open key of that name.
+        """
+        with self._turn():
+            entries = self._read()
+            if not any(own.name == name and not own.closed for own in entries):
+                raise InvalidArgumentError("name", name, "has no open key in this ledger")
+            self._write(tuple(evolve(own, closed=own.closed or own.name == name) for own in entries))
+
+    def _begin(self, key: tuple[str, tuple[tuple[float, float], ...], str], seed: int) -> Evidence:
+        with self._turn():
+            entries = list(self._read())
+            if any(seed in own.seeds for own in entries if own.key == key):
+                raise RepeatedSeedError(f"seed {seed} counts already for {key[0]!r}: give a fresh one, or none")
+            at = next((i for i, own in enumerate(entries) if own.key == key and not own.closed), len(entries))
+            if at == len(entries):
+                number = len(entries) + 1
+                entries.append(Evidence(*key, number, self.alpha * 6 / (math.pi * number) ** 2))
+            own = entries[at]
+            pending = own.pending if seed in own.pending else (*own.pending, seed)
+            entries[at] = evolve(own, pending=pending)
+            self._write(tuple(entries))
+            return entries[at]
+
+    def _finish(self, before: Evidence, run: Run, verdict: SequentialVerdict) -> None:
+        game, events = run.game, run.events
+        assert game.log_money is not None
+        gain = verdict.log_wealth_end - before.log_wealth
+        with self._turn():
+            entries = list(self._read())
+            own = entries[before.number - 1]
+            if any(run.seed in other.seeds for other in entries if other.key == own.key):
+                raise RepeatedSeedError(f"seed {run.seed} was counted by another process meanwhile")
+            behind = own.log_wealth - before.log_wealth  # what other runs made of it meanwhile
+            wealth, number = own.log_wealth + gain, own.runs + 1
+            best = max(own.log_wealth_best, wealth, verdict.log_wealth + behind)
+            alarm = own.alarmed_in or (number if best >= game.needed[0] else None)
+            start = -math.inf if own.log_detector is None else own.log_detector
+            detector: float | None = float(np.logaddexp(start, 0.0)) + gain
+            detected = detector is not None and detector >= math.log(self.average_run_length)
+            money = game.log_money[0].ravel() + behind
+            fixed = isinstance(events, FixedEvents)
+            entries[before.number - 1] = evolve(
+                own,
+                log_wealth=wealth,
+                log_wealth_best=best,
+                alarmed_in=alarm,
+                log_detector=None if detected else detector,
+                detections=(*own.detections, number) if detected else own.detections,
+                runs=number,
+                samples=own.samples + verdict.samples,
+                seeds=(*own.seeds, run.seed),
+                pending=tuple(seed for seed in own.pending if seed != run.seed),
+                money=tuple(None if math.isinf(m) else m for m in money.tolist()),
+                counts=tuple(map(tuple, events.counts.tolist())) if fixed and events is not None else (),
+                trials=events.trials if fixed and events is not None else 0,
+            )
+            self._write(tuple(entries))
+
+    def _turn(self) -> AbstractContextManager[object]:
+        return self._lock.acquire(poll_interval=0.01)
+
+    def _read(self) -> tuple[Evidence, ...]:
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ()
+        except (OSError, UnicodeDecodeError) as error:
+            raise LedgerError(f"{self._path} can't be read ({error})") from None
+        try:
+            plain = json.loads(text)
+            kind, schema = plain["kind"], plain["schema"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise LedgerError(f"{self._path} is no evidence ledger, or damaged; it was left as it is") from None
+        if kind != _KIND or schema != SCHEMA_VERSION:
+            raise LedgerError(f"{self._path} is {kind!r} of schema {schema!r}; this version reads {SCHEMA_VERSION}")
+        try:
+            body = plain["body"]
+            if plain["digest"] != _digest(body):
+                raise ValueError("its digest is another")
+            if body["alpha"] != self.alpha:
+                raise LedgerError(f"{self._path} has alpha {body['alpha']!r}, not {self.alpha!r}")
+            return tuple(_entry(own) for own in body["evidence"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise LedgerError(f"{self._path} is damaged ({error}); it was left as it is") from None
+
+    def _write(self, entries: tuple[Evidence, ...]) -> None:
+        body = {"alpha": self.alpha, "evidence": [attrs.asdict(own) for own in entries]}
+        text = json.dumps({"kind": _KIND, "schema": SCHEMA_VERSION, "digest": _digest(body), "body": body})
+        temporary = None
+        try:
+            descriptor, temporary = tempfile.mkstemp(
+                dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".tmp"
+            )
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._path)
+        except BaseException as error:  # Ctrl-C too must not leave the temporary file behind
+            if temporary is not None:
+                with suppress(OSError):
+                    os.unlink(temporary)
+            if isinstance(error, OSError):
+                raise LedgerError(f"{self._path} could not be written ({error}); it is as it was") from error
+            raise
+
+
+def _digest(body: object) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _entry(plain: dict[str, Any]) -> Evidence:
+    lists = ("detections", "seeds", "pending", "money")
+    values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in plain.items()}
+    for name in ("claim", "counts"):
+        values[name] = tuple(tuple(pair) for pair in plain[name])
+    return Evidence(**values)
+
+
+def _carried(own: Evidence) -> Carried:
+    if not own.runs:
+        return Carried()
+    money = np.array([-np.inf if m is None else m for m in own.money]).reshape(-1, len(STAKES))
+    total = float(special.logsumexp(money))
+    money = money + (own.log_wealth - total)  # what rounding took off the wealth is off the money too
+    counts = np.array(own.counts, dtype=np.int64).reshape(-1, 2) if own.counts else None
+    return Carried(money, own.runs, counts, own.trials)

@@ -1,0 +1,1 @@
+"""How a target is called, and targets made of recorded outputs or statistics."""

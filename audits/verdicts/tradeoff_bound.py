@@ -1,0 +1,31 @@
+"""What a verdict's counts say of the whole trade-off curve: a bound above the truth, at all points together."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick.audits.bounds.curve_bounds import cell_curve_bounds
+from hockeystick.audits.verdicts.verdict import Verdict
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def measured_curve(verdict: Verdict) -> tuple[FloatArray, FloatArray] | None:
+    """Returns (false-positive rates, false-negative rates), the corners of a curve that the truth does not rise above.
+
+    With probability ``verdict.confidence``, at least, the audited function's trade-off curve lies nowhere above, and so
+    does every f with which it is f-DP. The cells are those of the verdict's event, which had been chosen on other
+    outputs; the counts are of the outputs that tested it. It is a statement of its own, made from the same counts as
+    the verdict: either is wrong with probability at most 1 - ``confidence``, one of the two with at most twice that.
+
+    Returns:
+      None where the verdict holds no points of the curve.
+    """
+    if not verdict.tradeoff or verdict.trials < 1:
+        return None
+    rates = np.array([[point.fpr, 1.0 - point.fnr] for point in verdict.tradeoff]).T
+    sums = np.rint(rates * verdict.trials).astype(np.int64)
+    sums = np.column_stack([np.zeros(2, dtype=np.int64), np.maximum.accumulate(sums, axis=1), [verdict.trials] * 2])
+    cells = np.diff(sums, axis=1)[:, ::-1]  # the last cell is then the most typical of the likelier data set
+    return cell_curve_bounds(cells, confidence=verdict.confidence).tradeoff()

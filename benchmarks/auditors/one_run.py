@@ -1,0 +1,119 @@
+"""One-run audits: lower bounds against the truth, ours beside jax-privacy's where it is installed.
+
+    python -m benchmarks.auditors.one_run [--seeds 5] [--write]
+
+Canaries are ideal: a canary's score is N(mu, 1) if it was in and N(0, 1) if not, independently, with mu such that the
+true epsilon is the one named, at delta = 1e-5. Every number is a mean over seeds, at confidence 0.95, rounded
+to two digits.
+
+Columns: "point" bounds epsilon at delta with no assumption on the mechanism; "curve" bounds mu of Gaussian DP, and
+reads it as an epsilon, which is a bound on epsilon for Gaussian trade-off curves; "sum" is an estimate (lower end) that
+assumes independent normal scores. The claim that is to be refuted has half the true epsilon. "jax" is jax-privacy,
+whose "curve" is read likewise; "-" was not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+from hockeystick.accounting import Gaussian
+from hockeystick.accounting.losses import gaussian_profile
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.one_run.model_based import estimate_sum_statistic
+from hockeystick.audits.one_run.one_run import one_run_verdict
+
+DELTA, CONFIDENCE = 1e-5, 0.95
+ROWS = [
+    (1.0, 1000),
+    (1.0, 10_000),
+    (4.0, 1000),
+    (4.0, 10_000),
+    (4.0, 100_000),
+    (8.0, 1000),
+    (8.0, 10_000),
+    (8.0, 100_000),
+]
+OURS = ("point, held out", "point, grid", "curve, held out", "sum (estimate)")
+PEER = ("jax point, split", "jax point, all", "jax curve, split", "jax curve, all")
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks-one-run-audits.md"
+
+
+def scores(truth: float, canaries: int, seed: int) -> tuple[Any, Any]:
+    mu = optimize.brentq(lambda u: gaussian_profile.epsilon(u, DELTA) - truth, 0.01, 20.0)
+    rng = np.random.default_rng(seed)
+    included = rng.random(canaries) < 0.5
+    return rng.normal(size=canaries) + mu * included, included
+
+
+def ours(truth: float, values: Any, included: Any) -> list[float]:
+    point = Claim(truth / 2, DELTA)
+    mu = optimize.brentq(lambda u: gaussian_profile.epsilon(u, DELTA) - truth / 2, 0.001, 20.0)
+    curve = one_run_verdict(Claim.curve(Gaussian(1 / mu), DELTA), values, included, confidence=CONFIDENCE)
+    return [
+        one_run_verdict(point, values, included, confidence=CONFIDENCE).epsilon_lower,
+        one_run_verdict(point, values, included, rule="grid", confidence=CONFIDENCE).epsilon_lower,
+        gaussian_profile.epsilon(curve.mu_lower(), DELTA, upper=False),
+        estimate_sum_statistic(values, included, delta=DELTA, confidence=CONFIDENCE).low,
+    ]
+
+
+def peer(values: Any, included: Any, seed: int) -> list[float]:
+    from jax_privacy import auditing  # type: ignore[import-not-found, unused-ignore]
+
+    auditor = auditing.CanaryScoreAuditor(values[included], values[~included])
+    split, every = auditing.Split(seed=seed), auditing.Bonferroni()
+    found = []
+    for method in (auditor.epsilon_one_run, auditor.epsilon_one_run_fdp):
+        found.append(method(1 - CONFIDENCE, DELTA, threshold_strategy=split))
+        slow = method == auditor.epsilon_one_run_fdp and len(values) > 10_000
+        found.append(float("nan") if slow else method(1 - CONFIDENCE, DELTA, threshold_strategy=every))
+    return found
+
+
+def table(seeds: int) -> list[str]:
+    compared = importlib.util.find_spec("jax_privacy") is not None
+    names = OURS + (PEER if compared else ())
+    lines = ["| true ε | canaries | " + " | ".join(names) + " |", "| --- " * (len(names) + 2) + "|"]
+    for truth, canaries in ROWS:
+        found = []
+        for seed in range(seeds):
+            values, included = scores(truth, canaries, seed)
+            found.append(ours(truth, values, included) + (peer(values, included, seed) if compared else []))
+        cells = ["-" if np.isnan(mean) else f"{mean:.2f}" for mean in np.mean(found, axis=0)]
+        lines.append(f"| {truth:g} | {canaries:,} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def timing() -> str:
+    values, included = scores(4.0, 1_000_000, 0)
+    claim, started = Claim(2.0, DELTA), time.process_time()
+    verdict = one_run_verdict(claim, values, included, confidence=CONFIDENCE)
+    spent = time.process_time() - started
+    return f"A million canaries take {spent:.1f} s (epsilon at least {verdict.epsilon_lower:.2f} of 4)."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    arguments = parser.parse_args()
+    lines = table(arguments.seeds)
+    note = timing()
+    print(note)
+    if arguments.write:
+        words = (__doc__ or "").split("\n\n")
+        text = ["# Benchmark: one-run audits", words[2].strip(), words[3].strip(), "\n".join(lines), note]
+        command = f"`python -m benchmarks.auditors.one_run --seeds {arguments.seeds} --write` wrote this page."
+        PAGE.write_text("\n\n".join([*text, command]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

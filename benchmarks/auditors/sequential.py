@@ -1,0 +1,215 @@
+"""Stopping times of sequential audits, against the limit log(1/alpha)/KLinf and against published ones.
+
+    python -m benchmarks.auditors.sequential [--runs 10000] [--workers 2] [--write] [--kept]
+
+What was run is kept as it comes: a second call goes on from there, and with more runs adds to it.
+Every pair that was drawn until the claim fell counts, those that events were learned from included. KLinf is that of
+the whole claim, in both directions of the data sets (hockeystick.audits.bounds.sample_limits). The four benchmarks of
+González, Dulce-Rubio, Ramdas and Ribero 2025 are as Kutta, Dunsche, Wei and Zikas 2026 run them (their Table 1 has the
+best published mean stopping times): the mean of one record against that of two, with noise of scale 2/(n epsilon).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from scipy import stats
+
+from benchmarks.experiments.common import Cells, Result
+from benchmarks.table import DOCS, SEQUENTIAL, digest, resumable
+from hockeystick import accounting
+from hockeystick.audits.bounds.sample_limits import klinf
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.claims.law_pairs import LawPair
+from hockeystick.audits.sequential.audit import Run
+
+FloatArray = npt.NDArray[np.float64]
+Draw = Callable[[int, np.random.Generator, int], FloatArray]
+PAGE = DOCS / "benchmarks-sequential-audits.md"
+CHUNK = 100  # runs that are kept together
+MOST_TIGHT = 500  # pairs against a claim that is true
+
+
+@frozen(eq=False)
+class Case:
+    """A target, its claim, and what a mean stopping time is set against."""
+
+    name: str
+    draw: Draw
+    claim: Claim
+    alpha: float
+    limit: float  # log(1/alpha) / KLinf
+    aim: float  # largest mean stopping time
+    most: int
+    share: float = 1.0  # of the runs asked for
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that the runs depend on: its first outputs, its claim and its level."""
+        outputs = [self.draw(data, np.random.default_rng(1), 8) for data in (0, 1)]
+        asked = self.name, self.alpha, self.claim.points, np.concatenate(outputs).tolist()
+        return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+
+
+def laplace(epsilon: float) -> Draw:
+    return lambda data, rng, runs: data + rng.laplace(scale=1 / epsilon, size=runs)
+
+
+def gaussian(mu: float) -> Draw:
+    return lambda data, rng, runs: mu * data + rng.standard_normal(runs)
+
+
+def mean_of(noise: str, epsilon: float) -> Draw:
+    def draw(data: int, rng: np.random.Generator, runs: int) -> FloatArray:
+        records = 1 + data
+        drawn = rng.standard_normal(runs) if noise == "Gaussian" else rng.laplace(size=runs)
+        return data / records + drawn * 2 / (records * epsilon)
+
+    return draw
+
+
+def mean_pair(noise: str, epsilon: float) -> LawPair:
+    law = stats.norm if noise == "Gaussian" else stats.laplace
+    edges = np.concatenate([[-np.inf], np.linspace(-30, 30, 6001), [np.inf]])
+    masses = [np.diff(law.cdf(edges, loc=d / (1 + d) * epsilon, scale=2 / (1 + d))) for d in (0, 1)]
+    return LawPair.finite(*(mass / mass.sum() for mass in masses))
+
+
+def cases() -> list[Case]:
+    found, curve = [], Claim.curve(accounting.Gaussian(1.0), 1e-5)
+    for alpha, factor in ((0.05, 2.5), (1e-6, 1.5)):
+        for noise, epsilon, published in (
+            ("Gaussian", 0.01, 59.0),
+            ("Laplace", 0.01, 86.0),
+            ("Gaussian", 0.1, 68.0),
+            ("Laplace", 0.1, 114.0),
+        ):
+            claim = Claim(epsilon, 1e-5 if noise == "Gaussian" else 0.0)
+            limit = klinf(mean_pair(noise, epsilon), claim).stopping(alpha)
+            name, known = f"NonDP{noise}1, {epsilon:g}", alpha == 0.05  # the level of the published ones
+            aim = min(published, factor * limit) if known else factor * limit
+            found.append(Case(name, mean_of(noise, epsilon), claim, alpha, limit, aim, 5000, 1.0 if known else 0.04))
+        for epsilon, share in ((2.0, 0.04), (1.5, 0.03), (1.1, 0.03)):
+            limit = klinf(LawPair.laplace(epsilon), Claim(1.0)).stopping(alpha)
+            name, most = f"Laplace, claimed 1, true {epsilon:g}", int(20 * limit)
+            found.append(Case(name, laplace(epsilon), Claim(1.0), alpha, limit, factor * limit, most, share))
+        for less, share in ((0.5, 0.04), (0.8, 0.03), (0.9, 0.03)):
+            limit = klinf(LawPair.gaussian(1 / less), curve).stopping(alpha)
+            name, most = f"Gaussian curve, sigma x {less:g}", int(20 * limit)
+            found.append(Case(name, gaussian(1 / less), curve, alpha, limit, factor * limit, most, share))
+    return found
+
+
+def tight() -> list[Case]:
+    curve = Claim.curve(accounting.Gaussian(1.0), 1e-5)
+    return [
+        Case("Laplace, tight at 1", laplace(1.0), Claim(1.0), 0.05, math.inf, math.inf, MOST_TIGHT, 0.04),
+        Case("Gaussian curve, tight", gaussian(1.0), curve, 0.05, math.inf, math.inf, MOST_TIGHT, 0.04),
+    ]
+
+
+def chunk(case: Case, first: int, runs: int) -> Result:
+    """Runs from the ``first`` on, whose numbers are their seeds: when each stopped, 0 if it did not refute."""
+    started, stops = time.process_time(), []
+    for seed in range(first, first + runs):
+        run = Run.of(
+            case.draw,
+            claim=case.claim,
+            neighbours=(0, 1),
+            alpha=case.alpha,
+            most_samples=case.most,
+            rng=seed,
+            events=None,
+            exceptions_as_output=False,
+            grid=None,
+            lower=False,
+        )
+        run.bet()
+        stops.append(run.stopped_at or 0)
+    return {"stops": stops, "seconds": time.process_time() - started}
+
+
+def measured(case: Case, runs: int, cells: Cells, *, kept: bool) -> tuple[FloatArray, float]:
+    """Stopping times, infinite where the claim was not refuted, and seconds for one run; with ``kept``, of what is."""
+    runs = max(20, int(runs * case.share))
+
+    def chunks(*, first: int, runs: int, **_: Any) -> Result:
+        return chunk(case, first, runs)
+
+    keys = [
+        {"case": case.fingerprint, "most": case.most, "first": first, "runs": min(CHUNK, runs - first)}
+        for first in range(0, runs, CHUNK)
+    ]
+    if kept:
+        keys = [key for key in keys if cells.knows(key, chunks)]
+    found = cells.all(keys, chunks, f"{case.name}, {case.alpha:g}")
+    stops = np.array([stop for part in found for stop in part["stops"]], dtype=float)
+    return np.where(stops > 0, stops, np.inf), sum(part["seconds"] for part in found) / max(1, len(stops))
+
+
+def row(case: Case, runs: int, cells: Cells, *, kept: bool) -> str:
+    stops, seconds = measured(case, runs, cells, kept=kept)
+    if not len(stops):
+        return f"| {case.name} | {case.alpha:g} | {case.limit:.0f} | not run | | | {case.aim:.0f} | | | 0 | |"
+    times = np.minimum(stops, case.most)
+    mean, error = times.mean(), 2.576 * times.std(ddof=1) / math.sqrt(len(times))
+    missed = int(np.isinf(stops).sum())
+    return (
+        f"| {case.name} | {case.alpha:g} | {case.limit:.0f} | {mean:.1f} ± {error:.1f} | {mean / case.limit:.2f} | "
+        f"{np.quantile(times, 0.9):.0f} | {case.aim:.0f} | {'yes' if mean - error <= case.aim else 'no'} | {missed} | "
+        f"{len(times):,} | {1e3 * seconds:.0f} |"
+    )
+
+
+def main() -> None:
+    parser = resumable("sequential_audits", __doc__.split("\n")[0], only="part of a case's name", page=PAGE)
+    parser.add_argument("--runs", type=int, default=10_000, help="of the published cases; the others make fewer")
+    asked = parser.parse_args()
+    asked.work.mkdir(parents=True, exist_ok=True)
+    quiet = not sys.stderr.isatty()
+    cells = Cells(asked.work / "sequential_audits.jsonl", digest(*SEQUENTIAL), quiet=quiet, workers=asked.workers)
+    lines = [
+        "# Sequential audits: stopping times",
+        "",
+        "Pairs of outputs until a false claim falls, by `python -m benchmarks.auditors.sequential --write`; all that",
+        "were drawn up to then count. *Limit* is log(1/alpha)/KLinf, the least for small alpha; *aim* is 2.5 of it at",
+        "0.05 and 1.5 at 1e-6, or the best published mean (59, 86, 68, 114 for the first four) if that is less.",
+        "± is the 99 % interval; *met* allows for it.",
+        "",
+        "| target | alpha | limit | mean | mean/limit | 90 % | aim | met | missed | runs | ms a run |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    for case in cases():
+        if asked.only in case.name:
+            lines.append(row(case, asked.runs, cells, kept=asked.kept))
+            print(lines[-1], flush=True)
+    if not asked.only:
+        alarms = [
+            "",
+            "Claims that are exactly true, in long runs; [many short ones](benchmarks-audit-calibration.md) are apart:",
+            "",
+            "| target | alpha | pairs | false alarms | rate |",
+            "|---|---|---|---|---|",
+        ]
+        for case in tight():
+            stops, _ = measured(case, asked.runs, cells, kept=asked.kept)
+            alarm, made = int(np.isfinite(stops).sum()), len(stops)
+            rate = f"{alarm / made:.4f}" if made else "not run"
+            alarms.append(f"| {case.name} | 0.05 | {case.most} | {alarm} of {made} | {rate} |")
+        print("\n".join(alarms), flush=True)
+        lines += alarms
+    if asked.write:
+        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The hard class: what no learner can do better, and what one bit does on it.
+
+Pairs of laws that differ by a row of a Hadamard matrix, the class rebuilt for each T. A floor holds for the worst truth
+of the class; measured is the worse of the first pair's two. Then how much each channel tells about the pairs, against
+the bound on which the floor rests. A Laplace level is cut into cells, which only loses information.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.experiments.distribution.label_families import PAGE, REFERENCES, measured
+from hockeystick.learners import log_log_slope
+from hockeystick.learners.distribution.channels.all_channels import OneBit, RandomizedLabels, SampledLaplace
+from hockeystick.learners.distribution.channels.levels import Levels, TableLevels
+from hockeystick.learners.distribution.hadamard_candidates import HadamardClass, printed_risk_floor, risk_floor
+from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+
+PAIRS, EPSILON, ROUNDS = 7, 1.0, (10**5, 10**6, 10**7)
+QUOTED = {10**5: (3.3e3, 28.5), 10**6: (9.7e3, 90.0), 10**7: (2.7e4, 285.0)}
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
+LEAN, HORIZON = 0.1, 1000  # of the second table
+CHANNELS = ("one bit", "Laplace level", "randomised labels", "subset of half")
+CELLS = 400
+
+
+def hard(rounds: int, truth: int, runs: int, reference: str) -> dict[str, float]:
+    """One bit's risk on the class for so many rounds."""
+    hypotheses = HadamardClass.hardest(PAIRS, rounds=rounds, epsilon=EPSILON).hypotheses()
+    learner = OnlineDistribution.build(hypotheses, rounds=rounds, reference=REFERENCES[reference], epsilon=EPSILON)
+    return measured(learner, truth, runs, block=max(10, rounds // 10**5))
+
+
+def told(channel: str, epsilon: float) -> dict[str, float]:
+    """What a channel tells about the pairs, and the most that it could."""
+    hard_class = HadamardClass(PAIRS, lean=LEAN)
+    levels = REFERENCES["calibrated"].levels(hard_class.hypotheses(), HORIZON)
+    if not isinstance(levels, TableLevels):
+        raise TypeError("the hard class has a table")
+    law: dict[str, Any] = {
+        "one bit": _bits,
+        "Laplace level": _laplace,
+        "randomised labels": _labels,
+        "subset of half": _subsets,
+    }
+    return {
+        "told": hard_class.information(law[channel](levels, epsilon)),
+        "bound": hard_class.information_bound(epsilon),
+        "printed": hard_class.printed_information_bound(epsilon),
+    }
+
+
+def _bits(levels: TableLevels, epsilon: float) -> npt.NDArray[np.float64]:
+    channel = OneBit(levels, epsilon=epsilon)
+    ones = np.array([[float(p) for p in column] for column in channel.probabilities()])  # (K, columns and none)
+    chance = ones[:, levels.column[:-1]].T / levels.count
+    return np.concatenate([chance, 1.0 / levels.count - chance], axis=1)
+
+
+def _laplace(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
+    channel = SampledLaplace(levels, epsilon=epsilon)
+    reach = channel.span + 20.0 * channel.scale
+    edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, CELLS - 1), [np.inf]])
+    losses = levels.middle - levels.of(np.arange(levels.labels or 0))
+    below = stats.laplace.cdf(edges, loc=losses[:, :, None], scale=channel.scale)
+    cells = np.diff(below, axis=2).reshape(len(losses), -1) / levels.count
+    cells = cells[:, cells.max(axis=0) > 1e-15]
+    return np.asarray(cells / cells.sum(axis=1, keepdims=True))
+
+
+def _labels(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
+    channel = RandomizedLabels(levels, epsilon=epsilon)
+    count, keep = channel.labels, channel.contrast
+    return keep * np.eye(count) + (1.0 - keep) / count
+
+
+def _subsets(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
+    """Not among the library's: told is a subset of half of all labels, more often one with the label in it."""
+    count = levels.labels or 0
+    chosen = np.array([[bits >> y & 1 for y in range(count)] for bits in range(1 << count)], dtype=float)
+    chosen = chosen[chosen.sum(axis=1) == count // 2]
+    weights = np.where(chosen.T > 0, np.exp(epsilon), 1.0)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def experiment(
+    cells: Cells,
+    rounds: tuple[int, ...] = ROUNDS,
+    runs: tuple[int, int] = (32, 12),
+    epsilons: tuple[float, ...] = EPSILONS,
+) -> Report:
+    """Risk of one bit on the hard class against floors and bounds, and what channels tell about its pairs."""
+    wanted = [(n, truth, r) for r in ("formula", "calibrated") for n in rounds for truth in (0, 1)]
+    keys = [
+        {"rounds": n, "truth": truth, "runs": runs[1] if n >= 10**7 else runs[0], "reference": r}
+        for n, truth, r in wanted
+    ]
+    found = dict(zip(wanted, cells.all(keys, hard, "hard class"), strict=True))
+
+    def worst(n: int, reference: str) -> dict[str, float]:
+        return max((found[n, truth, reference] for truth in (0, 1)), key=lambda one: one["risk"])
+
+    keys = [{"channel": c, "epsilon": e} for c in CHANNELS for e in epsilons]
+    information = dict(
+        zip([(c, e) for c in CHANNELS for e in epsilons], cells.all(keys, told, "channels"), strict=True)
+    )
+    size = {"experts": 2 * PAIRS, "epsilon": EPSILON}
+    floors = [risk_floor(rounds=n, **size) for n in rounds]  # type: ignore[arg-type]
+    printed = [printed_risk_floor(rounds=n, **size) for n in rounds]  # type: ignore[arg-type]
+    values = [worst(n, "formula") for n in rounds]
+    slope = log_log_slope(rounds, [one["risk"] for one in values]).slope
+    normalised = log_log_slope(rounds, [one["risk"] / one["span"] for one in values]).slope
+    own = [worst(n, "calibrated") for n in rounds]
+    tables = [
+        f"One bit, K = {2 * PAIRS}, N = 8, ε = {EPSILON:g}:",
+        markdown(
+            ["", *(f"T = {n:.0e}".replace("e+0", "e") for n in rounds)],
+            [
+                ["worst risk, range of the formula", *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in values)],
+                ["quoted", *(QUOTED[n][0] if n in QUOTED else "" for n in rounds)],
+                ["its bound", *(one["bound"] for one in values)],
+                ["worst risk, range of the levels", *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in own)],
+                ["its bound", *(one["bound"] for one in own)],
+                ["floor", *(floor.value for floor in floors)],
+                ["quoted", *(QUOTED[n][1] if n in QUOTED else "" for n in rounds)],
+                ["floor as printed", *(floor.value for floor in printed)],
+            ],
+        ),
+        f"What messages tell about the pairs, a = {LEAN:g}, as a part of a²(e^(ε/2) - 1)²:",
+        markdown(
+            ["channel", *(f"ε = {e:g}" for e in epsilons)],
+            [
+                *([c, *(information[c, e]["told"] / information[c, e]["bound"] for e in epsilons)] for c in CHANNELS),
+                [
+                    "bound as printed",
+                    *(information[CHANNELS[0], e]["printed"] / information[CHANNELS[0], e]["bound"] for e in epsilons),
+                ],
+            ],
+        ),
+    ]
+    near = [abs(one["risk"] / QUOTED[n][0] - 1.0) for n, one in zip(rounds, values, strict=True) if n in QUOTED]
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        left.loglog(rounds, [one["bound"] for one in values], "k:", label="bound")
+        left.loglog(rounds, [one["risk"] for one in values], "o-", label="one bit, worst truth")
+        left.loglog(rounds, [floor.value for floor in floors], "--", label="floor")
+        left.loglog(rounds, [floor.value for floor in printed], "--", label="floor as printed")
+        left.set(xlabel="rounds T", ylabel="risk, nats")
+        for c in CHANNELS:
+            right.loglog(epsilons, [information[c, e]["told"] for e in epsilons], "o-", markersize=3, label=c)
+        right.loglog(epsilons, [information[CHANNELS[0], e]["bound"] for e in epsilons], "k:", label="bound")
+        right.set(xlabel="ε", ylabel="Σ KL of messages over pairs")
+        for axes in (left, right):
+            axes.legend(fontsize=6)
+
+    return Report(
+        "\n\n".join(tables),
+        (
+            Check(
+                "risk lies above the corrected floor and below the explicit bound, at every T",
+                all(
+                    floor.applies and floor.value < one["risk"] < one["bound"]
+                    for some in (values, own)
+                    for floor, one in zip(floors, some, strict=True)
+                ),
+            ),
+            Check(
+                f"quoted risks are met within 15 % (the farthest: {100 * max(near, default=0.0):.0f} %)",
+                max(near, default=0.0) <= 0.15,
+            ),
+            Check(
+                f"slope 1/2 in T, up to 0.05: {slope:.3f} (of risk/range {normalised:.3f})", abs(slope - 0.5) <= 0.05
+            ),
+            Check("no channel tells more than the bound", all(o["told"] <= o["bound"] for o in information.values())),
+        ),
+        draw,
+        "Risk on the hard class between floor and bound; information of four channels below the bound, against ε.",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main("dist_lower_bound", experiment, page=PAGE))

@@ -1,0 +1,283 @@
+"""The five figures of the divergence estimators' paper, with noise that is calibrated to what is released.
+
+Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478) plot squared errors at delta = 0.05 against the multiplier
+(Figures 1 and 2), epsilon (3), the cohort (5), and the part of noise in the estimate (4). Here they are plotted for the
+corrected estimators on the digits' patterns, 16 symbols, T = 1000, one record added to each cell; a trusted server and
+an aggregator take noise for the realised draw, of the law with less variance. ``kl_figures_literal`` has them as they
+were computed for the paper, which is not private.
+
+"Smallest" and "largest" are the pairs of digits with the smallest and the largest divergence. For a table of one's own,
+
+    python -m benchmarks.experiments.divergence.kl_figures --table FILE --client NAME --label NAME --symbol NAME
+
+draws them for the labels of a CSV or Parquet file in the place of digits, and writes an SVG beside it. What it prints
+is *not private*.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown, svg
+from benchmarks.experiments.divergence.digit_pairs import SEED, Pairs, Setting, digit_pairs, mean_errors, shared_noise
+from hockeystick._files.symbol_tables import read_pieces
+from hockeystick.learners.divergence.count_logarithms import FloatArray
+from hockeystick.learners.divergence.made_up_populations import LabelledRecords
+
+PAGE = ROOT / "docs" / "private-kl-divergence.md"
+DELTA = 0.05
+EPSILONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
+SIZES = (36, 72, 108, 144, 180, 225, 270, 315, 360, 420, 480, 540, 600, 660)
+MULTIPLIERS = tuple(round(0.05 * i, 2) for i in range(41))
+USUAL = 179  # the cohort of Figures 1, 3 and 4: a twentieth of all writers
+LAMBDA_EPSILONS, LAMBDA_SIZES = (0.05, 0.5, 3.0), (36, 270, 540)  # of Figures 1 and 2
+SIZE_EPSILONS = (0.5, 2.0, 5.0)  # of Figure 5
+FIXED = 0.1  # the multiplier of Figures 3 and 4; of 5, half of it. The paper's recommendations
+MODELS = {"trusted": "trusted server", "pair": "aggregator", "dist": "clients' shares"}
+STATISTICS = {"mean": "mean of all pairs", "min": "smallest divergence", "max": "largest divergence"}
+Curves = dict[str, dict[str, list[list[float]]]]  # by model and statistic, of each epsilon and multiplier
+
+
+def summarised(pairs: Pairs, errors: FloatArray) -> dict[str, list[list[float]]]:
+    """Over all pairs, and of those with extreme divergences; of shape (epsilons, pairs, multipliers)."""
+    truths = [pairs.truths[a, b] for a, b in pairs.labels]
+    low, high = int(np.argmin(truths)), int(np.argmax(truths))
+    return {
+        "mean": errors.mean(axis=1).tolist(),
+        "min": errors[:, low].tolist(),
+        "max": errors[:, high].tolist(),
+    }
+
+
+def noise_part(pairs: Pairs, squares: FloatArray) -> FloatArray:
+    """100 noise/(noise + KL), with root mean squares of the noise."""
+    truths = np.array([pairs.truths[a, b] for a, b in pairs.labels])[:, np.newaxis]
+    noise = np.sqrt(np.maximum(squares, 0.0))
+    return np.asarray(100.0 * noise / (noise + truths))
+
+
+def corrected(
+    size: int,
+    epsilons: list[float],
+    multipliers: list[float],
+    repetitions: int,
+    writers: int,
+    variances: list[float],
+    pairs: Pairs | None = None,
+) -> dict[str, Any]:
+    """Errors, and parts of noise, of the corrected estimators for one size of the cohort."""
+    found = digit_pairs((2, 2), writers) if pairs is None else pairs
+    setting = Setting(
+        epsilons=tuple(epsilons),
+        delta=DELTA,
+        variances=tuple(variances),
+        multipliers=tuple(multipliers),
+        cohort=size,
+        runs=20,
+    )
+    errors = mean_errors(found, setting, (SEED, 8, size), repetitions)
+    of = {"trusted": errors["trusted realised"], "pair": errors["pair realised"], "dist": errors["dist"]}
+    noise = {name: each - errors["plain"] for name, each in of.items()} | {"dist": errors["dist noise"]}
+    return {
+        "errors": {name: summarised(found, each) for name, each in of.items()},
+        "noise": {name: summarised(found, noise_part(found, each)) for name, each in noise.items()},
+        "plain": summarised(found, errors["plain"]),
+    }
+
+
+# --- all figures -----------------------------------------------------------------------------------------------------
+
+
+def cohorts(sizes: Sequence[int], usual: int, swept: Sequence[int]) -> list[dict[str, Any]]:
+    """What is computed for each size of the cohort: the usual one first; in a small population it may be another's."""
+    keys: list[dict[str, Any]] = [{"size": usual, "epsilons": list(EPSILONS), "multipliers": list(MULTIPLIERS)}]
+    for size in dict.fromkeys(each for each in (*sizes, *swept) if each != usual):
+        multipliers = MULTIPLIERS if size in swept else (0.0, FIXED / 2.0)
+        keys.append({"size": size, "epsilons": list(SIZE_EPSILONS), "multipliers": list(multipliers)})
+    return keys
+
+
+def draw_all(
+    results: dict[int, dict[str, Any]], keys: dict[int, dict[str, Any]], sizes: Sequence[int], swept: Sequence[int]
+) -> Callable[[Any], None]:
+    """All panels: a row for Figures 1, 2 and 4, two for 3 and 5."""
+    usual = next(iter(results))
+
+    def at(size: int, model: str, statistic: str, epsilon: float, multiplier: float) -> float:
+        key = keys[size]
+        i, j = key["epsilons"].index(epsilon), key["multipliers"].index(multiplier)
+        return float(results[size]["errors"][model][statistic][i][j])
+
+    def draw(figure: Any) -> None:
+        figure.set_size_inches(8.0, 15.5)
+        axes = figure.subplots(7, 3)
+        for m, (model, name) in enumerate(MODELS.items()):
+            style = {"color": f"C{m}", "label": name}
+            for i, eps in enumerate(LAMBDA_EPSILONS):
+                row = results[usual]["errors"][model]["mean"][EPSILONS.index(eps)]
+                axes[0, i].semilogy(MULTIPLIERS, row, **style)
+                axes[0, i].set(title=f"1: cohort {usual}, ε = {eps:g}", xlabel="λ")
+            for i, size in enumerate(swept):
+                row = results[size]["errors"][model]["mean"][keys[size]["epsilons"].index(0.5)]
+                axes[1, i].semilogy(MULTIPLIERS, row, **style)
+                axes[1, i].set(title=f"2: cohort {size}, ε = 0.5", xlabel="λ")
+            for s, (statistic, label) in enumerate(STATISTICS.items()):
+                line = {"color": f"C{m}", "linestyle": ("-", "--", ":")[s]}
+                by_epsilon = [at(usual, model, statistic, eps, FIXED) for eps in EPSILONS]
+                axes[2, m].loglog(EPSILONS, by_epsilon, label=label, **line)
+                axes[2, m].set(title=f"3: {name}", xlabel="ε")
+                axes[3, s].loglog(EPSILONS, by_epsilon, **style)
+                axes[3, s].set(title=f"3: {label}", xlabel="ε")
+                part = [row[MULTIPLIERS.index(FIXED)] for row in results[usual]["noise"][model][statistic]]
+                axes[4, s].semilogx(EPSILONS, part, **style)
+                axes[4, s].set(title=f"4: {label}", xlabel="ε")
+                by_size = [at(size, model, statistic, 2.0, FIXED / 2.0) for size in sizes]
+                axes[6, m].semilogy(sizes, by_size, label=label, **line)
+                axes[6, m].set(title=f"5: {name}, ε = 2", xlabel="cohort")
+            for i, eps in enumerate(SIZE_EPSILONS):
+                axes[5, i].semilogy(sizes, [at(size, model, "mean", eps, FIXED / 2.0) for size in sizes], **style)
+                axes[5, i].set(title=f"5: mean, ε = {eps:g}", xlabel="cohort")
+        for row, axis in enumerate(axes[:, 0]):
+            axis.set(ylabel="noise in the estimate, %" if row == 4 else "mean squared error")
+            axis.legend(fontsize=7)
+
+    return draw
+
+
+def tables(results: dict[int, dict[str, Any]], keys: dict[int, dict[str, Any]], swept: Sequence[int]) -> str:
+    """Errors against epsilon, the best multipliers, and errors against the cohort."""
+    usual = next(iter(results))
+    columns = [EPSILONS.index(eps) for eps in (0.05, 0.5, 1.0, 3.0, 6.0)]
+    j = MULTIPLIERS.index(FIXED)
+    rows = [
+        [name, label, *(results[usual]["errors"][model][statistic][i][j] for i in columns)]
+        for model, name in MODELS.items()
+        for statistic, label in STATISTICS.items()
+    ]
+    best = []
+    for title, size, epsilon in (
+        *((f"cohort {usual}, ε = {eps:g}", usual, eps) for eps in LAMBDA_EPSILONS),
+        *((f"cohort {size}, ε = 0.5", size, 0.5) for size in swept),
+    ):
+        i = keys[size]["epsilons"].index(epsilon)
+        best.append([title, *(MULTIPLIERS[int(np.argmin(results[size]["errors"][m]["mean"][i]))] for m in MODELS)])
+    return "\n\n".join(
+        (
+            f"Figure 3: mean squared error, λ = {FIXED:g}, cohort {usual}.",
+            markdown(["who adds the noise", "pairs", *(f"ε = {EPSILONS[i]:g}" for i in columns)], rows),
+            "Figures 1 and 2: the λ of least mean error. Found with the truth at hand, it can't be used.",
+            markdown(["", *MODELS.values()], best),
+        )
+    )
+
+
+def experiment(
+    cells: Cells,
+    repetitions: int = 10,
+    writers: int = 3580,
+    sizes: tuple[int, ...] = SIZES,
+    swept: tuple[int, ...] = LAMBDA_SIZES,
+    usual: int = USUAL,
+    pairs: Pairs | None = None,
+) -> Report:
+    """The five figures for the corrected estimators."""
+    needed = sorted({*EPSILONS, *SIZE_EPSILONS})
+    found = cells.all([{"epsilon": eps, "delta": DELTA} for eps in needed], shared_noise, "noise")
+    variances = dict(zip(needed, (one["variance"] for one in found), strict=True))
+    asked = cohorts(sizes, usual, swept)
+    full = [
+        {**key, "repetitions": repetitions, "writers": writers, "variances": [variances[e] for e in key["epsilons"]]}
+        for key in asked
+    ]
+
+    def own(**key: Any) -> dict[str, Any]:
+        return corrected(**key, pairs=pairs)
+
+    measured = cells.all(full, corrected if pairs is None else own, "cohorts")
+    keys = {key["size"]: key for key in asked}
+    results = dict(zip(keys, measured, strict=True))
+    j, errors, noise = MULTIPLIERS.index(FIXED), results[usual]["errors"], results[usual]["noise"]
+    curve = {model: [row[j] for row in errors[model]["mean"]] for model in MODELS}
+    parts = {model: [row[j] for row in noise[model]["mean"]] for model in MODELS}
+    early = [i for i, eps in enumerate(EPSILONS) if eps <= 1.0]
+    falling = all(curve[m][i] > curve[m][i + 1] for m in ("trusted", "pair") for i in range(len(EPSILONS) - 1))
+    less = all(parts[m][i] > parts[m][i + 1] for m in ("trusted", "pair") for i in range(len(EPSILONS) - 1))
+    cell = keys[sizes[0]]["epsilons"].index(2.0)
+    ends = [results[s]["errors"]["dist"]["mean"][cell][keys[s]["multipliers"].index(FIXED / 2)] for s in sizes]
+    return Report(
+        tables(results, keys, swept),
+        (
+            Check(
+                "up to ε = 1 clients' shares err least, and a trusted server no more than an aggregator",
+                all(curve["dist"][i] < curve["trusted"][i] <= curve["pair"][i] for i in early),
+            ),
+            Check("the errors of a trusted server and of an aggregator fall in ε throughout", falling),
+            Check("so does the part of noise in their estimates", less),
+            Check("at ε = 2 the largest cohort's shares err less than the smallest's", ends[-1] < ends[0]),
+        ),
+        draw_all(results, keys, sizes, swept),
+        "Squared errors against multiplier, epsilon and cohort, and the part of noise, for three ways of adding noise.",
+    )
+
+
+# --- a table of one's own --------------------------------------------------------------------------------------------
+
+
+def read_table(path: Path, *, client: str, label: str, symbol: str) -> LabelledRecords:
+    """The records of a CSV or Parquet file; clients, labels and symbols in the order of their names."""
+    pieces = list(read_pieces("--table", str(path), (client, label, symbol)))
+    rows = [row for piece in pieces for row in zip(*piece, strict=True)]
+    columns, counts = [], []
+    for column in zip(*rows, strict=True):
+        names, where = np.unique(column, return_inverse=True)
+        columns.append(where.astype(np.int64))
+        counts.append(len(names))
+    return LabelledRecords(
+        clients=columns[0],
+        labels=columns[1],
+        symbols=columns[2],
+        client_count=counts[0],
+        label_count=counts[1],
+        symbol_count=counts[2],
+    )
+
+
+def on_table(arguments: Sequence[str], name: str, experiment: Callable[..., Report], pseudo_count: float) -> int:
+    """Figures for a table of one's own; cohorts are the same parts of the private half as for the digits."""
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    path = Path(given["--table"])
+    records = read_table(path, client=given["--client"], label=given["--label"], symbol=given["--symbol"])
+    pairs = Pairs.of(records, pseudo_count=pseudo_count)
+    clients = pairs.held[0].clients
+
+    def scaled(*sizes: int) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(max(2, round(size * clients / 1790)) for size in sizes))
+
+    report = experiment(
+        Cells(quiet=False),
+        sizes=scaled(*SIZES),
+        swept=scaled(*LAMBDA_SIZES),
+        usual=scaled(USUAL)[0],
+        pairs=pairs,
+    )
+    print(report.table)
+    if report.draw is not None:
+        path.with_name(f"{path.stem}_{name}.svg").write_text(svg(report.draw), encoding="utf-8")
+    return 0
+
+
+def run(name: str, experiment: Callable[..., Report], pseudo_count: float, page: Path) -> int:
+    """The command line of either set of figures."""
+    arguments = sys.argv[1:]
+    if "--table" in arguments:
+        return on_table(arguments, name, experiment, pseudo_count)
+    return main(name, experiment, page=page)
+
+
+if __name__ == "__main__":
+    sys.exit(run("kl_figures", experiment, 1.0, PAGE))

@@ -1,0 +1,159 @@
+"""Learners beside what bounds them: one pass over their losses, and a given number of seconds.
+
+    python -m benchmarks.learners.lazy [--quick] [--write]
+
+times a lazy learner of experts on 10^6 rounds of 10^3 single-precision losses against one numpy pass that adds the same
+losses up in batches, in turns in this one process, and 10^5 runs at once against the limit of an audit. Both run in one
+thread. The pass is ``np.add.reduce`` over the rounds of each batch; beside it, without a limit, stands what moves the
+same bytes fastest: ``np.einsum``, or ``np.copyto`` where a batch is one round. ``--write`` puts the table into
+docs/benchmarks-learners.md. Seconds of processor time, all threads together, and of wall time beside the limit of an
+audit; the least of several, since whatever else the machine does only adds to it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from benchmarks.table import main
+from hockeystick.learners import LazyExperts
+
+EXPERTS = 1000
+REPEATS = 9
+
+
+@frozen
+class Row:
+    """One line of the table: seconds of ours, and of what it is measured against."""
+
+    name: str
+    ours: float
+    beside: str
+    other: float
+    most: float  # ratio of seconds; infinite where there is no limit
+
+    @property
+    def met(self) -> bool:
+        """Whether the ratio is within its limit."""
+        return self.ours <= self.most * self.other
+
+    def markdown(self) -> str:
+        """The line."""
+        limited = math.isfinite(self.most)
+        mark = ("PASS" if self.met else "FAIL") if limited else ""
+        return (
+            f"| {mark} | {self.name} | {self.ours:.3g} s | {self.beside} "
+            f"| {self.other:.3g} s | {self.ours / self.other:.2f} | {f'{self.most:.2f}' if limited else ''} |"
+        )
+
+
+def in_turns(repeats: int, *calls: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> list[float]:
+    """The least seconds of each call: they take turns, so that all of them see the same moods of the machine."""
+    seconds = np.empty((repeats, len(calls)))
+    for row in seconds:
+        for i, call in enumerate(calls):
+            start = clock()
+            call()
+            row[i] = clock() - start
+    return [float(least) for least in seconds.min(axis=0)]
+
+
+def reading(rounds: int) -> Iterator[Row]:
+    """The learner's whole time on a stream, against one pass of numpy over it."""
+    losses = np.empty((rounds, EXPERTS), np.float32)
+    rng = np.random.default_rng(1)
+    for start in range(0, rounds, 10_000):
+        rng.random(out=losses[start : start + 10_000], dtype=np.float32)
+
+    def blocks() -> Iterator[npt.NDArray[np.float32]]:
+        for start in range(0, rounds, 8192):
+            yield losses[start : start + 8192]
+
+    for epsilon in (2.0, 1.0, 0.2, 0.05):
+        learner = LazyExperts.calibrated(rounds=rounds, experts=EXPERTS, epsilon=epsilon, delta=1e-6)
+        batch = learner.batch
+        whole = rounds // batch * batch
+
+        sums = np.zeros((rounds // batch, EXPERTS), np.float32)  # its pages are there before the clock starts
+        passes = one_pass(losses[:whole].reshape(-1, batch, EXPERTS), sums)
+        seconds = in_turns(
+            REPEATS,
+            lambda learner=learner: learner.run(losses, np.random.default_rng(2)),  # type: ignore[misc]
+            lambda learner=learner: learner.run(blocks(), np.random.default_rng(2)),  # type: ignore[misc]
+            *passes.values(),
+            clock=time.process_time,
+        )
+        ours, fed, plain, fastest = seconds
+        name, other = passes
+        size = f"{rounds:g} rounds, {EXPERTS} experts, ε = {epsilon:g}: batches of {batch}"
+        yield Row(f"LazyExperts.run, {size}", ours, f"one {name}", plain, 1.5)
+        yield Row("the same, fed in blocks of 8192 rounds", fed, f"one {name}", plain, 1.5)
+        yield Row("the first", ours, f"one {other}", fastest, math.inf)
+
+
+def one_pass(batches: npt.NDArray[np.float32], sums: npt.NDArray[np.float32]) -> dict[str, Callable[[], Any]]:
+    """Numpy's sum over the middle axis, and what gives the same numbers fastest."""
+    found: dict[str, Callable[[], Any]] = {"np.add.reduce": lambda: np.add.reduce(batches, axis=1, out=sums)}
+    if batches.shape[1] == 1:
+        return found | {"np.copyto": lambda: np.copyto(sums, batches[:, 0])}
+    return found | {"np.einsum": lambda: np.einsum("kbe->ke", batches, out=sums)}
+
+
+def auditing(runs: int) -> Iterator[Row]:
+    """Many runs at once, against the seconds that an audit may take."""
+    for variant in ("l2p", "dartboard"):
+        learner = LazyExperts(
+            rounds=1000,
+            experts=10,
+            learning_rate=0.02,
+            fake_switch_probability=0.05,
+            variant=variant,
+        )
+        pair = learner.worst_case_neighbours()
+
+        def once(learner: LazyExperts = learner, pair: Any = pair) -> None:
+            found = learner.simulate(pair[0], np.random.default_rng(3), runs)
+            learner.log_likelihood_ratio(found, *pair)
+
+        yield Row(
+            f"{runs:g} runs of 1000 batches with their likelihood ratios, {variant}",
+            in_turns(1, once)[0],
+            "the limit",
+            20.0,
+            1.0,
+        )
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Yields all rows."""
+    shrink = 10 if quick else 1
+    yield from reading(10**6 // shrink)
+    yield from auditing(10**5 // shrink)
+
+
+PAGE = """# Learners: side by side
+
+Written by `python -m benchmarks.learners.lazy --write`; edit that instead.
+
+The least processor time (of all threads together; there is one) of several runs in turns, in one process; wall time
+where it stands beside a limit in seconds. A learner has to read its losses, so one numpy pass that adds the same
+single-precision losses up in batches is the limit: `np.add.reduce`, into memory that is there. The rows without a limit
+stand beside what moves the same bytes fastest, `np.einsum`, or for batches of one round `np.copyto`. The learner also
+checks that every loss is in range, which is a second pass, over what is still in the cache; it tosses the coins of all
+batches, draws, and adds up what it played. Batches of up to 8 rounds it does not add up one by one, as the pass does:
+it adds up some 64 rounds at a time, and of single batches the two experts that it looks at.
+
+{table}
+"""
+
+
+if __name__ == "__main__":
+    columns = "| | ours | seconds | beside | seconds | ratio | at most |"
+    sys.exit(main("learners", columns, rows, PAGE, quick="a tenth of the sizes"))

@@ -1,0 +1,279 @@
+"""Known leaks in released libraries, and the releases that fixed them: does the audit tell them apart?
+
+    python -m benchmarks.version_ladder.run [--only PATTERN] [--cache FOLDER] [--write]
+
+Each row of ladder.toml gets a fresh environment with its pinned packages, draws outputs there
+(version_ladder_draw.py), and is audited here, bit patterns included, at confidence 1 - 1e-6. Environments, outputs and
+results stay in the cache (about 3 GB for all rows); a row that is finished is not run again. A row whose packages can't
+be installed, or whose sampler fails, is reported and tried again next time. ``--write`` puts the table in
+docs/version-ladder.md. The exit status is 1 if a finished row is not as expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import functools
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from attrs import field, frozen
+from attrs.validators import in_
+
+import hockeystick as hs
+from hockeystick.audits.targets.recorded import Recorded
+
+HERE = Path(__file__).parent
+CORPUS = HERE / "ladder.toml"
+DRAW = HERE / "draw.py"
+PAGE = HERE.parents[1] / "docs" / "version-ladder.md"
+CONFIDENCE = 1 - 1e-6
+SEED = 2026
+TIMEOUT = 1800.0  # seconds for an installation, or for drawing
+
+Colour = Literal["red", "green"]
+
+
+@frozen
+class Row:
+    """One line of the corpus; see the head of ladder.toml."""
+
+    name: str
+    packages: tuple[str, ...] = field(converter=tuple)
+    sampler: str
+    runs: int
+    epsilon: float
+    expect: Colour = field(validator=in_(("red", "green")))
+    why: str
+    delta: float = 0.0
+    neighbours: tuple[float, float] | None = None
+    significance: float | None = None
+    bits: bool = True
+    arguments: dict[str, Any] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.neighbours is None) == (self.significance is None):
+            raise ValueError(f"{self.name}: give neighbours, or a significance for an auditor")
+
+    def settings(self) -> dict[str, Any]:
+        """What the sampler is called with."""
+        pair = {} if self.neighbours is None else {"neighbours": list(self.neighbours)}
+        audited = {} if self.significance is None else {"significance": self.significance}
+        return {"runs": self.runs, **pair, **audited, **self.arguments}
+
+    def digest(self) -> str:
+        """Names what was asked for: a row that was edited, or drawn by another script, is run again."""
+        asked = json.dumps(attrs.asdict(self), sort_keys=True) + _script() + platform.python_version()
+        return hashlib.sha256(asked.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _script() -> str:
+    return DRAW.read_text(encoding="utf-8")
+
+
+@frozen
+class Result:
+    """What came of a row.
+
+    Attributes:
+      status: "red", "green", "not installed" or "not drawn".
+      found: in words.
+      epsilon_lower: of an audit; None otherwise.
+    """
+
+    name: str
+    digest: str
+    status: str
+    expect: str
+    found: str
+    epsilon_lower: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the row was judged."""
+        return self.status in ("red", "green")
+
+    @property
+    def unexpected(self) -> bool:
+        """Whether it was judged otherwise than expected."""
+        return self.finished and self.status != self.expect
+
+
+class StepError(Exception):
+    """An installation or a sampler failed; ``status`` is the row's, the text the last line that it printed."""
+
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def corpus(path: Path = CORPUS) -> tuple[Row, ...]:
+    """Reads the rows; names are unique."""
+    rows = tuple(Row(**row) for row in tomllib.loads(path.read_text(encoding="utf-8"))["row"])
+    names = [row.name for row in rows]
+    if len(set(names)) < len(names):
+        raise ValueError("two rows have the same name")
+    return rows
+
+
+def run(rows: tuple[Row, ...], cache: Path) -> Iterator[Result]:
+    """Yields each row's result: the kept one, or a new one, which is kept at once."""
+    cache.mkdir(parents=True, exist_ok=True)
+    store = cache / "results.json"
+    kept = json.loads(store.read_text()) if store.exists() else {}
+    for row in rows:
+        old = kept.get(row.name)
+        if old is not None and old["digest"] == row.digest():
+            yield Result(**old)
+            continue
+        try:
+            result = judge(row, draw(row, environment(row.packages, cache), cache))
+        except StepError as error:
+            result = Result(row.name, row.digest(), error.status, row.expect, str(error))
+        if result.finished:
+            kept[row.name] = attrs.asdict(result)
+            _replace(store, json.dumps(kept, indent=1, sort_keys=True))
+        yield result
+
+
+def environment(packages: tuple[str, ...], cache: Path) -> Path:
+    """Returns the Python of an environment that holds exactly these packages; rows that pin the same share it."""
+    if not packages:
+        return Path(sys.executable)
+    name = hashlib.sha256("\n".join((platform.python_version(), *packages)).encode()).hexdigest()[:12]
+    folder = cache / "environments" / f"{packages[0].replace('==', '-')}-{name}"
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    ready = folder / "ready"
+    if not ready.exists():
+        venv.create(folder, clear=True, with_pip=True)
+        _command("not installed", [str(python), "-m", "pip", "install", "--quiet", *packages])
+        ready.touch()
+    return python
+
+
+def draw(row: Row, python: Path, cache: Path) -> dict[str, Any]:
+    """Returns the arrays that a row's sampler drew in its environment."""
+    out = cache / "samples" / f"{row.digest()}.npz"
+    if not out.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_suffix(".part.npz")
+        _command("not drawn", [str(python), str(DRAW), row.sampler, json.dumps(row.settings()), str(part)])
+        part.replace(out)
+    with np.load(out, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def judge(row: Row, arrays: dict[str, Any]) -> Result:
+    """Audits the outputs; or counts how often an auditor was wrong."""
+    if row.significance is not None:
+        wrong, audits = int(np.count_nonzero(arrays["bounds"] > row.epsilon)), len(arrays["bounds"])
+        low, _ = hs.audits.clopper_pearson(wrong, audits, confidence=CONFIDENCE)
+        status = "red" if low > row.significance else "green"
+        median = float(np.median(arrays["bounds"]))
+        words = f"{wrong} of {audits} lower bounds above the truth, {row.epsilon:g}; median {median:.3g}"
+        return Result(row.name, row.digest(), status, row.expect, words)
+    target = Recorded(arrays["d0"], arrays["d1"])
+    claim = hs.Claim(row.epsilon, row.delta)
+    verdict = hs.audit(target, claim=claim, samples=target.left, rng=SEED, confidence=CONFIDENCE, bits=row.bits)
+    words = f"{verdict.event}: {verdict.count_p} and {verdict.count_q} of {verdict.trials}"
+    status = "red" if verdict.refuted else "green"
+    return Result(row.name, row.digest(), status, row.expect, words, verdict.epsilon_lower)
+
+
+def _command(status: str, command: list[str]) -> None:
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    try:
+        done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise StepError(status, f"took more than {TIMEOUT:g} seconds") from None
+    if done.returncode:
+        raise StepError(status, (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1])
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    part.replace(path)
+
+
+def table(rows: tuple[Row, ...], results: list[Result]) -> str:
+    """Returns the results as a table in Markdown."""
+    by_name = {row.name: row for row in rows}
+    lines = ["| release | claim | expected | found | ε at least | how | known |", "|---|---|---|---|---|---|---|"]
+    for result in results:
+        row = by_name[result.name]
+        claim = f"({row.epsilon:.4g}, {row.delta:g})"
+        bound = "" if result.epsilon_lower is None else f"{result.epsilon_lower:.3g}"
+        status = f"**{result.status}**" if result.unexpected or not result.finished else result.status
+        cells = [row.name, claim, row.expect, status, bound, result.found.replace("|", "/"), row.why]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def page(rows: tuple[Row, ...], results: list[Result]) -> str:
+    """Returns docs/version-ladder.md."""
+    head = __doc__ or ""
+    return f"""# Version ladder
+
+{head.splitlines()[0]}
+Releases with a known leak must be *red*: their claim is refuted. Releases without one must be *green*. One command
+installs each release in an environment of its own, draws outputs there, and audits them here, bit patterns included,
+at confidence 1 − 10⁻⁶:
+
+```bash
+python -m benchmarks.version_ladder.run                    # all rows; finished ones are kept
+python -m benchmarks.version_ladder.run --only "opendp*"   # some
+python -m benchmarks.version_ladder.run --write            # and write this page
+```
+
+{table(rows, results)}
+
+The bound on ε is the audit's, at the claim's δ; a leak through bit patterns is often unbounded, and the bound grows
+with the number of outputs. *Green* means that these outputs did not refute the claim, not that the release is safe. The
+rows are in `benchmarks/version_ladder/ladder.toml`; last written under Python {platform.python_version()}.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as 'opendp*Laplace'")
+    parser.add_argument("--cache", type=Path, default=_default_cache(), help="folder (default: %(default)s)")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="another corpus")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}, of all rows")
+    given = parser.parse_args(arguments)
+    rows = tuple(row for row in corpus(given.corpus) if fnmatch.fnmatch(row.name.lower(), given.only.lower()))
+    if not rows:
+        parser.error(f"no row matches {given.only!r}")
+    if given.write and given.only != "*":
+        parser.error("--write needs all rows: leave --only out")
+    results = []
+    for result in run(rows, given.cache):
+        mark = "!!" if result.unexpected else "  "
+        print(f"{mark} {result.name}: {result.status} (expected {result.expect}); {result.found}", flush=True)
+        results.append(result)
+    unexpected = sum(result.unexpected for result in results)
+    print(f"{sum(r.finished for r in results)} of {len(results)} rows finished, {unexpected} not as expected")
+    if given.write:
+        PAGE.write_text(page(rows, results), encoding="utf-8")
+    return 1 if unexpected else 0
+
+
+def _default_cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "hockeystick" / "version-ladder"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

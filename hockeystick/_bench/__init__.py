@@ -1,0 +1,1 @@
+"""The command that rates accountants and auditors side by side."""

@@ -1,0 +1,32 @@
+"""``hockeystick completion``: the script by which a shell completes commands, options and files."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from hockeystick._cli.frame.streams import print_text
+
+VARIABLE = "_HOCKEYSTICK_COMPLETE"  # by which the script asks the program
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> int:
+    """Print the script that makes a shell complete commands.
+
+    \b
+    Examples:
+      hockeystick completion bash >> ~/.bashrc
+      hockeystick completion zsh >> ~/.zshrc
+      hockeystick completion fish > ~/.config/fish/completions/hockeystick.fish
+
+    Exit status: 0.
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    # Not .source(): for bash that would start a bash to look at its version, which may not be the one that reads this.
+    script = made(ctx.find_root().command, {}, "hockeystick", VARIABLE)
+    print_text(script.source_template % script.source_vars())
+    return 0

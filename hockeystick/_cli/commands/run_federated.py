@@ -1,0 +1,173 @@
+"""``hockeystick run fed-svt`` and ``fed-stoch``: federated learners of experts, accounted for and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hockeystick._cli.frame.ending import conclude, working
+from hockeystick._cli.frame.option_types import Count, FileName, Real, private_file, together
+from hockeystick._cli.frame.result_files import result_files
+from hockeystick._cli.frame.shared_options import (
+    SHARE,
+    Given,
+    absent,
+    mode_options,
+    picked,
+    refuse_with_plan,
+    target_options,
+)
+
+if TYPE_CHECKING:
+    from hockeystick.learners.network.threat_models import ThreatModel
+
+_Shape = tuple[int, int, int]
+
+_SIZES = ("clients", "rounds", "experts")
+_shared = together(
+    click.option("--clients", metavar="M", type=Count(1), help="The number of clients."),
+    click.option("--rounds", metavar="T", type=Count(1), help="The number of rounds."),
+    click.option("--experts", metavar="D", type=Count(2), help="The number of experts."),
+    target_options(),
+    click.option(
+        "--adversary",
+        metavar="NAME",
+        help="Play on built-in losses: zero-expert, coins, gap, classes, shared or packing.",
+    ),
+    click.option(
+        "--losses",
+        metavar="FILE.npy",
+        type=FileName(),
+        help="Play on these: shape (clients, rounds, experts), numbers in [0, 1].",
+    ),
+    click.option(
+        "--threat-model",
+        type=click.Choice(("output", "server", "client", "central")),
+        default=None,
+        help="Who is kept out; see below.",
+    ),
+    mode_options(seed="losses and simulation"),
+)
+
+
+@click.command("fed-svt")
+@_shared
+@click.option("--period", metavar="N", type=Count(1), default=1, show_default=True, help="Rounds between two messages.")
+@click.option(
+    "--best-loss",
+    metavar="L",
+    type=Real(0.0),
+    default=0.0,
+    show_default=True,
+    help="What the best expert may lose over all rounds, per client.",
+)
+@click.option(
+    "--rho",
+    metavar="P",
+    type=SHARE,
+    default=0.1,
+    show_default=True,
+    help="Chance with which the parameters may turn out too small; no matter of privacy.",
+)
+@click.option("--lazy-vectors", is_flag=True, help="Send all experts' losses only where one is drawn anew.")
+def fed_svt(**given: Any) -> int:
+    """Follow experts together where one of them is good in all rounds (Fed-SVT).
+
+    Each client has a loss in [0, 1] for every expert in every round; all play the same expert. The server is trusted
+    with the clients' sums and adds the noise: threat models are output (the default), client and central, and never
+    server.
+
+    \b
+    Examples:
+      hockeystick run fed-svt --clients 10 --rounds 512 --experts 100 --epsilon 1 --adversary zero-expert
+      hockeystick run fed-svt --clients 1000 --rounds 16384 --experts 100 --epsilon 1 --delta 1e-6 --plan
+
+    Exit status: 0, or 2 where it could not run.
+    """
+    return _end(given, _svt)
+
+
+@click.command("fed-stoch")
+@_shared
+@click.option(
+    "--trees",
+    metavar="T1",
+    type=Count(0),
+    default=1,
+    show_default=True,
+    help="Trees in each phase; 0: one release from all losses, with less noise for losses of experts.",
+)
+@click.option(
+    "--noise",
+    type=click.Choice(("laplace", "gaussian", "gumbel", "exponential")),
+    default="laplace",
+    show_default=True,
+    help="Its law.",
+)
+@click.option("--known-order", is_flag=True, help="Read losses in the order of rounds, and not in a secret one.")
+def fed_stoch(**given: Any) -> int:
+    """Follow experts together where losses are independent draws (Fed-DP-OPE-Stoch).
+
+    Each client has a loss in [0, 1] for every expert in every round; all play the same mixture of experts. Clients add
+    the noise, which keeps out output (the default) and client, or, with more of it, server; with central, a trusted
+    server adds it.
+
+    \b
+    Examples:
+      hockeystick run fed-stoch --clients 10 --rounds 4095 --experts 20 --epsilon 1 --adversary gap
+      hockeystick run fed-stoch --clients 10 --rounds 4095 --experts 20 --epsilon 1 --delta 1e-6
+        --noise gaussian --threat-model server --plan
+
+    Exit status: 0, or 2 where it could not run.
+    """
+    return _end(given, _stoch)
+
+
+def _svt(given: Given, shape: _Shape, model: ThreatModel) -> Any:
+    from hockeystick._runs.federated import svt_learner
+
+    return svt_learner(shape, **picked(given, "epsilon", "delta", "period", "best_loss", "rho", "lazy_vectors"))
+
+
+def _stoch(given: Given, shape: _Shape, model: ThreatModel) -> Any:
+    from hockeystick._runs.federated import stoch_learner
+
+    return stoch_learner(shape, model=model, **picked(given, "epsilon", "delta", "noise", "trees", "known_order"))
+
+
+def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) -> int:
+    """Builds the learner, plays unless only a plan is wanted, and prints and writes the result."""
+    files = result_files(given)
+    _check(given)
+    from hockeystick._runs import federated
+    from hockeystick.learners import FedSVT
+    from hockeystick.learners.network.threat_models import threat_model
+
+    model, seed = threat_model(given["threat_model"] or "output"), given["seed"] or 0
+    target, sizes = picked(given, "epsilon", "delta"), picked(given, *_SIZES)
+    with working() as progress, private_file("--losses", given["losses"]):
+        losses = None if given["losses"] is None else federated.losses_file(given["losses"], **sizes)
+        progress("calibrating")
+        shape = tuple(sizes.values()) if losses is None else losses.shape
+        learner = calibrated(given, shape, model)
+        svt = isinstance(learner, FedSVT)
+        content = (federated.svt_content if svt else federated.stoch_content)(learner, model, **target)
+        content["regret_bound"] = federated.regret_bound(learner, given.get("rho", 0.1))
+        if not given["plan"]:
+            if losses is None:
+                losses = federated.stream(given["adversary"], epsilon=given["epsilon"], seed=seed, **sizes)
+            content |= (federated.play_svt if svt else federated.play_stoch)(learner, losses, seed, progress)
+    conclude(given, content, files)
+    return 0
+
+
+def _check(given: Given) -> None:
+    if given["plan"]:
+        refuse_with_plan(given, "adversary", "seed")
+    elif (given["losses"] is None) == (given["adversary"] is None):
+        raise click.UsageError("give one of --losses, --adversary and --plan")
+    sizes = absent(given, *_SIZES)
+    if sizes and given["losses"] is None:
+        raise click.UsageError(f"{', '.join(sizes)} missing: how many are there?")

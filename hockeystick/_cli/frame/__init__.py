@@ -1,0 +1,1 @@
+"""What all commands share: options, types, files, output and exit codes."""

@@ -1,0 +1,217 @@
+"""Options of commands: numbers of which all is checked (click's own types let NaN pass every range), files, groups."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from hockeystick.accounting import AccountantGraph
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@contextlib.contextmanager
+def named_by(option: str, name: str) -> Iterator[None]:
+    """Says what goes wrong with the thing or the MODULE:CALLABLE that an option names in the words of the option."""
+    from hockeystick._files.named_callables import TargetImportError
+    from hockeystick.accounting import InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(option, name, error.reason, error.remedy) from None
+    except TargetImportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+_PRIVATE = re.compile(r"-*(losses|gradients|labels)\b")
+
+
+@contextlib.contextmanager
+def private_file(option: str, file: str | None) -> Iterator[None]:
+    """Says what is wrong with private data by the place alone: a message ends up in logs, where no number may be.
+
+    Args:
+      option: the option that names the file.
+      file: None where the data are public, and may be quoted.
+    """
+    from hockeystick.accounting import InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        if file is None or isinstance(error.value, str) or not _PRIVATE.match(error.argument):
+            raise
+        place = error.argument.lstrip("-")
+        reason = error.reason if place == option.lstrip("-") else f"{place}: {error.reason}"
+        remedy = error.remedy.replace("with clip=True", "with --clip")
+    else:
+        return
+    raise InvalidArgumentError(option, file, reason, remedy)  # out here: a cause would hold the value
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds all options, to be listed in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
+    """A finite number within a range; what is outside is a usage error that states the range."""
+
+    name = "number"
+
+    def __init__(self, low: float, high: float = math.inf, *, low_open: bool = False, high_open: bool = False) -> None:
+        self.low, self.high = low, high
+        self.low_open, self.high_open = low_open, high_open
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns ``value`` as a float, or fails with what was expected."""
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number; expected {self._range()}", param, ctx)
+        below = number < self.low or (self.low_open and number == self.low)
+        above = number > self.high or (self.high_open and number == self.high)
+        if not math.isfinite(number) or below or above:
+            self.fail(f"{value} is out of range; expected {self._range()}", param, ctx)
+        return number + 0.0  # no -0.0
+
+    def _range(self) -> str:
+        left = f"{'above' if self.low_open else 'at least'} {self.low:g}"
+        if math.isinf(self.high):
+            return f"a finite number, {left}"
+        return f"a number, {left} and {'below' if self.high_open else 'at most'} {self.high:g}"
+
+
+class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
+    """A whole number from ``low`` on; ``200000``, ``200_000`` and ``2e5`` are the same.
+
+    Args:
+      high: the largest. Above 2^53 floats skip whole numbers, so that a bound for so many would be one for another
+        number, and no computer counts so far; None for what is no amount: a seed.
+    """
+
+    name = "integer"
+
+    def __init__(self, low: int, high: int | None = 2**53) -> None:
+        self.low, self.high = low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns ``value`` as an int, or fails with what was expected."""
+        wanted = f"expected a whole number, at least {self.low} (as 200000, 200_000 or 2e5)"
+        if isinstance(value, int):
+            return value
+        if re.fullmatch(r"\d+(_\d+)*", value, re.ASCII) and len(value) <= 40:
+            number = int(value)
+        elif re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,2}", value, re.ASCII) and float(value).is_integer():
+            number = int(float(value))
+        else:
+            self.fail(f"{value!r} is not a whole number; {wanted}", param, ctx)
+        if number < self.low:
+            self.fail(f"{value} is too small; {wanted}", param, ctx)
+        if self.high is not None and number > self.high:
+            self.fail(f"{value} is too large; expected at most {self.high}", param, ctx)
+        return number
+
+
+class FileName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
+    """The name of a file, completed by the shell; it is checked where it is read or written.
+
+    Args:
+      role: "input" is read, "output" is replaced by a result, and "kept" is what a command itself reads and writes. No
+        result may replace an input or what is kept.
+      beside: endings of the names of further files that are kept next to it.
+      replaced_by: an option whose result is meant to replace it all the same.
+    """
+
+    name = "file"
+
+    def __init__(
+        self,
+        role: Literal["input", "output", "kept"] = "input",
+        *,
+        beside: tuple[str, ...] = (),
+        replaced_by: str | None = None,
+    ) -> None:
+        self.role, self.beside, self.replaced_by = role, beside, replaced_by
+
+    def files(self, value: str) -> list[str]:
+        """Returns the files that a value of an option stands for."""
+        return [] if value == "-" else [value + end for end in ("", *self.beside)]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Returns that a file's name is wanted."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+class DataText(FileName):
+    """JSON, or the name of a file that holds it or an array; see ``hockeystick._files.named_callables.load_data``."""
+
+    def files(self, value: str) -> list[str]:
+        """Returns the file, if it is one."""
+        return [value] if value.endswith((".json", ".npy", ".csv")) else TargetName().files(value)
+
+
+class TargetName(FileName):
+    """MODULE:CALLABLE, of which MODULE may be a file."""
+
+    def files(self, value: str) -> list[str]:
+        """Returns the module's file, if it is named by it or lies in the working directory."""
+        where = value.rpartition(":")[0]
+        return [where if where.endswith(".py") else where + ".py"] if where else []
+
+
+def read_text(argument: str, file: str, remedy: str) -> str:
+    """Returns the text of a file, or of the standard input for ``-``.
+
+    Args:
+      argument: under which the user knows the file.
+      remedy: where such a file comes from.
+
+    Raises:
+      InvalidArgumentError: it can't be read, or is not UTF-8.
+    """
+    from hockeystick.accounting.errors import InvalidArgumentError
+
+    if file == "-" and sys.stdin is None:
+        raise InvalidArgumentError(argument, file, "the standard input is closed", "give a file")
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InvalidArgumentError(argument, file, "there is no such file", remedy) from None
+    except UnicodeDecodeError:
+        raise InvalidArgumentError(argument, file, "is not UTF-8 text", remedy) from None
+    except (OSError, ValueError) as error:
+        reason = f"can't be read ({getattr(error, 'strerror', None) or error})"
+        raise InvalidArgumentError(argument, file, reason, "give a file") from None
+
+
+def read_graph(file: str) -> AccountantGraph:
+    """Returns the graph in a file, or on the standard input for ``-``.
+
+    Raises:
+      InvalidArgumentError: it can't be read. GraphError: it is no graph; the message names the file.
+    """
+    text = read_text("GRAPH.json", file, "write one with AccountantGraph.to_json()")
+    from hockeystick.accounting import AccountantGraph, GraphError, InvalidArgumentError
+
+    try:
+        return AccountantGraph.from_json(text)
+    except (GraphError, InvalidArgumentError) as error:
+        raise GraphError(f"{file}: {error}") from error

@@ -1,0 +1,171 @@
+"""The command ``hockeystick``: which commands there are, and how every one of them ends.
+
+Exit status: 0 the claim was not refuted (or there was nothing to refute), 1 it was refuted, 2 could not run, 130
+interrupted, 141 nobody reads the output any more. Only a verdict ends with 1: errors of every kind end with 2, in one
+line on the standard error stream that says what to do.
+
+Each command imports what it needs when it runs, so ``--help`` and ``--version`` answer at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import click
+
+from hockeystick._bench.audits import bench
+from hockeystick._cli.commands.account import account
+from hockeystick._cli.commands.audit import audit
+from hockeystick._cli.commands.calibrate import calibrate
+from hockeystick._cli.commands.completion import completion
+from hockeystick._cli.commands.demo import demo
+from hockeystick._cli.commands.graph import graph
+from hockeystick._cli.commands.kl import kl
+from hockeystick._cli.commands.release import release
+from hockeystick._cli.commands.report import report
+from hockeystick._cli.commands.run import run
+from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
+
+COULD_NOT_RUN = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+_INTERRUPTED = "interrupted; a result file is either complete or as it was"
+
+
+class _Program(click.Group):
+    """A click group whose errors follow the contract above instead of click's."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
+        """Runs the command that ``args`` name, and leaves with its exit status."""
+        extra.pop("standalone_mode", None)
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a terminal that lacks a character must not cost the result
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            status = super().main(args, prog_name="hockeystick", standalone_mode=False, **extra)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx is not None else "hockeystick"
+            complain(f"{one_line(error.format_message()).rstrip('.')} (see '{path} --help')")
+            status = COULD_NOT_RUN
+        except click.ClickException as error:
+            complain(one_line(error.format_message()))
+            status = COULD_NOT_RUN
+        except (click.Abort, KeyboardInterrupt) as error:
+            complain(str(error) if isinstance(error, Interrupted) else _INTERRUPTED)
+            status = INTERRUPTED
+        sys.exit(_printed(status or 0))
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click does; here ``--help`` and ``--version`` are printed."""
+        with _closed_output():
+            try:
+                return super().make_context(*args, **kwargs)
+            except BrokenPipeError:
+                raise
+            except OSError as error:  # a full disk, say
+                raise click.ClickException(_in_words(error)) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, with the errors of the library and of the machine turned into one line each."""
+        with _closed_output():
+            try:
+                return super().invoke(ctx)
+            except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+                raise
+            except Exception as error:
+                raise click.ClickException(_in_words(error)) from error
+
+
+def _printed(status: int) -> int:
+    """Returns the exit status, once all that was printed has gone out; Python's own attempt comes too late for that."""
+    if sys.stdout is None:
+        return status
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return status or BROKEN_PIPE
+    except (OSError, ValueError) as error:
+        silence_stdout()
+        if status != COULD_NOT_RUN:  # else it was told
+            complain(f"the standard output can't be written: {getattr(error, 'strerror', None) or error}")
+        return COULD_NOT_RUN
+    return status
+
+
+def _in_words(error: Exception) -> str:
+    """Returns what to tell the user about an error that a command did not expect to end with."""
+    from hockeystick.accounting import HockeystickError  # here, not above: it loads all of the accounting
+
+    if isinstance(error, HockeystickError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return (
+            "not enough memory for numbers of that size; give smaller ones (of records, clients, rounds, samples, ...)"
+        )
+    if isinstance(error, OSError):
+        return (f"{error.filename}: " if error.filename else "") + (error.strerror or str(error))
+    traceback.print_exception(error)  # a defect of ours: whoever repairs it needs all of it
+    return f"internal error, please report it: {type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def _closed_output() -> Iterator[None]:
+    """Ends quietly where the reader of the output has gone (``hockeystick --help | head -1``)."""
+    try:
+        yield
+    except BrokenPipeError:
+        silence_stdout()
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"hockeystick {version('hockeystick')}")
+        ctx.exit()
+
+
+@click.group(cls=_Program, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.pass_context
+def cli(ctx: click.Context) -> int:
+    """Compose, certify and audit claims of differential privacy.
+
+    \b
+    Examples:
+      hockeystick demo
+      hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
+      hockeystick account graph.json --delta 1e-6
+      hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --count 100
+      hockeystick report verdict.json --html page.html
+      hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
+      hockeystick kl --reference R.csv --clients C.parquet --epsilon 1 --delta 1e-6
+      hockeystick release --data T.csv --column age --low 0 --high 120 --sigma 0.2 --epsilon 1
+
+    \b
+    Exit status:
+      0    not refuted, or there was nothing to refute
+      1    refuted
+      2    could not run: one line says why, and what to do
+      130  interrupted: one line says what was saved
+      141  nobody reads the output any more
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
+
+
+for _command in (account, audit, bench, calibrate, completion, demo, graph, kl, release, report, run):
+    cli.add_command(_command)
+
+
+def main() -> NoReturn:
+    """Runs the program on the arguments of this process."""
+    cli.main()

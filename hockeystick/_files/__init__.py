@@ -1,0 +1,1 @@
+"""Files and tables that users name: read, checked and written."""

@@ -1,0 +1,476 @@
+"""Tables that ``hockeystick kl`` reads: a public reference of symbols, and private records of clients.
+
+A file is CSV (tabs where its name ends in .tsv), with column names in its first line, or Parquet, which needs the extra
+``tables``. It is read in pieces. In a program it may be a data frame instead (``frames``). A symbol, a client or a
+window is the text of its field; in Parquet and in frames also that of a whole number, a truth value or a date. Text and
+no fractions: 1.0 and 1 would be two symbols in one file and one in the other.
+
+The records are private, so an error about them says in which line, and never what stands there. Which symbols there
+are is up to the reference alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, field, frozen
+
+from hockeystick._files.data_frames import Frame, as_frame
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.optional_packages import require
+from hockeystick.accounting.validate import probability
+from hockeystick.learners.divergence.client_counts import LARGEST, ClientCounts
+from hockeystick.learners.divergence.count_logarithms import FloatArray
+
+Numbers = npt.NDArray[np.int64]
+Fields = tuple[Sequence[str], ...]
+Table = Any
+"""The path of a file, or a data frame."""
+
+_DIGITS = 4000  # of a whole number that Python reads
+_ROWS = 1 << 13  # read at a time
+_PARQUET = b"PAR1"
+COUNT = "count"
+"""The column that says how many records a line stands for."""
+PROBABILITY = "probability"
+_COUNT_TEXT = re.compile(r"\+?0*(\d{1,10})(?:\.0*)?", re.ASCII)
+_SUM = 1e-6  # by which the sum of printed probabilities may differ from 1
+_WAY_OUT = "give a CSV file with column names in its first line, or a Parquet file"
+
+
+@frozen(eq=False)
+class Reference:
+    """A public distribution of symbols.
+
+    Attributes:
+        symbols: k different texts.
+        probabilities: Shape (k,), with sum 1.
+    """
+
+    symbols: tuple[str, ...] = field(repr=False)
+    probabilities: FloatArray = field(repr=False)
+
+    def with_other(self, symbol: str, mass: float | None) -> Reference:
+        """The reference in which ``symbol`` stands for all that it does not name.
+
+        Args:
+            symbol: One of its symbols, or a new one.
+            mass: The probability of a new one; that of the others shrinks.
+
+        Raises:
+            InvalidArgumentError: a new symbol without a mass in (0, 1), or an old one with a mass.
+        """
+        if symbol in self.symbols:
+            if mass is not None:
+                raise InvalidArgumentError("--other-mass", mass, "is for a new symbol", "leave it out")
+            return self
+        if mass is None:
+            raise InvalidArgumentError("--other", symbol, "is no symbol of the reference", "give its --other-mass too")
+        share = probability("--other-mass", mass, open=True)
+        return Reference((*self.symbols, symbol), _shares(np.append(self.probabilities * (1.0 - share), share)))
+
+
+@frozen(eq=False)
+class Records:
+    """Records of clients in the order of the file: private, but for who has how many in which window.
+
+    Attributes:
+        clients: The client of each line, 0, ..., n - 1 in the order of their names, shape (lines,).
+        symbols: Its symbol's place in the reference, shape (lines,).
+        windows: Its window, 0, 1, ..., shape (lines,); all 0 without windows.
+        client_count: n.
+        symbol_count: k.
+        window_names: Public, in order; one empty name without windows.
+        times: How many records each line stands for, shape (lines,); None where each is one.
+    """
+
+    clients: Numbers = field(repr=False)
+    symbols: Numbers = field(repr=False)
+    windows: Numbers = field(repr=False)
+    client_count: int
+    symbol_count: int
+    window_names: tuple[str, ...]
+    times: Numbers | None = field(default=None, repr=False)
+
+    def client_records(self, window: int | None = None) -> Numbers:
+        """How many records each client has, in one window or in all, shape (n,): public."""
+        here = slice(None) if window is None else self.windows == window
+        many = None if self.times is None else self.times[here]  # floats add them up exactly below 2^53
+        return np.bincount(self.clients[here], weights=many, minlength=self.client_count).astype(np.int64)
+
+    def capped(self, most: int, rng: np.random.Generator) -> Records:
+        """At most ``most`` records of each client in each window, each subset of a client's as likely.
+
+        Which of a client's records stay depends on their order in the file, but on no other client's records: their
+        places among others may follow from symbols, as in a sorted file. Where lines stand for many records, it
+        depends on the client's counts alone (``ClientCounts.capped``).
+        """
+        if self.times is not None:
+            return self._capped_counts(most, rng)
+        order = np.lexsort((self.clients, self.windows))  # stable: a client's own stay in their order
+        order = order[np.lexsort((rng.random(len(order)), self.clients[order], self.windows[order]))]
+        who, when = self.clients[order], self.windows[order]
+        fresh = np.ones(len(order), dtype=np.bool_)
+        fresh[1:] = (who[1:] != who[:-1]) | (when[1:] != when[:-1])
+        starts = np.flatnonzero(fresh)
+        rank = np.arange(len(order)) - starts[np.cumsum(fresh) - 1]
+        kept = np.sort(order[rank < most])
+        return Records(
+            clients=self.clients[kept],
+            symbols=self.symbols[kept],
+            windows=self.windows[kept],
+            client_count=self.client_count,
+            symbol_count=self.symbol_count,
+            window_names=self.window_names,
+        )
+
+    def _capped_counts(self, most: int, rng: np.random.Generator) -> Records:
+        kept = [self.counts(i).capped(most, rng).table.tocoo() for i in range(len(self.window_names))]
+        return evolve(
+            self,
+            clients=np.concatenate([each.row for each in kept]).astype(np.int64),
+            symbols=np.concatenate([each.col for each in kept]).astype(np.int64),
+            windows=np.repeat(np.arange(len(kept)), [each.nnz for each in kept]),
+            times=np.concatenate([each.data for each in kept]),
+        )
+
+    def counts(self, window: int = 0) -> ClientCounts:
+        """The counts of one window, of all clients."""
+        here = self.windows == window
+        return ClientCounts.of_records(
+            self.clients[here],
+            self.symbols[here],
+            symbol_count=self.symbol_count,
+            client_count=self.client_count,
+            times=None if self.times is None else self.times[here],
+        )
+
+
+@unchained()
+def read_reference(path: Table, *, column: str) -> Reference:
+    """The public reference: a table of symbols with their counts or probabilities, or records of symbols.
+
+    Args:
+        path: The file or frame. With a column "count" or "probability" beside the symbols' it is a table of different
+            symbols; otherwise each line is a record.
+        column: The symbols'.
+
+    Raises:
+        InvalidArgumentError: no such file or column, or no distribution in which all symbols have mass.
+        MissingExtraError: a Parquet file without the extra ``tables``.
+    """
+    name = "--reference"
+    path = table_of(name, path)
+    weighted = [each for each in (COUNT, PROBABILITY) if each != column and each in _columns(name, path)]
+    if len(weighted) == 2:
+        raise InvalidArgumentError(name, path, "has counts and probabilities", "keep one of these columns")
+    if not weighted:
+        found: dict[str, int] = {}
+        for (symbols,) in read_pieces(name, path, (column,)):
+            for symbol in symbols:
+                found[symbol] = found.get(symbol, 0) + 1
+        names = tuple(sorted(found))
+        return _reference(path, names, [float(found[each]) for each in names])
+    table: dict[str, float] = {}
+    for symbols, numbers in read_pieces(name, path, (column, weighted[0]), numbers=1):
+        for symbol, text in zip(symbols, numbers, strict=True):
+            if symbol in table:
+                raise InvalidArgumentError(name, path, f"names the symbol {symbol!r} twice", "add up its lines")
+            table[symbol] = _mass(path, symbol, text, whole=weighted[0] == COUNT)
+    total = math.fsum(table.values())
+    if weighted[0] == PROBABILITY and abs(total - 1.0) > _SUM:
+        raise InvalidArgumentError(name, path, f"has probabilities with the sum {total:.9g}", "divide them by it")
+    return _reference(path, tuple(table), list(table.values()))
+
+
+def _mass(path: object, symbol: str, text: str, *, whole: bool) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
+        wanted = "no whole number above 0" if whole else "no probability above 0"
+        raise InvalidArgumentError(
+            "--reference", path, f"gives {symbol!r} {wanted}", "leave such symbols out, or smooth the reference"
+        )
+    return value
+
+
+def _reference(path: object, symbols: tuple[str, ...], masses: Sequence[float]) -> Reference:
+    if len(symbols) < 2:
+        raise InvalidArgumentError("--reference", path, f"has {len(symbols)} symbols", "give two or more")
+    return Reference(symbols, _shares(np.array(masses)))
+
+
+def _shares(masses: FloatArray) -> FloatArray:
+    return np.asarray(masses / math.fsum(masses))
+
+
+@unchained()
+def read_records(
+    path: Table,
+    reference: Reference,
+    *,
+    column: str,
+    client_column: str,
+    window_column: str | None = None,
+    other: str | None = None,
+) -> Records:
+    """The private records, one a line, or with a column "count" as many as it says.
+
+    Windows are ordered as numbers where all their names are whole numbers, and as texts otherwise; dates as YYYY-MM-DD
+    are in their order.
+
+    Args:
+        path: The file or frame.
+        reference: Its symbols are those that a record may have.
+        column, client_column, window_column: Whose columns; without the last all records are one window.
+        other: The reference's symbol for all others; without it another one is an error.
+
+    Raises:
+        InvalidArgumentError: no such file or column, no record (in a window), or a line without a client, with an
+            unknown symbol, or with a count that is none.
+        MissingExtraError: a Parquet file without the extra ``tables``.
+    """
+    wanted = (column, client_column) if window_column is None else (column, client_column, window_column)
+    if len(set(wanted)) < len(wanted):
+        raise InvalidArgumentError("--client-column", client_column, "is named twice", "give different columns")
+    path = table_of("--clients", path)
+    places = {symbol: i for i, symbol in enumerate(reference.symbols)}
+    if other is not None and other not in places:
+        raise InvalidArgumentError("--other", other, "is no symbol of the reference")
+    default = -1 if other is None else places[other]
+    counted = COUNT not in wanted and COUNT in _columns("--clients", path)
+    symbols, numbered = array("q"), [(array("q"), dict[str, int]()) for _ in wanted[1:]]
+    times = array("q")
+    for piece in read_pieces("--clients", path, (*wanted, COUNT) if counted else wanted, numbers=int(counted)):
+        found = [places.get(text, default) for text in piece[0]]
+        if default < 0 and -1 in found:
+            raise InvalidArgumentError(
+                "--clients",
+                path,
+                f"has a symbol in record {len(symbols) + found.index(-1) + 1} that the reference does not name",
+                "give --other, a public symbol that stands for all such",
+            )
+        if counted:
+            times.extend(_whole_counts(path, piece[-1], len(symbols)))
+        symbols.extend(found)
+        for (numbers, known), texts in zip(numbered, piece[1 : len(wanted)], strict=True):
+            numbers.extend(known.setdefault(text, len(known)) for text in texts)
+    if not symbols or (counted and not any(times)):
+        raise InvalidArgumentError("--clients", path, "has no records", _WAY_OUT)
+    clients, client_names = _sorted(*numbered[0])
+    windows, window_names = _sorted(*numbered[1]) if len(numbered) > 1 else (np.zeros_like(clients), ("",))
+    records = Records(
+        clients=clients,
+        symbols=np.array(symbols, dtype=np.int64),
+        windows=windows,
+        client_count=len(client_names),
+        symbol_count=len(reference.symbols),
+        window_names=window_names,
+        times=np.array(times, dtype=np.int64) if counted else None,
+    )
+    if counted:
+        empty = np.flatnonzero(np.bincount(windows, weights=records.times, minlength=len(window_names)) == 0)
+        if len(empty):
+            reason = f"has no record in the window {window_names[empty[0]]!r}"
+            raise InvalidArgumentError("--clients", path, reason, "leave that window out")
+    return records
+
+
+def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
+    """How many records lines stand for; ``before`` lines were read already."""
+    found = []
+    for i, text in enumerate(texts, before + 1):
+        written = _COUNT_TEXT.fullmatch(text.strip(" "))
+        if written is None or (value := int(written[1])) > LARGEST:
+            reason = f"has no count in record {i}, a whole number from 0 to {LARGEST}"
+            remedy = f"correct it, or rename the column {COUNT!r} if it holds no numbers of records"
+            raise InvalidArgumentError("--clients", path, reason, remedy)
+        found.append(value)
+    return found
+
+
+def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[Numbers, tuple[str, ...]]:
+    """Numbers in the order of names instead of that of the file, which may depend on anything."""
+    whole = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < _DIGITS for name in known)
+    names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))
+    places = np.empty(len(names), dtype=np.int64)
+    places[[known[name] for name in names]] = np.arange(len(names))
+    return places[np.array(numbers, dtype=np.int64)], names
+
+
+# --- files and frames ------------------------------------------------------------------------------------------------
+
+
+def table_of(argument: str, path: Table) -> str | Frame:
+    """A path as it is, and a data frame as one that no message shows.
+
+    Raises:
+        InvalidArgumentError: neither of them.
+        MissingExtraError: a data frame without the extra ``tables``.
+    """
+    return path if isinstance(path, str) else as_frame(argument, path)
+
+
+def _columns(argument: str, path: str | Frame) -> list[str]:
+    if isinstance(path, Frame):
+        return path.columns
+    if _is_parquet(argument, path):
+        return [str(each) for each in _parquet(argument, path).schema_arrow.names]
+    with _opened(argument, path) as file:
+        return _header(argument, path, csv.reader(file, delimiter=_delimiter(path), strict=True))
+
+
+def unread(argument: str, path: Table, read: Iterable[str | None]) -> list[str]:
+    """The names of a table's columns that are not among those that are read."""
+    known = set(read)
+    return [name for name in _columns(argument, table_of(argument, path)) if name not in known]
+
+
+def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
+    """The wanted columns' texts, some lines at a time; of the last ``numbers`` columns those of numbers, too."""
+    table = table_of(argument, path)
+    if isinstance(table, Frame) or _is_parquet(argument, table):
+        return _arrow_pieces(argument, table, wanted, numbers)
+    return _csv_pieces(argument, table, wanted)
+
+
+def _is_parquet(argument: str, path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except FileNotFoundError:
+        raise InvalidArgumentError(argument, path, "there is no such file", _WAY_OUT) from None
+    except (OSError, ValueError) as error:
+        reason = f"can't be read ({getattr(error, 'strerror', None) or 'no file name'})"
+        raise InvalidArgumentError(argument, path, reason, _WAY_OUT) from None
+
+
+def _place(argument: str, path: object, header: Sequence[str], column: str) -> int:
+    # What the first line holds instead is not said: without column names it is somebody's record.
+    if header.count(column) != 1:
+        times = "no column" if column not in header else "more than one column"
+        raise InvalidArgumentError(argument, path, f"has {times} {column!r}", "name a column of its first line")
+    return header.index(column)
+
+
+def _opened(argument: str, path: str) -> Any:
+    try:
+        return open(path, encoding="utf-8-sig", newline="")
+    except OSError as error:
+        raise InvalidArgumentError(argument, path, f"can't be read ({error.strerror})", _WAY_OUT) from None
+
+
+def _delimiter(path: str) -> str:
+    return "\t" if path.endswith(".tsv") else ","
+
+
+def _header(argument: str, path: str, lines: Any) -> list[str]:
+    try:
+        return list(next(lines, []))
+    except (csv.Error, UnicodeDecodeError):
+        raise InvalidArgumentError(argument, path, "is no CSV file in UTF-8", _WAY_OUT) from None
+
+
+def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[Fields]:
+    with _opened(argument, path) as file:
+        lines = csv.reader(file, delimiter=_delimiter(path), strict=True)
+        header = _header(argument, path, lines)
+        at = [_place(argument, path, header, column) for column in wanted]
+        while True:
+            try:
+                rows = list(itertools.islice(lines, _ROWS))
+            except (csv.Error, UnicodeDecodeError):
+                raise _csv_error(argument, path, header, wanted) from None
+            full = [row for row in rows if row]  # empty lines, as at the end of some files, are none
+            if set(map(len, full)) - {len(header)}:
+                raise _csv_error(argument, path, header, wanted)
+            piece = tuple([row[i] for row in full] for i in at)
+            if any("" in texts for texts in piece):
+                raise _csv_error(argument, path, header, wanted)
+            if full:
+                yield piece
+            if len(rows) < _ROWS:
+                return
+
+
+def _csv_error(argument: str, path: str, header: list[str], wanted: tuple[str, ...]) -> InvalidArgumentError:
+    """What is wrong with a file in which something is, by its first line that is; the file is read again for it."""
+    needed = [header.index(column) for column in wanted]
+    with _opened(argument, path) as file:
+        lines = csv.reader(file, delimiter=_delimiter(path), strict=True)
+        try:
+            for line in lines:
+                if line and len(line) != len(header):
+                    reason = f"has {len(line)} fields in line {lines.line_num} and {len(header)} in the first"
+                    return InvalidArgumentError(argument, path, reason, "quote fields that hold the separator")
+                missing = [header[i] for i in needed if line and line[i] == ""]
+                if missing:
+                    reason = f"has no {missing[0]!r} in line {lines.line_num}"
+                    return InvalidArgumentError(argument, path, reason, "leave such lines out")
+        except UnicodeDecodeError:
+            reason = f"is not UTF-8 somewhere after line {lines.line_num}"
+            return InvalidArgumentError(argument, path, reason, "save it as UTF-8")
+        except csv.Error:
+            pass
+    reason = f"is no CSV in line {lines.line_num}"
+    return InvalidArgumentError(argument, path, reason, "quote fields, and double the quotes in them")
+
+
+def _parquet(argument: str, path: str) -> Any:
+    require("pyarrow", "a Parquet file", extra="tables")
+    parquet = require("pyarrow.parquet", "a Parquet file", extra="tables")
+    try:
+        return parquet.ParquetFile(path)
+    except Exception:  # of Arrow, or of Python where the file's own texts are none
+        raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it anew") from None
+
+
+def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
+    table = path.table if isinstance(path, Frame) else _parquet(argument, path)
+    arrow = require("pyarrow", "a Parquet file", extra="tables")
+    schema = table.schema if isinstance(path, Frame) else table.schema_arrow
+    header = [str(each) for each in schema.names]
+    for i, column in enumerate(wanted):
+        kind = schema.types[_place(argument, path, header, column)]
+        if not _readable(arrow.types, kind, number=i >= len(wanted) - numbers):
+            reason = f"has a column {column!r} of the type {kind}"
+            raise InvalidArgumentError(argument, path, reason, "store it as text or as whole numbers")
+    rows = 0
+    try:
+        if isinstance(path, Frame):
+            batches = table.select(list(wanted)).to_batches(max_chunksize=_ROWS)
+        else:
+            batches = table.iter_batches(batch_size=_ROWS, columns=list(wanted))
+        for batch in batches:
+            columns = [batch.column(name) for name in wanted]
+            piece = tuple(["" if value is None else str(value) for value in values.to_pylist()] for values in columns)
+            for name, texts in zip(wanted, piece, strict=True):
+                missing = next((i for i, text in enumerate(texts) if text == ""), None)
+                if missing is not None:
+                    reason = f"has no {name!r} in record {rows + missing + 1}"
+                    raise InvalidArgumentError(argument, path, reason, "leave such records out")
+            yield piece
+            rows += len(batch)
+    except HockeystickError:
+        raise
+    except Exception:  # as above
+        raise InvalidArgumentError(argument, path, f"is damaged after record {rows}", "write it anew") from None
+
+
+def _readable(types: Any, kind: Any, *, number: bool) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    plain = text or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind)
+    return bool(plain or (number and types.is_floating(kind)))

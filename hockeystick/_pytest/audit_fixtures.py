@@ -1,0 +1,282 @@
+"""What stands behind the fixtures ``privacy_audit`` and ``privacy_evidence``: one call settles the test's fate.
+
+A *refuted* claim fails the test with the event that refutes it; an *inconclusive* audit passes with a
+:class:`PrivacyAuditWarning`; a *consistent* one passes. What the audit noted besides is a warning, too, of its own kind
+for floating-point noise that leaks: :class:`FloatLeakWarning`. Every verdict is attached to the test's report, as
+``privacy`` or ``privacy_evidence`` (in JSON, so that it reaches JUnit files and the controller of a parallel run
+unchanged).
+
+Reruns agree: the number of samples does not depend on the machine, and the seed is derived from the test's name and the
+number of the call within the test. So a false alarm is one per *version of the code*, not one per run: a correct
+mechanism whose test passed keeps passing until the code, or the test's name, changes. (For targets that draw from the
+``rng`` they are given; one with randomness of its own is audited afresh in every run.) Over all tests together the
+probability of one is bounded by the setting ``privacy_false_alarms``: :mod:`hockeystick._pytest.levels` has the proof.
+
+With an evidence ledger ``privacy_evidence`` draws fresh outputs in every run instead, and false alarms are bounded over
+all runs together (:mod:`hockeystick.audits.sequential.evidence_ledger`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import pytest
+
+from hockeystick._pytest import levels
+from hockeystick._pytest.record import AUDIT, EVIDENCE, fail_twin, key, leave, record
+from hockeystick._pytest.settings import settings
+from hockeystick.accounting.numerics import rounded_text
+
+if TYPE_CHECKING:
+    from hockeystick.audits import Claim, SequentialVerdict, Verdict
+
+AnyVerdict = TypeVar("AnyVerdict")
+
+DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; see what it could catch in verdict.detectable_epsilon
+DEFAULT_EVIDENCE = 10_000  # an alarm mostly needs far fewer
+DEFAULT_CONFIDENCE = 0.999  # of one audit, where each stands for itself
+
+_EXAMPLE = "@pytest.mark.privacy(epsilon=1.0, delta=1e-6)"
+
+
+class PrivacyAuditWarning(UserWarning):
+    """A privacy test passed and says little: its audit was inconclusive or noted something odd, or never ran."""
+
+
+class FloatLeakWarning(PrivacyAuditWarning):
+    """The low bits of the outputs refute a claim that holds for the outputs as real numbers.
+
+    It is so for nearly all noise computed in floating point. Ignore it for what is simulated and never released.
+    """
+
+
+class _OfTest(Generic[AnyVerdict]):
+    """The value of a fixture: it knows its test, and what the test's marker claims."""
+
+    def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
+        self._item = item
+        self.claim = claim
+        self.verdicts: list[AnyVerdict] = []
+
+    @classmethod
+    def for_test(cls, item: pytest.Item) -> Self:
+        """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
+        fail_twin(item)
+        return cls(item, _marked(item))
+
+
+class PrivacyAudit(_OfTest["Verdict"]):
+    """The value of the fixture ``privacy_audit``: call it with a mechanism and two neighbouring data sets.
+
+    Attributes:
+      claim: what the test's marker claims; None without a marker.
+      verdicts: of the calls so far, in order.
+    """
+
+    def __call__(
+        self,
+        target: object,
+        *,
+        neighbours: tuple[Any, Any] | None = None,
+        claim: object = None,
+        samples: int | None = None,
+        confidence: float | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> Verdict:
+        """Audits ``target`` on two neighbouring data sets and fails the test if the claim is refuted.
+
+        Args:
+          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see :func:`hockeystick.audit`.
+          neighbours: the two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
+            case needs none.
+          claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audit` takes, so also what
+            ``privacy_lock`` returns.
+          samples: outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
+          confidence: probability, at least, with which a true claim is not refuted; by default
+            ``--privacy-confidence``, or none. The audit's share in the suite's false alarms counts where it asks for
+            more.
+          seed: of all random numbers; by default derived from the test's name.
+          options: further arguments of :func:`hockeystick.audit`.
+
+        Returns:
+          The verdict, for further assertions.
+
+        Raises:
+          InvalidArgumentError: an argument is outside its domain.
+          TargetError: the target raised, or its outputs can't be read.
+        """
+        __tracebackhide__ = True
+        from hockeystick.audits import audit
+
+        claim = self.claim if claim is None else claim
+        _has(claim, "privacy_audit")
+        given = settings(self._item.config)
+        call = record(self._item).next_call()
+        level = levels.level(self._item, call)
+        verdict = audit(
+            target,
+            claim=claim,
+            neighbours=neighbours,
+            samples=samples if samples is not None else given.samples or DEFAULT_SAMPLES,
+            confidence=_at_least(confidence if confidence is not None else given.confidence, level),
+            rng=stable_seed(self._item, call) if seed is None else seed,
+            **options,
+        )
+        self.verdicts.append(verdict)
+        leave(self._item, AUDIT, verdict.to_dict())
+        if verdict.refuted:
+            pytest.fail(failure_message(verdict, given.false_alarms), pytrace=False)
+        if verdict.outcome == "inconclusive":
+            warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
+        for text in verdict.warnings:
+            leak = verdict.float_leak and "floating-point" in text
+            warnings.warn((FloatLeakWarning if leak else PrivacyAuditWarning)(text), stacklevel=2)
+        return verdict
+
+
+class PrivacyEvidence(_OfTest["SequentialVerdict"]):
+    """The value of the fixture ``privacy_evidence``: bets against a claim, with wealth that lasts over runs.
+
+    Attributes:
+      claim: what the test's marker claims; None without a marker.
+      verdicts: of the calls so far, in order.
+    """
+
+    def __call__(
+        self,
+        target: object,
+        *,
+        neighbours: tuple[Any, Any] | None = None,
+        claim: object = None,
+        samples: int | None = None,
+        events: object = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> SequentialVerdict:
+        """Bets against the claim on outputs of ``target``, and fails the test if the wealth refutes it.
+
+        With a ledger (``--privacy-ledger`` or the setting ``privacy_ledger``) the wealth goes on from the run before,
+        each run draws with a fresh seed, and false alarms are bounded over all tests and all runs together. Without one
+        it is a sequential audit by itself, with the test's seed and its share in the suite's false alarms.
+
+        Args:
+          target, neighbours, claim: as of ``privacy_audit``. The key in the ledger is the test's name, the number of
+            the call, the claim, and the names of the events.
+          samples: outputs drawn from each data set at most, in this run; by default 10,000.
+          events: where to look; see :func:`hockeystick.audits.sequential_audit`. Give them where evidence is to be
+            gathered over runs: events that are learned are learned anew in each.
+          seed: with a ledger, one that was not used there.
+          options: further arguments of :func:`hockeystick.audits.sequential_audit`.
+
+        Raises:
+          InvalidArgumentError: an argument is outside its domain.
+          TargetError: the target raised, or its outputs can't be read.
+          RepeatedSeedError: the seed counts already.
+        """
+        __tracebackhide__ = True
+        from hockeystick.accounting import LedgerError
+        from hockeystick.accounting.validate import integer
+        from hockeystick.audits import EvidenceLedger, sequential_audit
+
+        claim = self.claim if claim is None else claim
+        _has(claim, "privacy_evidence")
+        given = settings(self._item.config)
+        call = record(self._item).next_call()
+        most = DEFAULT_EVIDENCE if samples is None else integer("samples", samples, low=20)
+        asked: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events, **options}
+        name = key(self._item) + (f"#{call}" if call else "")
+        if given.ledger is None:
+            alpha = levels.level(self._item, call)
+            alpha = given.ledger_false_alarms if alpha is None else alpha
+            fixed = stable_seed(self._item, call) if seed is None else seed
+            verdict = sequential_audit(target, alpha=alpha, most_samples=most, rng=fixed, **asked)
+        else:
+            try:
+                ledger = EvidenceLedger(given.ledger, alpha=given.ledger_false_alarms)
+                verdict = ledger.audit(name, target, samples=most, rng=seed, **asked)
+            except LedgerError as error:
+                pytest.fail(f"evidence ledger: {error}", pytrace=False)
+        self.verdicts.append(verdict)
+        leave(self._item, EVIDENCE, verdict.to_dict())
+        if verdict.refuted:
+            again = f"EvidenceLedger({str(given.ledger)!r}, alpha={given.ledger_false_alarms:g}).restart({name!r})"
+            kept = f"\nit stays so in every run until the key is begun anew: {again}" if given.ledger else ""
+            pytest.fail(f"privacy {verdict.summary()}{kept}", pytrace=False)
+        if verdict.outcome == "inconclusive" and given.ledger is None:  # in a ledger it is what the first runs are for
+            warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
+        for text in verdict.warnings:
+            warnings.warn(PrivacyAuditWarning(text), stacklevel=2)
+        return verdict
+
+
+def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
+    """Returns what the reader of a failed run has to know: claim, event, both counts, bound, confidence, and chance."""
+    suite = "" if false_alarms is None else f", and any in the whole suite with at most {false_alarms:g}"
+    chance = shown_level(1 - verdict.confidence)
+    return (
+        f"privacy {verdict.summary()}\n"
+        f"a true claim is refuted with probability at most {chance}{suite}, for one version of the "
+        "code; rerunning repeats the same samples, seed= draws others"
+    )
+
+
+def shown_level(level: float) -> str:
+    """Returns a level in three digits, rounded up, but for what subtracting it from 1 and back added to it."""
+    return rounded_text.upper(level * (1 - 1e-9), 3)
+
+
+def stable_seed(item: pytest.Item, call: int) -> int:
+    """Returns a seed that depends on the test's name (from the root folder) and the call, and on nothing else."""
+    return int.from_bytes(hashlib.sha256(f"{key(item)}#{call}".encode()).digest()[:6], "big")
+
+
+def warn_unless_audited(nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence]) -> None:
+    """Warns where a test claims privacy or asks for a fixture, and ends without an audit."""
+    if not audits:
+        what = "states a privacy claim but does not use the fixture privacy_audit"
+    elif not any(audit.verdicts for audit in audits):
+        name = "privacy_audit" if isinstance(audits[0], PrivacyAudit) else "privacy_evidence"
+        what = f"uses the fixture {name} but never calls it"
+    else:
+        return
+    warnings.warn(PrivacyAuditWarning(f"{nodeid} {what}: nothing was audited"), stacklevel=2)
+
+
+def _at_least(confidence: float | None, level: float | None) -> float:
+    """Returns the confidence asked for, or the suite's where that is more."""
+    if level is None:
+        return DEFAULT_CONFIDENCE if confidence is None else confidence
+    shared = levels.confidence(level)
+    if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0.5 < confidence < 1:
+        return max(confidence, shared)
+    return shared if confidence is None else confidence  # the audit refuses what is no confidence
+
+
+def _has(claim: object, fixture: str) -> None:
+    __tracebackhide__ = True
+    if claim is None:
+        pytest.fail(f"{fixture} has no claim: mark the test with {_EXAMPLE} or give claim=", pytrace=False)
+
+
+def _marked(item: pytest.Item) -> Claim | None:
+    marker = item.get_closest_marker("privacy")
+    return None if marker is None else _claim(marker)
+
+
+def _claim(marker: pytest.Mark) -> Claim:
+    """Returns what a marker claims; anything but ``privacy(epsilon=..., delta=...)`` fails the test at its set-up."""
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits import Claim
+
+    unknown = [repr(arg) for arg in marker.args] + sorted(marker.kwargs.keys() - {"epsilon", "delta"})
+    if unknown:
+        pytest.fail(f"marker privacy: unexpected {', '.join(unknown)}; write {_EXAMPLE}", pytrace=False)
+    if "epsilon" not in marker.kwargs:
+        pytest.fail(f"marker privacy: epsilon is missing; write {_EXAMPLE}", pytrace=False)
+    try:
+        return Claim(**marker.kwargs)
+    except InvalidArgumentError as error:
+        pytest.fail(f"marker privacy: {error}; write {_EXAMPLE}", pytrace=False)

@@ -1,0 +1,1 @@
+"""Results as reports: what is said of them, and the forms it takes."""

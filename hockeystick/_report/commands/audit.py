@@ -1,0 +1,176 @@
+"""The report of an audit: the verdict, the event behind it, and what the audit could have caught."""
+
+from __future__ import annotations
+
+import math
+
+from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section, Table, Tone
+from hockeystick._report.parts.plots import Plot, Series, claimed_curve, curve
+from hockeystick._words.figures import exact, lower, seconds, shorten, upper, whole
+
+TONES: dict[str, Tone] = {"refuted": "bad", "consistent": "good", "inconclusive": "doubt"}
+
+
+def audit_report(result: Result) -> Report:
+    """Returns the report on one audit."""
+    return Report(
+        f"Privacy audit of {shorten(result['target'], 80)}",
+        _headline(result),
+        (
+            Section("Verdict", facts=_facts(result), tables=(_counts(result),), plots=(_tradeoff(result),)),
+            *_warnings(result),
+            Section("To repeat it", facts=_recipe(result)),
+        ),
+    )
+
+
+def verdict_mark(verdict: Result, *, expected: bool | None = None) -> Mark:
+    """Returns a verdict's outcome, marked by what it means or, where that is told, by whether it is ``expected``."""
+    outcome = verdict["outcome"]
+    if expected is None:
+        return Mark(outcome, TONES[outcome])
+    return Mark(outcome, "good") if expected else Mark(f"{outcome}, unexpectedly", "bad")
+
+
+def could_catch(verdict: Result) -> str:
+    """Returns the least ε that the audit would have refuted, in words."""
+    detectable = float(verdict["detectable_epsilon"])
+    what = f"ε ≥ {upper(detectable)}" if math.isfinite(detectable) else "no violation, however large,"
+    what += f" at δ = {exact(verdict['delta_tested'])}" if _elsewhere(verdict) else ""
+    return f"{what} through such an event, with probability 0.9 at this number of samples"
+
+
+def _elsewhere(verdict: Result) -> bool:
+    """Whether a claimed curve was tested at another point than the one stated."""
+    return bool((verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"]))
+
+
+def _headline(result: Result) -> Mark:
+    claim = f"({exact(result['epsilon_claimed'])}, {exact(result['delta'])})-differential privacy"
+    false = f"the claim of {claim} is false"
+    if _elsewhere(result) and result["epsilon_lower"] <= result["epsilon_claimed"]:
+        false = f"the claimed curve through {claim} is false, at another point"
+    words = {
+        "refuted": f"refuted: {false} (confidence {exact(result['confidence'])})",
+        "consistent": f"consistent: no violation of {claim} was found",
+        "inconclusive": f"inconclusive: too few samples to say anything useful about {claim}",
+    }
+    return Mark(words[result["outcome"]], TONES[result["outcome"]])
+
+
+def _warnings(result: Result) -> tuple[Section, ...]:
+    """Returns a section for the page; the command line prints warnings as such."""
+    found = tuple(Mark(warning, "doubt") for warning in result["warnings"])
+    return (Section("Warnings", text=found, in_terminal=False),) if found else ()
+
+
+def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
+    point = (result["epsilon_tested"], result["delta_tested"])
+    tested = f"ε = {exact(point[0])}, δ = {exact(point[1])}"
+    likelier, other = _sides(result)
+    return (
+        ("claimed", f"ε = {exact(result['epsilon_claimed'])} at δ = {exact(result['delta'])}"),
+        *((("tested at", f"{tested} (a point of the claimed curve)"),) if _elsewhere(result) else ()),
+        *_certified(result),
+        ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
+        ("confidence", f"{exact(result['confidence'])}, for every event looked at and both directions together"),
+        ("could have caught", could_catch(result)),
+        ("event", shorten(result["event"], 400)),
+        ("direction", f"likelier on {likelier} than on {other}"),
+        *((("second event", f"{shorten(back, 400)}: likelier on {other}"),) if (back := result["event_back"]) else ()),
+        ("floating point", _leak(result)),
+    )
+
+
+def _certified(result: Result) -> tuple[tuple[str, Cell], ...]:
+    """The certificate that a report was given beside the audit, and whether the audit contradicts it."""
+    found = result.get("certificate")
+    if not found:
+        return ()
+    words = f"ε ≤ {upper(found['epsilon_upper'])} at δ = {exact(found['delta'])}"
+    below = float(result["epsilon_lower"]) > float(found["epsilon_upper"])
+    if below and float(found["delta"]) <= float(result["delta"]):  # an ε at less δ is one at more
+        return (("certified", Mark(f"{words}, which the audit contradicts", "bad")),)
+    return (("certified", words),)
+
+
+def _leak(result: Result) -> Cell:
+    if result["float_leak"]:
+        counted = "counts for the verdict" if result["bits"] else "does not count without --bits"
+        return Mark(f"the bit patterns of the outputs contradict the claim ({counted})", "doubt")
+    return "no leak found in the bit patterns of the outputs" + (" (counts for the verdict)" if result["bits"] else "")
+
+
+def _sides(result: Result) -> tuple[str, str]:
+    likelier, _, other = result["direction"].partition("->")
+    return likelier, other
+
+
+def _counts(result: Result) -> Table:
+    likelier, other = _sides(result)
+    found = [("the event", likelier, result["count_p"]), ("the event", other, result["count_q"])]
+    if result["event_back"]:
+        found += [("the second", other, result["count_back_p"]), ("the second", likelier, result["count_back_q"])]
+    rows = tuple(
+        (event, side, whole(count), whole(result["trials"]), f"{count / result['trials']:.4%}")
+        for event, side, count in found
+    )
+    caption = "How often each event happened, in outputs that had no part in choosing it"
+    return Table(caption, ("event", "data set", ">times", ">of", ">share"), rows)
+
+
+def _tradeoff(result: Result) -> Plot:
+    epsilon, delta = float(result["epsilon_claimed"]), float(result["delta"])
+    claim = f"claimed: ε = {exact(epsilon)}, δ = {exact(delta)}"
+    found = (result["count_q"] / result["trials"], 1 - result["count_p"] / result["trials"])
+    series = [claimed_curve(epsilon, delta, claim)]
+    certificate, ceiling, words = result.get("certificate"), result.get("measured_bound"), ""
+    if certificate and certificate["certified_curve"]:
+        label = f"certified: ε ≤ {upper(certificate['epsilon_upper'])}, δ = {exact(certificate['delta'])}"
+        series.append(curve(label, certificate["certified_curve"], "dashed"))
+    if ceiling:
+        series.append(curve(f"measured bound, confidence {exact(result['confidence'])}", ceiling, "ceiling"))
+        words = (
+            " The truth lies nowhere above the measured bound, and a claim that holds has no point in the shaded area."
+        )
+    if points := result["tradeoff"]:
+        series.append(measured(points, "measured points, each with its intervals"))
+    series.append(Series("the event of the verdict", (found[0],), (found[1],), "points"))
+    return Plot(
+        "Trade-off between false alarms and misses",
+        "false alarms",
+        "misses",
+        tuple(series),
+        f"Whoever tells the two data sets apart by an event has a rate of false alarms and a rate of misses. The claim "
+        f"allows only points on or above its curve. The event of the verdict has {found[0]:.2%} false alarms and "
+        f"{found[1]:.2%} misses.{words}",
+        (0.0, 1.0),
+        (0.0, 1.0),
+    )
+
+
+def measured(points: list[dict[str, float]], label: str) -> Series:
+    """Returns the estimated points of a trade-off curve, with their intervals."""
+    return Series(
+        label,
+        tuple(point["fpr"] for point in points),
+        tuple(point["fnr"] for point in points),
+        "points",
+        tuple((point["fpr_low"], point["fpr_high"]) for point in points),
+        tuple((point["fnr_low"], point["fnr_high"]) for point in points),
+    )
+
+
+def _recipe(result: Result) -> tuple[tuple[str, Cell], ...]:
+    return (
+        ("target", result["target"]),
+        ("d0", shorten(result["d0"], 200)),
+        ("d1", shorten(result["d1"], 200)),
+        (
+            "samples",
+            f"{whole(result['samples'])} from each data set" + (", to fit the time" if result["timed"] else ""),
+        ),
+        ("seed", str(result["seed"])),
+        ("took", seconds(result["seconds"])),
+        ("versions", ", ".join(f"{name} {number}" for name, number in result["versions"].items())),
+    )

@@ -1,0 +1,68 @@
+"""The report of ``hockeystick run fed-svt`` and ``fed-stoch``: what it costs whom, what is printed, and how it did."""
+
+from __future__ import annotations
+
+from hockeystick._report.parts.content import Cell, Report, Result
+from hockeystick._report.parts.learner_sections import (
+    MODES,
+    Draw,
+    Facts,
+    headline,
+    learner_report,
+    parameter_facts,
+    printed_section,
+    privacy_facts,
+    requested,
+)
+from hockeystick._words.figures import number, whole
+
+_TITLES = {"fed-svt": "Federated experts, one of them good (Fed-SVT)", "fed-stoch": "Federated stochastic experts"}
+_WHOLE = ("period", "switches", "trees", "phases", "leaves", "last_batch")
+
+
+def federated_report(result: Result) -> Report:
+    """Returns the report on a plan or a simulated run."""
+    against = f", threat model {result['threat_model']}"
+    return learner_report(
+        f"{_TITLES[result['learner']]}: {MODES[result['mode']]}",
+        headline(result, public=against, simulated=against, infinite=against),
+        privacy=_privacy(result),
+        printed=printed_section(result),
+        parameters=_parameters(result),
+        outcome=None if result["mode"] == "plan" else _outcome(result),
+        result=result,
+    )
+
+
+REPORTS: dict[str, Draw] = dict.fromkeys(_TITLES, federated_report)
+
+
+def _privacy(result: Result) -> Facts:
+    return privacy_facts(
+        result,
+        ("threat model", f"{result['threat_model']}: {result['threat_model_note']}"),
+        ("for", f"one loss of one client, {result['adjacency']}"),
+        target=requested(result),
+    )
+
+
+def _parameters(result: Result) -> Facts:
+    sizes = tuple((name, whole(result[name])) for name in ("clients", "rounds", "experts"))
+    rows = (*sizes, *parameter_facts(result["parameters"], whole_numbers=_WHOLE))
+    bound = result["regret_bound"]
+    if bound is None:
+        return rows
+    return (*rows, ("regret bound", f"{number(bound)} per client, under the theorem's assumptions on the losses"))
+
+
+def _outcome(result: Result) -> Facts:
+    facts: list[tuple[str, Cell]] = [
+        ("losses", result["data"]),
+        ("regret", f"{number(result['regret'])} per client, {number(result['regret_per_round'])} per round"),
+        ("sent up", f"{whole(result['scalars_up'])} scalars, over all clients"),
+        ("sent down", f"{whole(result['scalars_down'])} scalars"),
+        ("seed", str(result["seed"])),
+    ]
+    if "switches_made" in result:
+        facts.insert(2, ("switches", f"{whole(result['switches_made'])} (draws after the first one)"))
+    return tuple(facts)

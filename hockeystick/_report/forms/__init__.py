@@ -1,0 +1,1 @@
+"""Reports as HTML, as Markdown and for the terminal."""

@@ -1,0 +1,1 @@
+"""Sections, tables and plots that reports are made of."""

@@ -1,0 +1,59 @@
+"""Results read back from the JSON files that commands wrote, checked as far as their reports need it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hockeystick._report.results import SCHEMA_VERSION, TOGETHER, to_report
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.events.event_json import unique_keys
+
+_REMEDY = "give a file that --json of a command wrote"
+
+
+def read_results(name: str, text: str) -> tuple[dict[str, Any], ...]:
+    """Returns the results in a JSON text: one, or the several that ``hockeystick report --json`` put together.
+
+    Args:
+      name: of the file, for messages.
+
+    Raises:
+      InvalidArgumentError: not JSON, or no result of which this version makes a report.
+    """
+    try:
+        plain = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError("FILE", name, f"is not JSON ({error})", _REMEDY) from None
+    return tuple(_checked(name, one) for one in _several(name, plain))
+
+
+def _several(name: str, plain: Any) -> Iterator[Any]:
+    if isinstance(plain, Mapping) and plain.get("command") == TOGETHER:
+        if not isinstance(plain.get("results"), list) or not plain["results"]:
+            raise InvalidArgumentError("FILE", name, "holds no list of results", _REMEDY)
+        yield from plain["results"]
+    else:
+        yield plain
+
+
+def _checked(name: str, plain: Any) -> dict[str, Any]:
+    """Returns the result, of which a report was made to see that one can be made."""
+    if not isinstance(plain, dict) or not isinstance(plain.get("command"), str):
+        raise InvalidArgumentError("FILE", name, "is no result of a command", _REMEDY)
+    if plain.get("schema_version") != SCHEMA_VERSION:
+        reason = f"is of schema_version {plain.get('schema_version')!r}, and {SCHEMA_VERSION} can be read"
+        raise InvalidArgumentError("FILE", name, reason, "make it anew with this version")
+    try:
+        to_report(plain)
+    except HockeystickError as error:
+        raise InvalidArgumentError("FILE", name, f"can't be shown ({error})", _REMEDY) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        reason = f"can't be shown as a result of {plain['command']!r} ({type(error).__name__}: {error})"
+        raise InvalidArgumentError("FILE", name, reason, _REMEDY) from None
+    return plain
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not allowed")

@@ -1,0 +1,212 @@
+"""Results in four forms: JSON for programs, a terminal report, one HTML file, Markdown.
+
+A result is first made into a plain dictionary, which is what the JSON file holds. The other forms are
+drawn from that dictionary alone, so a page can be made from a JSON file later, without computing anything again.
+
+The JSON is strict: it has no NaN or Infinity tokens. An infinite number is the string ``"inf"`` or ``"-inf"``, and what
+is not a number is ``null``. ``schema_version`` rises when a field changes its meaning or goes; new fields may appear
+without that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hockeystick._bench.report_accounting import bench_accounting_report
+from hockeystick._bench.report_audits import bench_report
+from hockeystick._report.commands import distribution, federated, kl, lazy, release, smoothed
+from hockeystick._report.commands.account import account_report, graph_report
+from hockeystick._report.commands.audit import audit_report
+from hockeystick._report.commands.calibrate import calibrate_report
+from hockeystick._report.commands.catalogue import catalogue_report
+from hockeystick._report.commands.demo import demo_report
+from hockeystick._report.forms.terminal import TerminalReport
+from hockeystick._report.parts.content import Report
+from hockeystick._report.parts.learner_sections import Draw
+from hockeystick._runs.guarantee_content import Step, graph_content, guarantee_content
+from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError
+from hockeystick.accounting.optional_packages import MissingExtraError
+
+if TYPE_CHECKING:
+    from hockeystick._runs.demo import DemoResult
+    from hockeystick.audits import Verdict
+
+SCHEMA_VERSION = 1
+TOGETHER = "report"  # the command of several results in one
+_VERSIONS_OF = ("hockeystick", "numpy", "scipy", "dp-accounting")
+_HTML_NEEDS = ("jinja2", "matplotlib")
+
+
+def require_html() -> None:
+    """Checks, without importing them, that the packages which draw HTML reports are installed.
+
+    Raises:
+      MissingExtraError: they are not.
+    """
+    missing = [name for name in _HTML_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"an HTML report needs {' and '.join(missing)}, which are not installed; pip install 'hockeystick[report]'"
+        )
+
+
+def account_result(guarantee: Guarantee, delta: float, *, step: Step = lambda _: None) -> dict[str, Any]:
+    """Returns what ``guarantee`` says at ``delta``, its curves, and its graph; see ``guarantee_content``."""
+    return _result("account", guarantee_content(guarantee, delta, step=step))
+
+
+def calibrate_result(guarantee: Guarantee, delta: float, found: Mapping[str, Any], *, step: Step) -> dict[str, Any]:
+    """Returns the parameter that was ``found`` and the guarantee that it gives; see ``_runs.calibration``."""
+    return _result("calibrate", {**guarantee_content(guarantee, delta, step=step), **found})
+
+
+def graph_result(graph: AccountantGraph, delta: float | None, view: str | None) -> dict[str, Any]:
+    """Returns a graph with the ε that each release costs alone at ``delta``; without one, no costs."""
+    return _result("graph", {"delta": delta, **graph_content(graph, delta, view)})
+
+
+def audit_result(verdict: Verdict, **context: object) -> dict[str, Any]:
+    """Returns a verdict, with the ``context`` to reproduce it (target, data sets as given, seed)."""
+    from hockeystick.audits.verdicts.tradeoff_bound import measured_curve
+
+    curve = measured_curve(verdict)
+    points = None if curve is None else np.column_stack(curve)
+    return _result("audit", {**_verdict(verdict), "measured_bound": points, **context})
+
+
+def demo_result(result: DemoResult) -> dict[str, Any]:
+    """Returns the demonstration's result."""
+    plain = result.to_dict()
+    audits = [
+        {**row, "verdict": _verdict(audited.verdict)}
+        for row, audited in zip(plain["audits"], result.audits, strict=True)
+    ]
+    return _result("demo", {**plain, "audits": audits})
+
+
+def bench_accounting_result(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of rating accountants from its ``content``."""
+    return _result("bench accounting", content)
+
+
+def run_result(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of a learner's plan, simulated run or release from its ``content`` (see ``_runs.lazy``)."""
+    return _result("run", content)
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    """Returns a verdict's fields; in its own JSON an infinite ε is null, in results every infinity is "inf"."""
+    plain = {**verdict.to_dict(), "detectable_epsilon": verdict.detectable_epsilon}
+    del plain["schema"]
+    return plain
+
+
+def to_html(*results: Mapping[str, Any]) -> str:
+    """Returns a self-contained page of a result, or of several with their contents on top.
+
+    Raises:
+      MissingExtraError: the extra ``report`` is not installed.
+    """
+    require_html()
+    from hockeystick._report.forms.html import page
+
+    return page([(to_report(result), to_json(result)) for result in results])
+
+
+def to_markdown(*results: Mapping[str, Any]) -> str:
+    """Returns the report of a result, or of several one below the other, as Markdown."""
+    from hockeystick._report.forms.markdown import to_markdown as written
+
+    return "\n".join(written(to_report(result)) for result in results)
+
+
+def to_terminal(result: Mapping[str, Any]) -> TerminalReport:
+    """Returns what ``rich.print`` shows as the report of a result."""
+    return TerminalReport(to_report(result))
+
+
+def to_report(result: Mapping[str, Any]) -> Report:
+    """Returns the content of the report on a result.
+
+    Raises:
+      InvalidArgumentError: it is of no command or learner that has one.
+    """
+    name = result.get("learner", result["command"])
+    if name not in _REPORTS:
+        raise InvalidArgumentError("result", name, "is of no command or learner that has a report")
+    return _REPORTS[name](result)
+
+
+_COMMANDS: dict[str, Draw] = {
+    "account": account_report,
+    "audit": audit_report,
+    "audit --catalogue": catalogue_report,
+    "bench accounting": bench_accounting_report,
+    "bench audits": bench_report,
+    "calibrate": calibrate_report,
+    "demo": demo_report,
+    "graph": graph_report,
+}
+_LEARNERS = (
+    lazy.REPORTS,
+    federated.REPORTS,
+    distribution.REPORTS,
+    kl.REPORTS,
+    release.REPORTS,
+    smoothed.REPORTS,
+)
+# A result about a learner is reported by its learner, any other by its command.
+_REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}
+
+
+def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Returns one result as it is, several as one that holds them."""
+    return results[0] if len(results) == 1 else _result(TOGETHER, {"results": list(results)})
+
+
+def to_json(result: Mapping[str, Any]) -> str:
+    """Returns a result as strict JSON text."""
+    return json.dumps(strict(result), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _result(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    made_by = {"schema_version": SCHEMA_VERSION, "command": command}
+    plain: dict[str, Any] = strict({**made_by, **content, "versions": _versions()})
+    return plain
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _VERSIONS_OF:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from a folder that was never installed
+            continue
+    return found
+
+
+def strict(value: Any) -> Any:
+    """Returns ``value`` in types that strict JSON has; anything unknown becomes its text, so that no result is lost."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [strict(item) for item in value]
+    return str(value)

@@ -1,0 +1,1 @@
+"""What commands do, without the command line around it."""

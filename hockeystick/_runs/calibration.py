@@ -1,0 +1,256 @@
+"""What ``hockeystick calibrate`` calibrates: a named mechanism, or a graph in a file with one parameter left open.
+
+A graph's open parameter is the string "?" in place of a number. It may stand in several places, which then all get the
+same value; if it stands for a number of times, only whole numbers are tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hockeystick._words.figures import exact
+from hockeystick._words.guarantee_terms import RECORD
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    Calibrated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    GraphError,
+    InvalidArgumentError,
+    Laplace,
+    PoissonSampled,
+    PrivacyEvent,
+    SampledWithoutReplacement,
+    Skellam,
+)
+from hockeystick.accounting.events.event_json import unique_keys
+from hockeystick.accounting.numerics.directed_rounding import quotient_down, quotient_up
+
+_DEEPEST = 200  # keys and positions from the top
+OPEN = "?"
+_WHOLE = {"count", "answers", "categories", "k", "size", "coordinates", "batch", "population", "length"}
+_SHARES = {"probability", "keep_probability", "delta", "gamma", "p", "q"}  # at most 1
+
+
+@frozen
+class Noise:
+    """A mechanism that adds noise of one parameter.
+
+    Attributes:
+      parameter: what the parameter is called.
+      norm: of the sensitivity.
+      event: (parameter, sensitivity) -> event of one use.
+    """
+
+    parameter: str
+    norm: str
+    event: Callable[[float, float], PrivacyEvent]
+
+
+MECHANISMS = {
+    "gaussian": Noise("sigma", "L2", lambda sigma, s: Gaussian(quotient_down(sigma, s))),
+    "laplace": Noise("scale", "L1", lambda scale, s: Laplace(quotient_down(scale, s))),
+    "discrete-gaussian": Noise("sigma", "L2", lambda sigma, s: DiscreteGaussian(sigma).at(s)),
+    "discrete-laplace": Noise("scale", "L1", lambda scale, s: DiscreteLaplace(scale).at(s)),
+    "skellam": Noise("variance", "L2", lambda variance, s: Skellam(variance).at(s)),
+}
+
+
+@frozen
+class Question:
+    """A mechanism with one of its numbers left open.
+
+    Attributes:
+      mechanism: a name of ``MECHANISMS``.
+      sensitivity: how far one record, changed as the relation says, moves the value, in the mechanism's norm.
+      clip: instead, the most that one record adds to a sum, in that norm; neither of the two stands for 1.
+      noise, count, sampling: its parameter, how often it is used, and how likely a record is in each use's sample; the
+        open one is None.
+      batch, population: instead of ``sampling``: so many of so many records are in each use's sample.
+      adjacency: the neighbouring relation.
+    """
+
+    mechanism: str
+    sensitivity: float | None
+    clip: float | None
+    noise: float | None
+    count: int | None
+    sampling: float | None
+    batch: int | None
+    population: int | None
+    adjacency: Adjacency
+
+    @property
+    def parameter(self) -> str:
+        """The open one's name."""
+        if self.noise is None:
+            return MECHANISMS[self.mechanism].parameter
+        return "count" if self.count is None else "sampling"
+
+    @property
+    def distance(self) -> float:
+        """How far one record moves the value, in the mechanism's norm.
+
+        What a record adds to a sum is a vector of norm at most C: adding the record, removing it or putting a null in
+        its place moves the sum by at most C, and another vector in its place by at most 2·C. Both are so within a
+        sample as well.
+        """
+        if self.clip is not None:
+            return 2.0 * self.clip if self.adjacency is Adjacency.REPLACE_ONE else self.clip
+        return 1.0 if self.sensitivity is None else self.sensitivity
+
+    @property
+    def unit(self) -> str:
+        """``distance`` in words."""
+        what = "the value" if self.clip is None else "the sum"
+        if self.clip is None:
+            why = "the default sensitivity" if self.sensitivity is None else "as --sensitivity says"
+        else:
+            why = f"{'twice ' if self.distance > self.clip else ''}the clip {exact(self.clip)}"
+        where = "" if self.sampling == 1.0 and self.batch is None else ", if sampled,"
+        norm = MECHANISMS[self.mechanism].norm
+        return f"{RECORD[self.adjacency]}{where} moves {what} by at most {exact(self.distance)} in {norm} ({why})"
+
+    def multiplier(self, value: float) -> float | None:
+        """The noise over the clip, rounded up, with the open number set to ``value``; None where there is none."""
+        noise = value if self.noise is None else self.noise
+        if self.clip is None or MECHANISMS[self.mechanism].parameter == "variance":
+            return None
+        return quotient_up(noise, self.clip)
+
+    def graph(self, value: float) -> AccountantGraph:
+        """Returns the graph with the open number set to ``value``."""
+        if self.noise is None:
+            return evolve(self, noise=value)._built()
+        return (evolve(self, count=int(value)) if self.count is None else evolve(self, sampling=value))._built()
+
+    def _built(self) -> AccountantGraph:
+        assert self.noise is not None and self.count is not None and self.sampling is not None
+        event = MECHANISMS[self.mechanism].event(self.noise, self.distance)
+        if self.batch is not None and self.population is not None:
+            event = SampledWithoutReplacement(self.population, self.batch, event)
+        elif self.sampling < 1.0:
+            event = PoissonSampled(self.sampling, event)
+        graph = AccountantGraph(adjacency=self.adjacency).source("records")
+        return graph.release(self.mechanism, event, reads=["records"], count=self.count)
+
+
+@frozen
+class Template:
+    """A graph's JSON with an open parameter.
+
+    Attributes:
+      data: the decoded JSON.
+      places: where "?" stands, as paths of keys and positions.
+    """
+
+    data: Any
+    places: tuple[tuple[str | int, ...], ...]
+
+    @classmethod
+    def read(cls, text: str) -> Template:
+        """Returns the template in a text.
+
+        Raises:
+          GraphError: not JSON, or nothing is open in it.
+        """
+        try:
+            data = json.loads(text, object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError) as error:
+            raise GraphError(f"graph: not valid JSON ({error})") from None
+        places = tuple(place for place in _open_places(data, ()) if not {"reads", "sees"} & set(place))
+        if not places:
+            raise GraphError('graph: no parameter is open; write "?" in place of the number to be found')
+        return cls(data, places)
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers have a meaning."""
+        return any(place[-1] in _WHOLE for place in self.places)
+
+    @property
+    def share(self) -> bool:
+        """Whether only numbers up to 1 have a meaning."""
+        return any(place[-1] in _SHARES for place in self.places)
+
+    @property
+    def parameter(self) -> str:
+        """The open parameters' names, each with its node's."""
+        return ", ".join(dict.fromkeys(map(self._named, self.places)))
+
+    def graph(self, value: float) -> AccountantGraph:
+        """Returns the graph with ``value`` in every open place.
+
+        Raises:
+          GraphError, InvalidArgumentError: it is no graph with that.
+        """
+        filled = json.loads(json.dumps(self.data))
+        for place in self.places:
+            inside = filled
+            for key in place[:-1]:
+                inside = inside[key]
+            inside[place[-1]] = int(value) if self.whole else value
+        return AccountantGraph.from_json(json.dumps(filled))
+
+    def _named(self, place: tuple[str | int, ...]) -> str:
+        words = [str(key) for key in place[2:] if key != "event"]
+        node = self.data
+        for key in place[:2]:
+            node = node[key]
+        name = node.get("name", place[1]) if isinstance(node, dict) else place[1]
+        return ".".join([str(name), *words])
+
+
+def _open_places(data: Any, at: tuple[str | int, ...]) -> list[tuple[str | int, ...]]:
+    """Where "?" stands for a parameter: inside a node or a view, and not as its name."""
+    if len(at) > _DEEPEST:
+        raise GraphError(f"graph: values are nested more than {_DEEPEST} deep")
+    if data == OPEN and len(at) > 2 and at[-1] not in ("name", "kind", "type"):
+        return [at]
+    inside: list[tuple[str | int, Any]] = []
+    if isinstance(data, dict):
+        inside = list(data.items())
+    elif isinstance(data, list):
+        inside = list(enumerate(data))
+    return [place for key, value in inside for place in _open_places(value, (*at, key))]
+
+
+def found_content(
+    what: str, parameter: str, found: Calibrated, *, whole: bool, target: dict[str, float], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns what was found, as results hold it.
+
+    Args:
+      what: was calibrated, in words.
+      parameter: the name of the number that was open.
+      found: its value, and one next to it that fails.
+      whole: whether it is a whole number.
+      target: what had to be met, by name.
+      given: what else was asked for, by name.
+    """
+    return {
+        "what": what,
+        "parameter": parameter,
+        "value": int(found.value) if whole else found.value,
+        "rejected": None if found.rejected is None else int(found.rejected) if whole else found.rejected,
+        "whole": whole,
+        "target": target,
+        "given": given,
+        "evaluations": found.evaluations,
+    }
+
+
+def refuse_unknown(name: str) -> None:
+    """Raises an error for a mechanism that is neither known nor a file's name.
+
+    Raises:
+      InvalidArgumentError: always.
+    """
+    known = ", ".join(MECHANISMS)
+    raise InvalidArgumentError("MECHANISM", name, "is unknown", f"give one of {known}, or a graph's .json file")

@@ -1,0 +1,145 @@
+"""The candidate laws of ``hockeystick run online-distribution``: built-in ones, or tables of masses in files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import Hidden, unchained
+from hockeystick.accounting.optional_packages import require
+from hockeystick.accounting.validate import array
+from hockeystick.audits.targets.array_files import UnreadableArrayError, is_archive, read_array
+from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelDensities, LabelTable
+from hockeystick.learners.distribution.hadamard_candidates import HadamardClass
+
+FloatArray = npt.NDArray[np.float64]
+
+MODELS = ("half-uniform", "hadamard", "poisson", "digits")
+"""Names of built-in models; see :func:`named_models`."""
+
+_POISSON_MEANS = (1.0, 50.0)
+_DIGIT_CONTEXTS, _DIGIT_MODELS = 128, 32
+_MOST_NUMBERS = 1 << 32  # of a table of masses: 32 GB
+
+
+@frozen(eq=False)
+class Models:
+    """Candidate laws with the name that they were asked for by."""
+
+    name: str
+    hypotheses: Hypotheses
+
+    @property
+    def contexts(self) -> int | None:
+        """The number of contexts, None where they don't matter."""
+        return self.hypotheses.contexts if isinstance(self.hypotheses, LabelTable) else None
+
+
+def models_of(name: str, *, rounds: int, experts: int | None, alphabet: int | None, epsilon: float) -> Models:
+    """Built-in models, or those of an .npy file of shape (models, labels) or (contexts, models, labels).
+
+    Raises:
+        InvalidArgumentError: neither a name nor such a file, or sizes that don't go with it.
+    """
+    if alphabet is not None and name != "half-uniform":
+        raise InvalidArgumentError("--alphabet", alphabet, "is for half-uniform models only", "leave it out")
+    if name in MODELS:
+        if experts is None:
+            raise InvalidArgumentError("--experts", None, "is missing: how many models are there?", "give a number")
+        return Models(name, named_models(name, rounds=rounds, experts=experts, alphabet=alphabet, epsilon=epsilon))
+    found = _loaded("--models", name, f"give a file of masses, or one of {', '.join(MODELS)}")
+    table = LabelTable(array("--models", found, low=0.0, high=1.0))
+    if experts is not None and experts != table.count:
+        raise InvalidArgumentError("--experts", experts, f"differs from the file's {table.count}", "leave it out")
+    return Models(name, table)
+
+
+def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, epsilon: float) -> Hypotheses:
+    """Built-in models.
+
+    * "half-uniform": half of each is uniform over all labels, half over labels of its own, M/K of them.
+    * "hadamard": the class that is hardest to tell apart in so many rounds; an even number of models.
+    * "poisson": counts without end, with means from 1 to 50, evenly spaced in their logarithms.
+    * "digits": softmax classifiers of scikit-learn's digits, each fitted to a part of the images and regularised in its
+      own way; 128 images that none has seen are the contexts.
+
+    Raises:
+        InvalidArgumentError: sizes that these models can't have.
+        MissingExtraError: scikit-learn is not installed.
+    """
+    if name == "half-uniform":
+        labels = experts if alphabet is None else alphabet
+        if experts * labels > _MOST_NUMBERS:
+            raise InvalidArgumentError(
+                "--experts", experts, f"have {labels} labels each: too large a table", "use fewer"
+            )
+        if labels % experts:
+            raise InvalidArgumentError("--alphabet", labels, f"is no multiple of {experts} models", "give one")
+        return half_uniform(experts, labels)
+    if name == "hadamard":
+        if experts % 2:
+            raise InvalidArgumentError("--experts", experts, "is odd", "hadamard models come in pairs")
+        return HadamardClass.hardest(experts // 2, rounds=rounds, epsilon=epsilon).hypotheses()
+    if name == "poisson":
+        return LabelDensities.poisson(np.geomspace(*_POISSON_MEANS, experts))
+    return LabelTable(_digits(experts))
+
+
+def half_uniform(experts: int, labels: int) -> LabelTable:
+    """Models that are uniform over all labels by one half, and over labels of their own, one K-th of all, by the other.
+
+    Args:
+        experts: K.
+        labels: M, a multiple of K.
+    """
+    own = np.repeat(np.eye(experts), labels // experts, axis=1)
+    return LabelTable(0.5 / labels + own * (0.5 * experts / labels))
+
+
+def _digits(experts: int) -> FloatArray:
+    """Predicted laws of ten digits, shape (contexts, K, 10)."""
+    if experts > _DIGIT_MODELS:
+        raise InvalidArgumentError("--experts", experts, "leaves too few images for each", f"use {_DIGIT_MODELS}")
+    datasets = require("sklearn.datasets", "the digits", extra="demo")
+    linear = require("sklearn.linear_model", "the digits", extra="demo")
+    pixels, digits = datasets.load_digits(return_X_y=True)
+    order = np.random.default_rng(20240202).permutation(len(digits))
+    seen, shown = order[_DIGIT_CONTEXTS:], order[:_DIGIT_CONTEXTS]
+    table = np.zeros((_DIGIT_CONTEXTS, experts, 10))
+    for j, strength in enumerate(np.geomspace(1e-3, 1.0, experts)):
+        own = seen[j::experts]
+        model = linear.LogisticRegression(C=strength, max_iter=2000).fit(pixels[own] / 16.0, digits[own])
+        table[:, j, model.classes_] = model.predict_proba(pixels[shown] / 16.0)
+    return np.asarray(table / table.sum(axis=2, keepdims=True))
+
+
+def numbers_file(option: str, path: str) -> npt.NDArray[Any]:
+    """A row of numbers in an .npy file: labels, or contexts.
+
+    Raises:
+        InvalidArgumentError: no such file, or no row of at least two finite numbers in it.
+    """
+    remedy = "write a row of numbers with numpy.save"
+    found = _loaded(option, path, remedy)
+    if found.ndim != 1 or found.dtype.kind not in "fiu" or len(found) < 2 or not np.isfinite(found).all():
+        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape} and no row of two finite numbers or more"
+        raise InvalidArgumentError(option, path, reason, remedy)
+    return found
+
+
+@unchained()
+def _loaded(option: str, path: str, remedy: str) -> npt.NDArray[Any]:
+    try:
+        if is_archive(path):
+            raise InvalidArgumentError(option, path, "is an archive of arrays", remedy)
+        return read_array(path)
+    except FileNotFoundError:
+        raise InvalidArgumentError(option, path, "there is no such file", remedy) from None
+    except OSError as error:
+        raise InvalidArgumentError(option, path, f"can't be read ({error.strerror or error})", remedy) from None
+    except UnreadableArrayError as error:
+        raise InvalidArgumentError(option, path, str(error), remedy) from None

@@ -1,0 +1,327 @@
+"""What ``hockeystick run fed-svt`` and ``fed-stoch`` do, without the command line: calibrate, account, and simulate.
+
+The result is a plain dictionary. ``epsilon`` in it is what the learner's accountant graph certifies for the threat
+model at ``delta``; ``epsilon_printed`` is what the paper's theorems say of the same parameters, and no guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick._runs.lazy_plan import printed_content
+from hockeystick._runs.lazy_streams import federated_file
+from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.learners import FedStoch, FedSVT
+from hockeystick.learners.federated.lower_bounds import PackingAdversary, shared_losses
+from hockeystick.learners.federated.made_up_streams import (
+    BernoulliLosses,
+    ClassDistributions,
+    FederatedStream,
+    OneGoodExpert,
+    UniformLosses,
+)
+from hockeystick.learners.federated.one_good_expert import run as fed_svt_run
+from hockeystick.learners.federated.one_good_expert.plan import printed_cost
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Noise, StochSetting, Where
+from hockeystick.learners.federated.stochastic.plan import printed_claims
+from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
+from hockeystick.learners.lazy.theory.printed_guarantee import PrintedGuarantee
+from hockeystick.learners.network.threat_models import ThreatModel
+
+FloatArray = npt.NDArray[np.float64]
+Progress = Callable[[str], None]
+
+ADVERSARIES = ("zero-expert", "coins", "gap", "classes", "shared", "packing")
+"""Names of built-in losses; see :func:`stream`."""
+
+_BLOCK = 256
+_GAP = 0.1
+_NOTES = {
+    ThreatModel.OUTPUT: "what all clients play is seen",
+    ThreatModel.CLIENT: "the same, by somebody who knows the data and noise of all other clients",
+    ThreatModel.SERVER: "every message of the clients is seen",
+    ThreatModel.CENTRAL: "what all clients play is seen, and the server is trusted with their messages",
+}
+
+
+@frozen(eq=False)
+class FederatedLosses:
+    """Losses of m clients over T rounds.
+
+    Attributes:
+        name: Where they are from.
+        shape: (clients, rounds, experts).
+        blocks: Gives them anew at each call, in blocks of rounds of shape (clients, n, experts), or (n, experts) where
+            ``summed``.
+        summed: Whether they are summed over clients.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    blocks: Callable[[], Iterator[FloatArray]]
+    summed: bool = False
+
+
+def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float, seed: int) -> FederatedLosses:
+    """Built-in losses.
+
+    * "zero-expert": uniform, but one expert never loses.
+    * "coins": coins, every expert's mean between .4 and .5.
+    * "gap": fair coins, but one expert's mean is .4.
+    * "classes": errors of predicting one of d classes, drawn from a client's own distribution.
+    * "shared": fair coins, the same for all clients.
+    * "packing": zeros, until all experts but one lose a few times: the adversary of the lower bound.
+
+    Raises:
+        InvalidArgumentError: no such name, or sizes that it can't have.
+    """
+    shape = (clients, rounds, experts)
+    sizes = {"clients": clients, "rounds": rounds, "experts": experts}
+    made: dict[str, Callable[[], FederatedStream]] = {
+        "zero-expert": lambda: UniformLosses(**sizes),
+        "coins": lambda: BernoulliLosses(**sizes),
+        "gap": lambda: OneGoodExpert(gap=_GAP, **sizes),
+        "classes": lambda: ClassDistributions(form="sampled", **sizes),
+    }
+    if name in made:
+        found = made[name]()
+        return FederatedLosses(name, shape, lambda: found.blocks(np.random.default_rng(seed), block=_BLOCK))
+    if name == "shared":
+        coins = shared_losses(rounds=rounds, experts=experts, rng=np.random.default_rng(seed))
+    elif name == "packing":
+        best = int(np.random.default_rng(seed).integers(experts))
+        entries = max(1, math.floor(min(clients * rounds, math.log(experts) / (2.0 * epsilon))))
+        return _array(name, PackingAdversary(entries=entries, **sizes).losses(best))
+    else:
+        raise InvalidArgumentError("--adversary", name, "is unknown", f"use one of {', '.join(ADVERSARIES)}")
+    everybody = np.broadcast_to(coins, shape)
+    return FederatedLosses(name, shape, lambda: _cut(everybody))
+
+
+def losses_file(path: str, *, clients: int | None, rounds: int | None, experts: int | None) -> FederatedLosses:
+    """Losses of an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
+
+    Raises:
+        InvalidArgumentError: no such file, no table of numbers in it, or sizes other than those that were given.
+    """
+    found = federated_file(path)
+    if found.ndim == 2 and clients is None:
+        raise InvalidArgumentError("--losses", path, "is summed over clients: how many?", "give --clients")
+    shape = (clients, *found.shape) if found.ndim == 2 else found.shape
+    for option, given, own in zip(
+        ("--clients", "--rounds", "--experts"), (clients, rounds, experts), shape, strict=True
+    ):
+        if given is not None and given != own:
+            raise InvalidArgumentError(option, given, f"differs from the file's {own}", "leave it out")
+    losses = _array(path, found) if found.ndim == 3 else None
+    if losses is not None:
+        return losses
+    return FederatedLosses(path, (int(shape[0]), *found.shape), lambda: _cut(found), summed=True)
+
+
+def _array(name: str, losses: npt.NDArray[Any]) -> FederatedLosses:
+    m, t, d = losses.shape
+    return FederatedLosses(name, (m, t, d), lambda: _cut(losses))
+
+
+def _cut(losses: npt.NDArray[Any]) -> Iterator[FloatArray]:
+    rounds = losses.shape[-2]
+    return (np.asarray(losses[..., a : a + _BLOCK, :], dtype=np.float64) for a in range(0, rounds, _BLOCK))
+
+
+# --- learners --------------------------------------------------------------------------------------------------------
+
+
+def svt_learner(
+    shape: tuple[int, int, int],
+    *,
+    epsilon: float,
+    delta: float,
+    period: int,
+    best_loss: float,
+    rho: float,
+    lazy_vectors: bool,
+) -> FedSVT:
+    """Fed-SVT, calibrated; ``shape`` is (clients, rounds, experts)."""
+    m, t, d = shape
+    return FedSVT.calibrated(
+        clients=m,
+        rounds=t,
+        experts=d,
+        epsilon=epsilon,
+        delta=delta,
+        period=period,
+        best_loss=best_loss,
+        rho=rho,
+        lazy_vectors=lazy_vectors,
+    )
+
+
+def stoch_learner(
+    shape: tuple[int, int, int],
+    *,
+    model: ThreatModel,
+    epsilon: float,
+    delta: float,
+    noise: Noise,
+    trees: int,
+    known_order: bool,
+) -> FedStoch:
+    """Fed-DP-OPE-Stoch for experts' losses in [0, 1], calibrated; noise is the server's for the central model."""
+    m, t, d = shape
+    where: Where = "server" if model is ThreatModel.CENTRAL else "client"
+    sizes = Sizes(clients=m, experts=d, epsilon=epsilon, where=where)
+    setting = StochSetting(
+        clients=m,
+        phases=certified_phases(sizes, t, trees=trees),
+        noise=noise,
+        where=where,
+        assignment="contiguous" if known_order else "secret",
+    )
+    return FedStoch(setting=setting, rounds=t, experts=d).calibrated(model, epsilon=epsilon, delta=delta)
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def svt_content(learner: FedSVT, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
+    """What a plan says of Fed-SVT."""
+    printed = printed_cost(
+        delta,
+        switches=learner.switches,
+        learning_rate=learner.learning_rate,
+        threshold_scale=learner.threshold_scale,
+        query_scale=learner.query_scale,
+    )
+    parameters = {
+        "period": learner.period,
+        "switches": learner.switches,
+        "learning_rate": learner.learning_rate,
+        "threshold": learner.threshold,
+        "best_loss": learner.best_loss,
+        "threshold_scale": learner.threshold_scale,
+        "query_scale": learner.query_scale,
+        "lazy_vectors": learner.lazy_vectors,
+    }
+    shape = (learner.clients, learner.rounds, learner.experts)
+    return {
+        "learner": "fed-svt",
+        **_accounted(learner.guarantee(model), model, shape, epsilon, delta, printed, None),
+        "parameters": parameters,
+    }
+
+
+def stoch_content(learner: FedStoch, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
+    """What a plan says of Fed-DP-OPE-Stoch."""
+    setting = learner.setting
+    printed, reason = None, None
+    phases = [phase for phase in setting.phases if phase is not None]
+    if setting.noise != "laplace":
+        reason = "the printed theorems are about Laplace noise"
+    elif setting.where == "server" and delta > 0.0:
+        reason = "the printed theorem about noise at the server has no delta"
+    elif not any(phase.trees for phase in phases):
+        reason = "the printed theorems are about phases with trees"
+    else:
+        claims = printed_claims(setting, experts=learner.experts, epsilon=epsilon, delta=delta)
+        printed = next(claim.printed for claim in claims if claim.threat_model is model)
+    parameters = {
+        "noise": setting.noise,
+        "noise_added_by": setting.where,
+        "order_of_reading": setting.assignment,
+        "trees": max((phase.trees for phase in phases), default=0),
+        "phases": len(phases),
+        "leaves": sum(phase.leaves() for phase in phases),
+        "last_batch": phases[-1].batch if phases else None,
+        "last_scale": phases[-1].scales[-1] if phases else None,
+    }
+    shape = (setting.clients, learner.rounds, learner.experts)
+    guarantee = learner.graph().guarantee(view=model.value)
+    return {
+        "learner": "fed-stoch",
+        **_accounted(guarantee, model, shape, epsilon, delta, printed, reason),
+        "parameters": parameters,
+    }
+
+
+def _accounted(
+    guarantee: Guarantee,
+    model: ThreatModel,
+    shape: tuple[int, int, int],
+    epsilon: float,
+    delta: float,
+    printed: PrintedGuarantee | None,
+    reason: str | None,
+) -> dict[str, Any]:
+    bracket = guarantee.epsilon(delta, bracket=True)
+    return {
+        "mode": "plan",
+        **dict(zip(("clients", "rounds", "experts"), shape, strict=True)),
+        "epsilon_target": epsilon,
+        "epsilon": bracket.upper,
+        "epsilon_lower": bracket.lower,
+        "delta": delta,
+        "method": bracket.method,
+        "epsilon_printed": None if printed is None else printed.epsilon,
+        "printed": printed_content(printed, reason),
+        "threat_model": model.value,
+        "threat_model_note": _NOTES[model],
+        "adjacency": guarantee.adjacency.value,
+        "assumptions": guarantee.assumptions,
+        **drawn_content(guarantee, delta),
+    }
+
+
+def play_svt(learner: FedSVT, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
+    """One simulated run of Fed-SVT: its regret and communication."""
+    progress("playing, simulated")
+    sums = learner.sums(losses.blocks())
+    run = fed_svt_run.run(learner, [sums], seed)
+    regret = float(learner.regret_of(run, sums)[0])
+    sent = learner.communication(run)
+    return _played(losses, seed, regret, sent.up, sent.down) | {"switches_made": int(np.sum(run.above))}
+
+
+def play_stoch(learner: FedStoch, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
+    """One simulated run of Fed-DP-OPE-Stoch: its regret and communication.
+
+    Raises:
+        InvalidArgumentError: losses that are summed over clients, which do not have them apart.
+    """
+    if losses.summed:
+        raise InvalidArgumentError("--losses", losses.name, "is summed over clients", "give every client's own losses")
+    progress("playing, simulated")
+    m = learner.setting.clients
+    seeds = [int(one) for one in np.random.SeedSequence(seed).generate_state(m + 1, np.uint64) >> np.uint64(1)]
+    run = learner.run(losses.blocks(), seeds[:m], server_seed=seeds[m])
+    leaves = sum(phase.leaves() for phase in learner.setting.phases if phase is not None)
+    return _played(losses, seed, run.regret, leaves * m * learner.experts, leaves * m)
+
+
+def _played(losses: FederatedLosses, seed: int, regret: float, up: int, down: int) -> dict[str, Any]:
+    return {
+        "mode": "simulation",
+        "simulated": True,
+        "seed": seed,
+        "data": losses.name,
+        "regret": regret,
+        "regret_per_round": regret / losses.shape[1],
+        "scalars_up": up,
+        "scalars_down": down,
+    }
+
+
+def regret_bound(learner: FedSVT | FedStoch, rho: float) -> float | None:
+    """The explicit bound on the regret per client; None where there is none."""
+    try:
+        found = learner.regret_bound(rho) if isinstance(learner, FedSVT) else learner.regret_bound()
+    except InvalidArgumentError:
+        return None
+    return found if math.isfinite(found) else None

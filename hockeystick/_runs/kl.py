@@ -1,0 +1,391 @@
+"""What ``hockeystick kl`` does, without the command line: a private KL estimate of a table, or a watch over windows.
+
+The results are plain dictionaries. They hold what is published, what is public by assumption (the reference, its
+symbols, who has how many records in which window), and what the accountant graph certifies; nothing else of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick._files.symbol_tables import Records, Reference
+from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed
+from hockeystick.learners.divergence.distributed import DistributedKL, estimates
+from hockeystick.learners.divergence.distributed import Law as Shares
+from hockeystick.learners.divergence.drift.alarms import DriftAlarms
+from hockeystick.learners.divergence.drift.monitor import DriftMonitor
+from hockeystick.learners.divergence.drift.watch import Scope
+from hockeystick.learners.divergence.intervals import sampling_deviation, variance_factor
+from hockeystick.learners.divergence.public_coins import CohortMode, Numbers
+from hockeystick.learners.divergence.query_average import QueryAverage
+from hockeystick.learners.divergence.trusted import AggregatedKL, Law, TrustedKL
+from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
+
+Model = Literal["trusted", "aggregated", "dist"]
+Estimator = TrustedKL | AggregatedKL | DistributedKL
+Progress = Callable[[str, float], None]
+
+_THREATS = {
+    "trusted": "the published estimate is seen; the server, which is trusted, sees the counts",
+    "aggregated": "the server is kept out: it sees two noisy sums; an aggregator, which is trusted, sees the counts",
+    "dist": "the server is kept out: it sees noisy counts; nobody sees others",
+}
+_REFUSED = "every record has a symbol of the public reference: another one is an error, which must not be published"
+_BUCKET = "records whose symbol the public reference does not name count as {!r}, which is public"
+
+
+@frozen(kw_only=True)
+class Question:
+    """What is asked, and how it is hidden.
+
+    Attributes:
+        model: Who is trusted with the counts.
+        epsilon, delta: The target.
+        samples: T, see ``QueryAverage.drawn``; with a watch None asks for all symbols.
+        multiplier: lambda.
+        logarithm: How logarithms of counts are taken.
+        cohort: Clients that are asked; None for all.
+        cohort_mode: See ``kl_queries.draw_cohorts``.
+        noise: Law of the noise, with somebody trusted.
+        shares: Law of the clients' shares, with nobody trusted.
+        survivors: Clients that surely answer and keep their noise to themselves; None for all that are asked.
+        group: None for the privacy of single records, otherwise of clients with at most so many (in each window).
+        other: The symbol that stands for all that the reference does not name; None where these are refused.
+    """
+
+    model: Model
+    epsilon: float
+    delta: float
+    samples: int | None
+    multiplier: float
+    logarithm: CountLogarithm
+    cohort: int | None = None
+    cohort_mode: CohortMode = "fixed"
+    noise: Law = "auto"
+    shares: Shares = "skellam"
+    survivors: int | None = None
+    group: int | None = None
+    other: str | None = None
+
+
+@frozen(eq=False)
+class Randomness:
+    """Public coins and noise: repeatable for a simulation, and secure for a release.
+
+    Attributes:
+        coins: Of symbols, cohorts, and which records of a client count; public.
+        coins_name: What repeats them.
+        noise: Of what is published.
+        seed: Of a simulation; None for a release.
+    """
+
+    coins: np.random.Generator
+    coins_name: str
+    noise: Noise
+    seed: int | None
+
+    @classmethod
+    def of(cls, seed: int | None) -> Randomness:
+        """Those of a simulation, or of a release.
+
+        Raises:
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        if seed is None:
+            entropy = np.random.SeedSequence().entropy
+            return cls(np.random.default_rng(entropy), f"{entropy:#x}", ReleaseNoise(), None)
+        coins, noise = np.random.default_rng(seed).spawn(2)
+        return cls(coins, f"from the seed {seed}", SimulationNoise(noise), seed)
+
+    def mode(self) -> dict[str, Any]:
+        """What every result says of it."""
+        simulated = self.seed is not None
+        return {"mode": "simulation" if simulated else "release", "simulated": simulated, "seed": self.seed}
+
+
+# --- one estimate ----------------------------------------------------------------------------------------------------
+
+
+def estimator_of(
+    reference: Reference, client_records: Numbers, question: Question, coins: np.random.Generator
+) -> Estimator:
+    """The estimator of least noise that meets the target, its public coins tossed.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or a model that has no such option.
+    """
+    average = QueryAverage.drawn(
+        reference.probabilities,
+        client_records,
+        samples=question.samples or 0,
+        rng=coins,
+        cohort_size=question.cohort,
+        mode=question.cohort_mode,
+        logarithm=question.logarithm,
+    )
+    target: dict[str, Any] = {"epsilon": question.epsilon, "delta": question.delta}
+    group = question.group or 1
+    if question.model == "trusted":
+        return TrustedKL.calibrated(
+            average, **target, multiplier=question.multiplier, noise=question.noise, group=group
+        )
+    if question.model == "dist":
+        return DistributedKL.calibrated(
+            average, **target, law=question.shares, survivors=question.survivors, group=group
+        )
+    if group > 1:
+        raise InvalidArgumentError("--group", group, "is for --model trusted or dist", "use one of them")
+    return AggregatedKL.calibrated(average, **target, multiplier=question.multiplier, noise=question.noise)
+
+
+def plan_content(estimator: Estimator, question: Question) -> dict[str, Any]:
+    """What is certified of an estimator, what its noise is and what it sends, before any data are seen."""
+    average, dist = estimator.average, isinstance(estimator, DistributedKL)
+    parameters: dict[str, Any] = {
+        "samples": question.samples,
+        "symbols asked for": len(np.unique(average.symbols)),
+        "multiplier": question.multiplier,
+        "logarithm": _logarithm_text(question.logarithm),
+        "clients asked": min(len(cohort) for cohort in average.cohorts),
+        "cohorts": question.cohort_mode,
+    }
+    if isinstance(estimator, DistributedKL):
+        parameters |= {"shares": question.shares, "survivors": estimator.shares.survivors}
+        parameters |= {"deviation of a count": estimator.deviation}
+    elif isinstance(estimator, TrustedKL):
+        parameters |= {"noise": _law(estimator.mechanism), "sensitivity": estimator.mechanism.sensitivity}
+    else:
+        parameters |= {"noise": _law(estimator.logs), "sensitivities": list(average.sum_sensitivities())}
+    down, up, asked = bits(estimator)
+    return {
+        "mode": "plan",
+        **_certified(estimator.graph().guarantee(view="server" if dist else None), question),
+        **_sizes(average.symbol_count, average.client_records),
+        "learner": f"kl-{question.model}",
+        "parameters": parameters,
+        "noise_deviation": _noise_deviation(estimator, question.multiplier),
+        "bits_down": down,
+        "bits_up": up,
+        "answers": asked,
+    }
+
+
+def estimate_content(
+    estimator: Estimator, data: ClientCounts, question: Question, randomness: Randomness, reference: Reference
+) -> dict[str, Any]:
+    """One estimate: the plan, and what is published.
+
+    Raises:
+        InvalidArgumentError: data that do not fit the estimator.
+    """
+    lam, average = question.multiplier, estimator.average
+    content = plan_content(estimator, question) | randomness.mode() | {"coins": randomness.coins_name}
+    if isinstance(estimator, TrustedKL):
+        value = estimator.release(data, noise=randomness.noise).estimate
+        published: dict[str, Any] = {"estimate": value}
+    elif isinstance(estimator, AggregatedKL):
+        pair = estimator.release(data, noise=randomness.noise)
+        value, published = pair.estimate(lam).estimate, {"logs": pair.logs, "ratios": pair.ratios}
+    else:
+        counts = _noisy_counts(estimator, data, randomness.noise)
+        value, spreads = float(estimates(average, counts, lam)), _spreads(estimator, counts, question)
+        names = [reference.symbols[i] for i in average.symbols]
+        content |= {"noise_deviation": spreads[0], "sampling_deviation": spreads[1]}
+        return content | {"estimate": value, "published": {"symbols": names, "noisy_counts": counts}}
+    return content | {
+        "estimate": value,
+        "published": published,
+        "sampling_deviation": _sampling_bound(average, question, value),
+    }
+
+
+def _noisy_counts(estimator: DistributedKL, data: ClientCounts, noise: Noise) -> FloatArray:
+    if isinstance(noise, SimulationNoise):  # the sum of all shares at once
+        return np.asarray(estimator.simulate(data, noise.rng, 1)[0])
+    return estimator.release(data, noise=noise).counts
+
+
+def _noise_deviation(estimator: Estimator, multiplier: float) -> float | None:
+    """That of the estimate; with noisy counts it depends on them, and is not known beforehand."""
+    if isinstance(estimator, TrustedKL):
+        return estimator.noise_deviation
+    return estimator.noise_deviation(multiplier) if isinstance(estimator, AggregatedKL) else None
+
+
+def _spreads(estimator: DistributedKL, counts: FloatArray, question: Question) -> tuple[float, float]:
+    """About how far noise and sampling move the estimate, by first order and the noisy counts alone."""
+    average, lam = estimator.average, question.multiplier
+    rule, pi = average.logarithm, average.reference[average.symbols]
+    added = rule.pseudo_count if isinstance(rule, Smoothed) else 0.0
+    mass = average.records + added * average.symbol_count
+    p = np.maximum(counts + added, max(added, 0.5)) / mass
+    slopes = average.shares * (lam / pi - 1.0 / p) / mass
+    terms = lam * (p / pi - 1.0) - np.log(p / pi)
+    own = 0.0 if average.whole else float(average.shares @ (terms - float(average.shares @ terms)) ** 2)
+    return estimator.deviation * math.hypot(*slopes), math.sqrt(own / (question.samples or 1))
+
+
+def _sampling_bound(average: QueryAverage, question: Question, value: float) -> float | None:
+    """At most how far the draw of symbols moves the estimate, were the divergence the estimate; None if unknown."""
+    if average.whole:
+        return 0.0
+    known = isinstance(question.logarithm, Smoothed) and len(average.cohorts) == 1
+    if not known or question.samples is None or value <= 0.0:
+        return None
+    factor = variance_factor(average, question.multiplier)
+    return float(sampling_deviation(np.array(value), factor=factor, samples=question.samples))
+
+
+def bits(estimator: Estimator) -> tuple[int, int, int]:
+    """Bits down and up of the client that is asked most often, and how often that is."""
+    average = estimator.average
+    if len(average.cohorts) == 1:
+        asked = len(average.symbols)
+    else:
+        asked = int(np.bincount(np.concatenate(average.cohorts)).max())
+    symbol = max(1, (average.symbol_count - 1).bit_length())
+    # Without noise a sum of counts is at most the cohort's records, and is found modulo a power of two above them.
+    answer = int(average.records.max()).bit_length()
+    if isinstance(estimator, DistributedKL):
+        answer = estimator.modulus().bit_length() - 1
+    return asked * symbol, asked * answer, asked
+
+
+# --- a watch over windows --------------------------------------------------------------------------------------------
+
+
+def watch_of(
+    reference: Reference, question: Question, *, threshold: float, windows: int, alarms: int | None, confidence: float
+) -> DriftMonitor | DriftAlarms:
+    """The monitor, or with ``alarms`` what reports only these; the target is that of the whole watch."""
+    scope: Scope = "record" if question.group is None else "client"
+    known: dict[str, Any] = {
+        "reference": reference.probabilities,
+        "threshold": threshold,
+        "epsilon": question.epsilon,
+        "scope": scope,
+        "group": question.group or 1,
+        "samples": question.samples,
+        "multiplier": question.multiplier,
+        "logarithm": question.logarithm,
+    }
+    if alarms is not None:
+        return DriftAlarms(**known, alarms=alarms)
+    return DriftMonitor(**known, delta=question.delta, windows=windows, noise=question.noise, confidence=confidence)
+
+
+def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_records: Numbers) -> dict[str, Any]:
+    """What is certified of a watch; ``client_records`` are those of all windows."""
+    parameters: dict[str, Any] = {
+        "samples": "all symbols" if question.samples is None else question.samples,
+        "multiplier": question.multiplier,
+        "logarithm": _logarithm_text(question.logarithm),
+        "threshold": watch.threshold,
+    }
+    if isinstance(watch, DriftMonitor):
+        parameters |= {"windows": watch.windows, "confidence": watch.confidence}
+    else:
+        parameters |= {"alarms": watch.alarms}
+    kind = "kl-monitor" if isinstance(watch, DriftMonitor) else "kl-alarms"
+    return {
+        "mode": "plan",
+        **_certified(watch.graph().guarantee(), question),
+        **_sizes(len(watch.reference), client_records),
+        "learner": kind,
+        "threshold": watch.threshold,
+        "parameters": parameters,
+    }
+
+
+def check_windows(records: Records, windows: int) -> None:
+    """Refuses records of more windows than a watch is for, before any of them is looked at and paid for.
+
+    Raises:
+        InvalidArgumentError: there are more.
+    """
+    there = len(records.window_names)
+    if there > windows:
+        reason = f"is less than the {there} windows of --clients, so that not all of them could be looked at"
+        remedy = f"give {there} or more, leave it out, or leave windows out of the file"
+        raise InvalidArgumentError("--windows", windows, reason, remedy)
+
+
+def watch_content(
+    watch: DriftMonitor | DriftAlarms, records: Records, question: Question, randomness: Randomness, progress: Progress
+) -> dict[str, Any]:
+    """A watch over all windows of the records: the plan, and what is published of each window.
+
+    Raises:
+        InvalidArgumentError: more windows than the budget is for, or data that do not fit.
+    """
+    if isinstance(watch, DriftMonitor):
+        check_windows(records, watch.windows)
+    content = (
+        watch_plan(watch, question, records.client_records()) | randomness.mode() | {"coins": randomness.coins_name}
+    )
+    rows: list[dict[str, Any]] = []
+    if isinstance(watch, DriftMonitor):
+        session = watch.start(noise=randomness.noise)
+        for i, name in enumerate(records.window_names):
+            progress("looking at windows", i / len(records.window_names))
+            look = session.look(records.counts(i), randomness.coins)
+            rows.append(
+                {
+                    "window": name,
+                    "estimate": look.estimate,
+                    "noise_deviation": look.noise_deviation,
+                    "low": look.low,
+                    "high": look.high,
+                    "finding": look.finding,
+                }
+            )
+        return content | {"windows": rows}
+    alarms = watch.start(noise=randomness.noise)
+    for i, name in enumerate(records.window_names):
+        progress("looking at windows", i / len(records.window_names))
+        above = None if alarms.halted else alarms.look(records.counts(i), randomness.coins)
+        rows.append({"window": name, "finding": "not asked" if above is None else "above" if above else "below"})
+    return content | {"windows": rows}
+
+
+# --- what all results say --------------------------------------------------------------------------------------------
+
+
+def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
+    found = guarantee.epsilon(question.delta, bracket=True)
+    return {
+        "model": question.model,
+        "threat_model": guarantee.threat_model,
+        "threat_model_note": _THREATS[question.model],
+        "epsilon_target": question.epsilon,
+        "delta": question.delta,
+        "epsilon": found.upper,
+        "epsilon_lower": found.lower,
+        "method": found.method,
+        "adjacency": guarantee.adjacency.value,
+        "unit": "record" if question.group is None else "client",
+        "group": question.group or 1,
+        "assumptions": [*guarantee.assumptions, _REFUSED if question.other is None else _BUCKET.format(question.other)],
+        **drawn_content(guarantee, question.delta),
+    }
+
+
+def _sizes(symbols: int, client_records: Numbers) -> dict[str, Any]:
+    """Public by assumption."""
+    return {"symbols": symbols, "clients": len(client_records), "records": int(client_records.sum())}
+
+
+def _law(mechanism: object) -> str:
+    return type(mechanism).__name__.lower()
+
+
+def _logarithm_text(rule: CountLogarithm) -> str:
+    return f"smoothed by {rule.pseudo_count:g}" if isinstance(rule, Smoothed) else "harmonic"

@@ -1,0 +1,176 @@
+"""What ``hockeystick run`` does, without the command line: a lazy learner is calibrated and plays on a stream.
+
+The result is a plain dictionary (see ``hockeystick._runs.lazy_plan`` for what it says of privacy), and the actions
+beside it. A simulation also says how well the learner did. A release does not: loss and regret are functions of the
+data that the guarantee does not cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick._runs.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
+from hockeystick._runs.lazy_streams import Stream, domain_of
+from hockeystick.learners import ClosedFormSampler, LazyConvex, LazyExperts, TangentSampler
+from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, RegressionLosses, checked_losses
+from hockeystick.learners.lazy.experts.lazy_experts import Variant
+
+if TYPE_CHECKING:
+    from hockeystick.learners.lazy.convex.sampling.samplers import Sampler
+    from hockeystick.mechanisms.randomness.noise import Noise
+
+Progress = Callable[[str], None]
+
+_WITHHELD = "a function of the data that the guarantee does not cover: not released"
+
+
+def run_experts(
+    stream: Stream,
+    *,
+    epsilon: float,
+    delta: float,
+    variant: Variant,
+    clip: bool,
+    seed: int | None,
+    progress: Progress,
+) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+    """Calibrates the learner of experts, plays it on a stream, and returns the content of the result and the actions.
+
+    Args:
+        stream: The losses.
+        epsilon: Target, > 0.
+        delta: In (0, 1).
+        variant: "l2p" or "dartboard".
+        clip: Clip losses to [0, 1] instead of refusing those outside.
+        seed: Of a simulation; None for a release, with secure noise.
+        progress: Told what is under way.
+
+    Raises:
+        InvalidArgumentError: losses or a target that can't be used.
+        SecureReleaseUnavailableError: a release without the extra ``secure``.
+    """
+    noise = _secure_noise() if seed is None else None
+    rounds, experts = stream.losses.shape
+    progress("calibrating")
+    learner = LazyExperts.calibrated(
+        rounds=rounds, experts=experts, epsilon=epsilon, delta=delta, variant=variant, clip=clip
+    )
+    content = _calibrated(learner, stream, epsilon, delta)
+    if noise is not None:
+        progress("playing, for release")
+        released = learner.release(stream.losses, noise=noise)
+        return {**content, **_withheld(released.switches, "best_expert")}, released.actions
+    progress("playing, simulated")
+    run = learner.run(stream.losses, np.random.default_rng(seed))
+    return {
+        **content,
+        **_played(learner, run.loss, run.regret, int(run.transcript.switched.sum()), seed),
+        "best_expert": run.best_expert,
+    }, run.actions
+
+
+def run_convex(
+    stream: Stream,
+    *,
+    domain: str,
+    radius: float,
+    lipschitz: float,
+    epsilon: float,
+    delta: float,
+    adversary: str,
+    seed: int | None,
+    progress: Progress,
+) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+    """Calibrates the learner of convex losses and plays it; as :func:`run_experts`.
+
+    Args:
+        stream: The losses.
+        domain: "ball" or "box".
+        radius: Of the ball, or half the box's width.
+        lipschitz: L > 0, of every loss.
+        epsilon: Target, > 0.
+        delta: In (0, 1).
+        adversary: "oblivious" or "adaptive".
+        seed: Of a simulation; None for a release.
+        progress: Told what is under way.
+    """
+    noise = _secure_noise() if seed is None else None
+    where = domain_of(domain, stream.losses.dimension, radius)
+    losses = checked_losses("losses", stream.losses, rounds=stream.losses.rounds, domain=where, lipschitz=lipschitz)
+    progress("calibrating")
+    learner = LazyConvex.calibrated(
+        rounds=losses.rounds,
+        domain=where,
+        lipschitz=lipschitz,
+        epsilon=epsilon,
+        delta=delta,
+        adversary="adaptive" if adversary == "adaptive" else "oblivious",
+        sampler=_sampler(losses, delta, secure=noise is not None),
+    )
+    content = _calibrated(learner, stream, epsilon, delta)
+    if noise is not None:
+        progress("playing, for release")
+        released = learner.release(losses, noise=noise)
+        return {**content, **_withheld(released.switches, "best_point")}, released.actions
+    progress("playing, simulated")
+    run = learner.run(losses, np.random.default_rng(seed))
+    return {
+        **content,
+        **_played(learner, run.loss, run.regret, int(run.transcript.switched.sum()), seed),
+        "best_point": run.best_point,
+    }, run.actions
+
+
+def _secure_noise() -> Noise:
+    """Secure noise, asked for before any work is done: without the extra there is no release."""
+    from hockeystick.mechanisms.randomness.noise import ReleaseNoise
+
+    return ReleaseNoise()
+
+
+def _sampler(losses: ConvexLosses, delta: float, *, secure: bool) -> Sampler:
+    """Exact draws; for a release of regression losses, up to a share of delta too small to matter."""
+    regression = isinstance(losses, RegressionLosses)
+    if not secure:
+        return TangentSampler() if regression else ClosedFormSampler()
+    from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
+    from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTangentSampler
+
+    return SecureTangentSampler(total_variation=1e-4 * delta / losses.rounds) if regression else ExactSampler()
+
+
+def _calibrated(learner: LazyExperts | LazyConvex, stream: Stream, epsilon: float, delta: float) -> dict[str, Any]:
+    guarantee = learner.graph().guarantee()
+    return {
+        "data": stream.name,
+        "epsilon_target": epsilon,
+        **accounted(learner, guarantee, guarantee.epsilon(delta, bracket=True), delta),
+        "view": FULL_VIEW,
+        "view_note": FULL_VIEW_NOTE,
+        "expected_regret_bound": learner.regret_bound(),
+    }
+
+
+def _played(
+    learner: LazyExperts | LazyConvex, loss: float, regret: float, switches: int, seed: int | None
+) -> dict[str, Any]:
+    best = "best_expert_loss" if isinstance(learner, LazyExperts) else "best_point_loss"
+    return {
+        "mode": "simulation",
+        "simulated": True,
+        "seed": seed,
+        "loss": loss,
+        best: loss - regret,
+        "regret": regret,
+        "switches": switches,
+        "withheld": None,
+    }
+
+
+def _withheld(switches: int, best: str) -> dict[str, Any]:
+    nothing = dict.fromkeys(("seed", "loss", f"{best}_loss", best, "regret"))
+    return {"mode": "release", "simulated": False, **nothing, "switches": switches, "withheld": _WITHHELD}

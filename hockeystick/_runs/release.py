@@ -1,0 +1,216 @@
+"""What ``hockeystick release`` does, without the command line: a plan, or a law released, in plain dictionaries.
+
+They hold what is published, what is public by assumption (bounds, base measure, the number of records), and what the
+accountant graph certifies. What is not private has a function of its own, :func:`private_content`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import asdict, frozen
+
+from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick.accounting import Adjacency, DurableLedger, UnsupportedAdjacencyError
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.smoothed.measures.public_column import PublicColumn
+from hockeystick.learners.smoothed.queries.query_release import Queries, QueryRelease, ReleasedQueries
+from hockeystick.learners.smoothed.queries.smooth_mwem import Output, Progress
+from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
+
+_REFUSED = "every record has a number in each column: another one is an error, which must not be published"
+_DRAWN = 400  # queries in a plot
+
+
+@frozen(kw_only=True)
+class Question:
+    """What is asked, see ``QueryRelease.calibrated``."""
+
+    queries: Queries
+    sigma: float
+    epsilon: float
+    delta: float
+    rounds: int | None
+    gamma: float | None
+    failure: float
+    chi: float | None
+    project: bool
+    output: Output
+    replay: int
+    vacuous: bool
+    largest_cover: int
+
+    def plan(self, columns: list[PublicColumn], records: int) -> QueryRelease:
+        """The learner for so many records.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or an error bound that says nothing.
+        """
+        return QueryRelease.calibrated(columns, records=records, **asdict(self))
+
+
+def plan_content(plan: QueryRelease, question: Question) -> dict[str, Any]:
+    """What is certified of a plan, and how far its answers may be off, before any data are seen."""
+    guarantee, learner, bound = plan.guarantee(), plan.learner, plan.error_bound()
+    found = guarantee.epsilon(question.delta, bracket=True)
+    parts = None if bound is None else {name: getattr(bound, name) for name in _PARTS}
+    return {
+        "mode": "plan",
+        "learner": "query-release",
+        "epsilon_target": question.epsilon,
+        "delta": question.delta,
+        "epsilon": found.upper,
+        "epsilon_lower": found.lower,
+        "method": found.method,
+        "adjacency": guarantee.adjacency.value,
+        "threat_model": guarantee.threat_model,
+        "assumptions": [*guarantee.assumptions, _REFUSED],
+        **drawn_content(guarantee, question.delta),
+        "records": plan.records,
+        "queries": question.queries,
+        "columns": [_column(one) for one in plan.columns],
+        "sigma": question.sigma,
+        "chi": question.chi,
+        "error_bound": None if bound is None else bound.error,
+        "error_bound_failure": None if bound is None else bound.failure,
+        "error_bound_parts": parts,
+        "parameters": {
+            "cover_size": learner.cells.queries,
+            "cover_gamma": learner.cells.gamma,
+            "cells": len(learner.cells.masses),
+            "rounds": learner.rounds,
+            "epsilon_of_a_choice": learner.epsilon_em,
+            "epsilon_of_a_measurement": learner.epsilon_lap,
+            "projected": learner.project,
+            "output": learner.output,
+            "replay": learner.replay,
+        },
+    }
+
+
+_PARTS = ("progress", "choice", "measurement", "cover", "smoothness")
+
+
+def _column(column: PublicColumn) -> dict[str, Any]:
+    base = "uniform" if column.reference is None else "reference"
+    return {
+        "name": column.name,
+        "low": column.low,
+        "high": column.high,
+        "base_measure": base if column.points is None else f"uniform on {column.points} points",
+    }
+
+
+def opened(ledger: str) -> DurableLedger:
+    """The ledger in a file, for the relation that a release hides: which is known before any record is read.
+
+    Raises:
+        LedgerError: it can't be read, or is damaged.
+        UnsupportedAdjacencyError: it is for another relation.
+    """
+    book = DurableLedger.open(ledger)
+    if book.adjacency is not Adjacency.REPLACE_ONE:
+        raise UnsupportedAdjacencyError(
+            f"--ledger {ledger} is for {book.adjacency.value}, and a release publishes how many records there are, "
+            "which only replace-one leaves public: make it with PureFilter(E, adjacency=Adjacency.REPLACE_ONE)"
+        )
+    return book
+
+
+def released(
+    plan: QueryRelease, table: FloatArray, *, seed: int | None, ledger: DurableLedger | None, progress: Progress
+) -> ReleasedQueries:
+    """Releases the law, or simulates it.
+
+    Args:
+        plan: Of as many records.
+        table: The records, shape (n, d).
+        seed: Of a simulation; None for a release.
+        ledger: Charged before anything is drawn.
+        progress: Called with the rounds done and all of them.
+
+    Raises:
+        HockeystickError: the ledger refuses; nothing was drawn.
+        SecureReleaseUnavailableError: a release without the extra ``secure``.
+    """
+    noise: Noise = ReleaseNoise() if seed is None else SimulationNoise(np.random.default_rng(seed))
+    note = None if ledger is None else "hockeystick release"
+    return plan.release(table, ledger=ledger, name=note, noise=noise, progress=progress)
+
+
+def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:
+    """A release: the plan, and the published transcript, from which all answers follow."""
+    transcript, measured = found.law.transcripts, found.measured()
+    chosen = transcript.queries[0]
+    return plan_content(found.of, question) | {
+        "mode": "release" if seed is None else "simulation",
+        "simulated": seed is not None,
+        "seed": seed,
+        "data": data,
+        "measured_error": measured.error,
+        "measured_error_on_cover": measured.cover,
+        "measured_error_on_any_records": measured.free,
+        "measured_error_failure": measured.failure,
+        "published": {
+            "queries": found.of.cover[chosen],
+            "measurements": transcript.measurements[0],
+        },
+        "overview": [
+            {"column": one.name, "at_least": at, "share": share}
+            for i, one in enumerate(found.of.columns)
+            for at, share in zip(_spread(one), found.answer(above(found.of, i, _spread(one))), strict=True)
+        ],
+    }
+
+
+_OVERVIEW = 9
+
+
+def _spread(column: PublicColumn, count: int = _OVERVIEW) -> FloatArray:
+    """Public values between the bounds, on a grid rounded to it."""
+    inner = np.linspace(column.low, column.high, count + 2)[1:-1]
+    return np.unique(column.values(column.coordinates(inner)))
+
+
+def above(plan: QueryRelease, axis: int, values: FloatArray) -> FloatArray:
+    """The ends of queries that ask for a column's values from these on, and for nothing else, shape (M, p)."""
+    d, width = len(plan.columns), plan.cover.shape[1]
+    ends = np.repeat([[-np.inf] * d + [np.inf] * (width - d)], len(values), axis=0)
+    ends[:, axis] = values
+    return ends
+
+
+def answers_table(found: ReleasedQueries) -> tuple[list[str], FloatArray]:
+    """The answers to all queries of the cover, with their ends: names of columns, and rows."""
+    names = [one.name for one in found.of.columns]
+    ends = found.of.cover
+    heads = [f"{name} at least" for name in names]
+    if ends.shape[1] > len(names):
+        heads += [f"{name} at most" for name in names]
+    return [*heads, "share"], np.column_stack([ends, found.cover_answers()])
+
+
+def private_content(found: ReleasedQueries, table: FloatArray) -> dict[str, Any]:
+    """True against released. It is **not** private: for the data's owner alone, and part of no published result."""
+    plan = found.of
+    ends = plan.cover
+    some = np.unique(np.linspace(0, len(ends) - 1, min(_DRAWN, len(ends))).astype(np.int64))
+    report = found.private_report(table)
+    curves = []
+    for i, column in enumerate(plan.columns):
+        values = _spread(column, _DRAWN // 2)
+        asked = above(plan, i, values)
+        curves.append(
+            {"column": column.name, "at": values, "true": found.truth(table, asked), "released": found.answer(asked)}
+        )
+    return {
+        "learner": "query-release-private",
+        "command": "release",
+        "largest_error": report.cover,
+        "measured_error": found.measured().error,
+        "queries": len(ends),
+        "curves": curves,
+        "true": found.truth(table, ends[some]),
+        "released": found.cover_answers()[some],
+    }

@@ -1,0 +1,1 @@
+"""Numbers and guarantees in words."""

@@ -1,0 +1,349 @@
+"""Learners as scikit-learn estimators: ``fit`` on arrays or data frames, in pipelines, cloned, with ``get_params``.
+
+| estimator                  | ``fit`` releases                             | neighbours differ in                |
+|----------------------------|----------------------------------------------|-------------------------------------|
+| `PrivateClassifier`        | a predicate of small error                   | one labelled record (replace-one)   |
+| `PrivateQueries`           | a law that answers all queries of a class    | one record (replace-one)            |
+| `PrivateDivergence`        | the KL divergence from a public reference    | a record, or a client's (replace)   |
+| `PrivateLabelDistribution` | the law of a label, from local messages      | one person's label (local)          |
+
+After ``fit`` the attribute ``guarantee_`` is what was certified for it; ``hockeystick.estimators.base`` says what
+``random_state`` means here, and what is public. Needs the extra ``sklearn``; data frames need ``tables``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick._files.data_frames import as_frame, is_frame
+from hockeystick._files.symbol_tables import Reference, read_records, read_reference
+from hockeystick._runs.kl import Question, Randomness, estimate_content, estimator_of
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import integer, items, real
+from hockeystick.estimators.base import FloatArray, PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimators.classifier import PrivateClassifier
+from hockeystick.learners.distribution.channels.all_channels import OneBit, RandomizedLabels, SampledDiscreteLaplace
+from hockeystick.learners.distribution.channels.candidates import LabelTable, draw
+from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.learners.divergence.count_logarithms import Smoothed
+from hockeystick.learners.smoothed.measures.public_column import PublicColumn
+from hockeystick.learners.smoothed.queries.query_release import QueryRelease
+
+__all__ = ["PrivateClassifier", "PrivateDivergence", "PrivateLabelDistribution", "PrivateQueries"]
+
+_CHANNELS: dict[str, Any] = {
+    "one-bit": OneBit,
+    "discrete-laplace": SampledDiscreteLaplace,
+    "randomized-labels": RandomizedLabels,
+}
+
+
+# --- query release ---------------------------------------------------------------------------------------------------
+
+
+class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
+    """Answers to all thresholds, intervals or rectangles of a table's columns at once, and synthetic records.
+
+    ``fit`` is ``QueryRelease``: see there for what the parameters mean.
+
+    Args:
+        columns: What is public: {name: (low, high)} in the order of the features, or a list of ``PublicColumn``. Of a
+            data frame the columns with these names are read.
+        queries: "thresholds", "intervals" or "rectangles".
+        sigma: How smooth the records' law is, for the error alone.
+        epsilon, delta: The target.
+        options: Further arguments of ``QueryRelease.calibrated``, such as ``{"rounds": 20}``.
+        random_state: None to release; a seed or a generator to simulate.
+
+    Attributes:
+        plan_: The ``QueryRelease``.
+        released_: The ``ReleasedQueries``.
+        error_bound_: How far any answer is off, on σ-smooth records; None where nothing is proved.
+        guarantee_, simulated_, n_features_in_, feature_names_in_: As for every estimator here.
+    """
+
+    def __init__(
+        self,
+        columns: Any,
+        *,
+        queries: str = "thresholds",
+        sigma: float = 0.5,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.columns = columns
+        self.queries = queries
+        self.sigma = sigma
+        self.epsilon = epsilon
+        self.delta = delta
+        self.options = options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> PrivateQueries:
+        """Releases a law from records (n, d); n is public. ``y`` is ignored.
+
+        Raises:
+            InvalidArgumentError: a parameter outside its domain, or records that are none.
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        noise, _ = self._randomness()
+        known = _public_columns(self.columns)
+        rows = self._rows(_picked(X, [one.name for one in known]), reset=True)
+        options: dict[str, Any] = dict(self.options or {})
+        self.plan_ = QueryRelease.calibrated(
+            known,
+            queries=self.queries,  # type: ignore[arg-type]  # it says so itself
+            records=len(rows),
+            sigma=self.sigma,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            **options,
+        )
+        self.released_ = self.plan_.release(rows, noise=noise)
+        bound = self.released_.bound
+        self.error_bound_ = None if bound is None else bound.error
+        self.guarantee_, self.simulated_ = self.plan_.guarantee(), noise.simulated
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Answers to queries by their ends in units of the columns, shape (M, p): see ``ReleasedQueries.answer``."""
+        self._check_fitted()
+        return self.released_.answer(X)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Synthetic records, shape (n_samples, d); free."""
+        self._check_fitted()
+        return self.released_.synthetic(n_samples, np.random.default_rng(random_state))
+
+
+def _public_columns(value: Any) -> list[PublicColumn]:
+    if not isinstance(value, Mapping):
+        found: list[PublicColumn] = list(items("columns", value))
+        return found
+    ends = {name: items("columns", pair) for name, pair in value.items()}
+    if any(len(pair) != 2 for pair in ends.values()):
+        raise InvalidArgumentError("columns", value, "has bounds that are no pair", "give {name: (low, high)}")
+    return [PublicColumn(name=name, low=low, high=high) for name, (low, high) in ends.items()]
+
+
+def _picked(X: Any, names: list[str]) -> Any:
+    """The named columns of a frame; arrays are as they are."""
+    if not is_frame(X):
+        return X
+    frame = as_frame("X", X)
+    if missing := sorted(set(names) - set(frame.columns)):
+        raise InvalidArgumentError("X", frame, f"has no column {missing[0]!r}", "name columns of the data frame")
+    return frame.table.select(names)
+
+
+# --- divergence ------------------------------------------------------------------------------------------------------
+
+
+class PrivateDivergence(PrivateEstimator):
+    """The KL divergence of private records of symbols from a public reference.
+
+    What ``hockeystick kl`` estimates: see ``learners.kl_trusted`` and ``learners.kl_distributed``.
+
+    Args:
+        reference: Public: {symbol: mass}, or what ``symbol_tables.read_reference`` reads in a column "symbol".
+        model: Who is trusted with the counts: "trusted", "aggregated" or "dist".
+        epsilon, delta: The target.
+        multiplier: λ ≥ 0, see ``TrustedKL``.
+        samples: So many symbols are asked for at most: all, or as many draws from the reference.
+        group: None for the privacy of a record; a number for that of clients, who have at most so many.
+        random_state: None to release; a seed to simulate.
+
+    Attributes:
+        divergence_: The estimate, in nats.
+        noise_deviation_: The standard deviation of its noise (for "dist" to first order).
+        content_: All that is published and certified, as ``hockeystick kl --json`` writes it.
+        guarantee_, simulated_: As for every estimator here.
+    """
+
+    def __init__(
+        self,
+        reference: Any,
+        *,
+        model: str = "trusted",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        multiplier: float = 1.0,
+        samples: int = 1000,
+        group: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.reference = reference
+        self.model = model
+        self.epsilon = epsilon
+        self.delta = delta
+        self.multiplier = multiplier
+        self.samples = samples
+        self.group = group
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> PrivateDivergence:
+        """Estimates the divergence of records' symbols (n,), or (n, 1). ``y`` is ignored.
+
+        Args:
+            X: The symbol of each record: texts or whole numbers.
+            y: Not used.
+            groups: The client of each record, shape (n,); by default each record is of a client of its own. Who has how
+                many is public.
+
+        Raises:
+            InvalidArgumentError: a parameter outside its domain, or a symbol that the reference does not name.
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        if self.model not in ("trusted", "aggregated", "dist"):
+            raise InvalidArgumentError("model", self.model, "is unknown", 'use "trusted", "aggregated" or "dist"')
+        seed = None if self.random_state is None else integer("random_state", self.random_state, low=0)
+        symbols = column("X", X)
+        clients = np.arange(len(symbols)) if groups is None else column("groups", groups)
+        if len(clients) != len(symbols):
+            reason = f"has {len(clients)} entries for {len(symbols)} records"
+            remedy = "give the client of each record"
+            raise InvalidDataError("groups", groups, reason, remedy)
+        table = {"symbol": _texts("X", symbols), "client": _texts("groups", clients)}
+        randomness, reference = Randomness.of(seed), _reference(self.reference)
+        known = frozenset(reference.symbols)
+        for i, symbol in enumerate(table["symbol"], 1):
+            if symbol not in known:
+                reason = f"has a symbol in record {i} that the reference does not name"
+                remedy = "put a symbol of the reference, a public one, in the place of all such"
+                raise InvalidDataError("X", X, reason, remedy)
+        records = read_records(as_frame("X", table), reference, column="symbol", client_column="client")
+        if self.group is not None:
+            records = records.capped(integer("group", self.group, low=1), randomness.coins)
+        question = Question(
+            model=self.model,  # type: ignore[arg-type]  # as was checked
+            epsilon=real("epsilon", self.epsilon, low=0.0, low_open=True),
+            delta=real("delta", self.delta, low=0.0, high=1.0),
+            samples=integer("samples", self.samples, low=1),
+            multiplier=self.multiplier,
+            logarithm=Smoothed(1.0),
+            group=self.group,
+        )
+        counts = records.counts()
+        estimator = estimator_of(reference, counts.records(), question, randomness.coins)
+        self.content_ = estimate_content(estimator, counts, question, randomness, reference)
+        self.divergence_ = float(self.content_["estimate"])
+        self.noise_deviation_ = float(self.content_["noise_deviation"])
+        self.guarantee_ = estimator.graph().guarantee(view="server" if self.model == "dist" else None)
+        self.simulated_ = seed is not None
+        self.n_features_in_ = 1
+        return self
+
+
+def _texts(name: str, values: npt.NDArray[Any]) -> list[str]:
+    each = values.tolist()
+    if values.dtype.kind not in "biuUTO" or any(isinstance(value, float) and value == value for value in each):
+        reason = "holds no texts or whole numbers"
+        raise InvalidDataError(name, values, reason, "1.0 is neither")
+    empty = (i for i, value in enumerate(each) if isinstance(value, str) and not value)
+    nothing = next(empty, first_absent(values))
+    if nothing is not None:
+        reason = f"has nothing in record {nothing + 1}"
+        raise InvalidDataError(name, values, reason, "leave such records out")
+    return [str(value) for value in each]
+
+
+def _reference(value: Any) -> Reference:
+    if isinstance(value, Reference):
+        return value
+    if isinstance(value, Mapping) and "symbol" not in value:
+        names = _texts("reference", np.array(list(value), dtype=object))
+        value = {"symbol": names, "probability": [real("reference", mass) for mass in value.values()]}
+    try:
+        return read_reference(value, column="symbol")
+    except InvalidArgumentError as error:  # which knows it as an option of the command line
+        raise InvalidArgumentError("reference", error.value, error.reason, error.remedy) from None
+
+
+# --- distributions of labels -----------------------------------------------------------------------------------------
+
+
+class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
+    """The law of a private label, as a mixture of public candidates, from a local message about each label.
+
+    ``OnlineDistribution`` over one context: each person's label passes through a channel that is ε-DP by itself, and
+    the weights are those after the last message. The bound on its risk is for the mean over the rounds.
+
+    Args:
+        candidates: K public laws of labels 0 .. M - 1, shape (K, M).
+        epsilon: ε of each person's message (local), at δ = 0.
+        channel: "one-bit", "discrete-laplace" or "randomized-labels".
+        random_state: None to release; a seed or a generator to simulate.
+
+    Attributes:
+        weights_: Of the candidates, shape (K,).
+        law_: The published law of a label, shape (M,).
+        learner_: The ``OnlineDistribution``.
+        guarantee_, simulated_: As for every estimator here.
+    """
+
+    def __init__(
+        self, candidates: Any, *, epsilon: float = 1.0, channel: str = "one-bit", random_state: Any = None
+    ) -> None:
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.channel = channel
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> PrivateLabelDistribution:
+        """Learns from private labels (n,), or (n, 1), one for each person; n ≥ 2 is public. ``y`` is ignored.
+
+        Raises:
+            InvalidArgumentError: a parameter outside its domain, or less than two labels. A label is never refused.
+            SecureReleaseUnavailableError: a release without the extra ``secure``.
+        """
+        if self.channel not in _CHANNELS:
+            raise InvalidArgumentError("channel", self.channel, "is unknown", f"use one of {', '.join(_CHANNELS)}")
+        noise, _ = self._randomness()
+        labels = column("X", X)
+        hypotheses, channel = LabelTable(self.candidates), _CHANNELS[self.channel]
+        learner = OnlineDistribution.build(hypotheses, rounds=len(labels), channel=channel, epsilon=self.epsilon)
+        sent = learner.channels[0].privatise_all(labels, noise=noise)
+        index, losses = learner.losses(sent)
+        if index is None:
+            totals = np.asarray(losses).sum(axis=0)
+        else:
+            totals = np.bincount(index.ravel(), weights=losses.ravel(), minlength=learner.experts)
+        odds = np.exp(-learner.learning_rate * (totals - totals.min()))
+        self.learner_, self.weights_ = learner, odds / odds.sum()
+        self.law_ = np.asarray(self.weights_ @ learner.channels[0].levels.masses())
+        self.guarantee_, self.simulated_ = learner.graph(rounds=len(labels)).guarantee(), noise.simulated
+        self.n_features_in_ = 1
+        return self
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """The logarithm of the published law at labels, shape (n,); -inf where a number, or nothing, is no label.
+
+        Raises:
+            InvalidArgumentError: something else than numbers.
+        """
+        self._check_fitted()
+        given = column("X", X)
+        if given.dtype.kind == "O" and all(isinstance(each, (Real, np.bool_)) or is_absent(each) for each in given):
+            given = np.array([-1.0 if is_absent(each) else float(each) for each in given])
+        if given.dtype.kind not in "biuf":
+            raise InvalidDataError("X", X, "holds no numbers", "labels are 0, 1, ...")
+        labels = given.astype(np.float64)
+        known = (labels >= 0) & (labels < len(self.law_)) & (labels == np.floor(labels))
+        with np.errstate(divide="ignore"):
+            return np.where(known, np.log(self.law_[np.where(known, labels, 0).astype(np.int64)]), -np.inf)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The sum of ``score_samples``. Private on private labels."""
+        return float(self.score_samples(X).sum())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> npt.NDArray[np.int64]:
+        """Labels drawn from the published law, shape (n_samples,); free."""
+        self._check_fitted()
+        return draw(self.law_, integer("n_samples", n_samples, low=0), np.random.default_rng(random_state))

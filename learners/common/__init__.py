@@ -1,0 +1,1 @@
+"""What learners of several papers share."""

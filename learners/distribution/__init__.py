@@ -1,0 +1,1 @@
+"""Online distribution learning under local privacy."""

@@ -1,0 +1,1 @@
+"""Channels by which a client answers one question about its label."""

@@ -1,0 +1,142 @@
+"""One bit about one candidate: a uniformly drawn candidate's level, told by randomised response."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners.distribution.channels import exact_privacy, level_channel
+from hockeystick.learners.distribution.channels.level_channel import Losses
+from hockeystick.learners.distribution.channels.messages import (
+    FloatArray,
+    IntArray,
+    Messages,
+    Payload,
+    check_sampled,
+    sampled_index,
+    word_bits,
+)
+from hockeystick.learners.distribution.channels.sampled_candidate import SampledChannel
+from hockeystick.mechanisms.local.randomized_response import lie_probability
+from hockeystick.mechanisms.randomness.noise import Noise
+
+
+@frozen(eq=False, slots=False)
+class OneBit(SampledChannel):
+    """One bit and a public index, epsilon-DP for each message: the channel to use where there is no reason for another.
+
+    The bit is 1 with probability 1/2 + (u/span) tanh(epsilon/2), u the centred loss of the candidate, which is between
+    1/(1 + e^epsilon) and e^epsilon/(1 + e^epsilon). A bit is worth +reach or -reach, and its mean is u.
+
+    A device compares a uniform whole number with a threshold. Thresholds are rounded towards 1/2 and never leave the
+    range that epsilon allows, which is computed in exact arithmetic: however floats round, no bit tells more.
+
+    Args:
+        levels: What messages are about.
+        epsilon: > 0, for each message.
+
+    Raises:
+        InvalidArgumentError: a bad argument, or an epsilon so small that a bit's worth is no float.
+    """
+
+    epsilon: float = field(converter=level_channel.epsilon, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if not self._room > 0 or math.isinf(self.reach):
+            raise InvalidArgumentError("epsilon", self.epsilon, "makes the bits pure noise", "use a larger one")
+
+    @property
+    def reach(self) -> float:
+        """B = (span/2) coth(epsilon/2): what a bit is worth."""
+        return self.span / 2 / math.tanh(self.epsilon / 2)
+
+    @property
+    def payload(self) -> Payload:
+        return "bit"
+
+    @property
+    def limit(self) -> float:
+        return 1.0
+
+    def inner_event(self) -> accounting.PrivacyEvent:
+        """``RandomizedResponse(epsilon)``, attained where the levels of two labels are a span apart."""
+        return accounting.RandomizedResponse(self.epsilon)
+
+    def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
+        index = check_sampled(messages, self.count)
+        told = messages.value
+        if told.dtype.kind not in "iub" or (told.size and not ((told == 0) | (told == 1)).all()):
+            raise InvalidArgumentError("messages", messages, "hold no bits", "use this channel's")
+        return index, np.array([-self.reach, self.reach])[told.astype(np.intp, copy=False)]
+
+    def exact_epsilon(self) -> float:
+        """Of released messages: exact arithmetic on the thresholds that devices use, rounded up."""
+        outer = self._oracle_mixture()
+        mixture = None if outer is None else [[Fraction(float(w)) for w in label] for label in outer]
+        if mixture is not None:
+            mixture = [[w / sum(label) for w in label] for label in mixture]
+        worst = Fraction(1)
+        for column in self.probabilities():
+            worst = max(worst, exact_privacy.bit_ratio(column, mixture=mixture))
+        return exact_privacy.log_ratio(worst)
+
+    def probabilities(self) -> list[list[Fraction]]:
+        """Exact probabilities of a released 1: for each candidate, those of the table's columns and of no label.
+
+        Raises:
+            InvalidArgumentError: labels without a table.
+        """
+        whole = 1 << word_bits(self.count)
+        return [[Fraction(t, whole) for t in column] for column in self._thresholds.T.tolist()]
+
+    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+        return int(rest < self._thresholds.item(column, chosen))
+
+    @cached_property
+    def _room(self) -> int:
+        """How far from the middle a threshold may lie, in 2^-bits: exact, rounded down."""
+        return int((Fraction(1, 2) - lie_probability(self.epsilon, 2)) * 2**self._bits // 1)
+
+    @cached_property
+    def _thresholds(self) -> IntArray:
+        """Of the table's columns and of no label: shape (U + 1, K)."""
+        return self._threshold(self._rows)
+
+    @cached_property
+    def _chances(self) -> FloatArray:
+        return self._chance(self._rows)
+
+    def _threshold(self, losses: FloatArray) -> IntArray:
+        tilt = losses / self.span * math.tanh(self.epsilon / 2)  # within 1/2 of 0 but for rounding
+        towards_half = np.trunc(tilt * 2.0**self._bits)
+        room = np.clip(towards_half, -self._room, self._room).astype(np.int64)
+        return np.asarray(room + (1 << (self._bits - 1)))
+
+    def _chance(self, losses: FloatArray) -> FloatArray:
+        return np.asarray(0.5 + losses / self.span * math.tanh(self.epsilon / 2))
+
+    def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
+        index, chance = check_sampled(messages, self.count), self._chance(rows)
+        told = messages.value.astype(np.bool_)[:, None]
+        return np.asarray(np.log(np.where(told, chance.T[index], 1.0 - chance.T[index])))
+
+    def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
+        chosen = rng.integers(0, self.count, size=len(losses)) if index is None else index
+        tabulated = losses.values is None
+        chance = losses.pick(chosen, self._chances) if tabulated else self._chance(losses.pick(chosen))
+        return Messages(chosen, (rng.random(len(losses)) < chance).view(np.int8))
+
+    def _release(self, losses: Losses, noise: Noise, index: IntArray | None) -> Messages:
+        drawn, rest, _ = sampled_index(noise, self.count, len(losses))
+        chosen = drawn if index is None else index
+        tabulated = losses.values is None
+        found = losses.pick(chosen, self._thresholds) if tabulated else self._threshold(losses.pick(chosen))
+        return Messages(chosen, (rest < found).view(np.int8))

@@ -1,0 +1,179 @@
+"""The baseline that tells the label itself: k-ary randomised response, and likelihoods of what was told."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array
+from hockeystick.learners.distribution.channels import exact_privacy, level_channel
+from hockeystick.learners.distribution.channels.level_channel import flattened, table_of
+from hockeystick.learners.distribution.channels.levels import Levels
+from hockeystick.learners.distribution.channels.messages import (
+    Channel,
+    FloatArray,
+    IntArray,
+    Message,
+    Messages,
+    Payload,
+    sampled_index,
+    uniform_word,
+    word_bits,
+)
+from hockeystick.mechanisms import RandomizedResponse
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.local.randomized_response import lie_probability
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+
+
+@frozen(eq=False, slots=False)
+class RandomizedLabels(Channel):
+    """The label, true with odds e^epsilon against each other one: epsilon-DP, and of little use for many labels.
+
+    The loss of a message y for candidate j is -ln of its probability, c P_j(y) + (1 - c)/M with
+    c = (e^epsilon - 1)/(e^epsilon + M - 1): exponential weights at rate 1 on it are the Bayes mixture. P_j are the
+    predictions of the levels, which are smoothed by 1/T; that costs -T ln(1 - 1/T) of regret.
+
+    What is no label is told as a uniformly drawn one.
+
+    Args:
+        levels: Of a table of labels; their predictions P_j are used and their range is not.
+        epsilon: > 0, for each message.
+
+    Raises:
+        InvalidArgumentError: labels without a table, a bad epsilon, or one so small that the messages are pure noise.
+    """
+
+    levels: Levels = field()
+    epsilon: float = field(converter=level_channel.epsilon, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        table_of(self.levels)
+        # The device's coin is rounded to lie more often, which its odds must bear in both directions.
+        lie = Fraction(self._lie, 1 << self._bits)
+        odds = (1 - lie) * (self.labels - 1) / lie
+        if not (exact_privacy.at_most_exp(odds, self.epsilon) and exact_privacy.at_most_exp(1 / odds, self.epsilon)):
+            raise InvalidArgumentError("epsilon", self.epsilon, "makes the messages pure noise", "use a larger one")
+
+    @property
+    def labels(self) -> int:
+        """M."""
+        return table_of(self.levels).labels
+
+    @property
+    def contrast(self) -> float:
+        """c: how much of a candidate's law is left in that of its messages."""
+        return -math.expm1(-self.epsilon) / (1.0 + (self.labels - 1) * math.exp(-self.epsilon))
+
+    @property
+    def payload(self) -> Payload:
+        return "label"
+
+    @property
+    def limit(self) -> float:
+        return float(self.labels - 1)
+
+    def event(self) -> accounting.PrivacyEvent:
+        """``RandomizedResponse(epsilon, M)``; a uniform draw is a mixture of its answers."""
+        return self._mechanism.event()
+
+    def exact_epsilon(self) -> float:
+        """Of released messages: exact arithmetic on the device's coin, rounded up."""
+        lie = Fraction(self._lie, 1 << self._bits)
+        odds = (1 - lie) * (self.labels - 1) / lie
+        return exact_privacy.log_ratio(max(odds, 1 / odds))
+
+    def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
+        return None, np.take(self._losses, self._told(messages), axis=0)
+
+    def privatise(
+        self, label: object, *, noise: Noise | None = None, context: object = None, index: int | None = None
+    ) -> Message:
+        self.check_context(context)
+        _refuse(index)
+        others = self.labels - 1
+        rest, shift = divmod(uniform_word(noise, others << self._bits), others)
+        place = self._place(label)
+        if place > others:
+            place = uniform_word(noise, self.labels)
+        return Message(None, (place + shift + 1) % self.labels if rest < self._lie else place)
+
+    def privatise_all(
+        self, labels: object, *, noise: Noise | None = None, index: npt.ArrayLike | None = None
+    ) -> Messages:
+        _refuse(index)
+        source, places = check_noise(noise), self._places(labels)
+        shift, rest, _ = sampled_index(source, self.labels - 1, len(places))
+        true = np.where(places < self.labels, places, source.uniform(self.labels, len(places)))
+        return Messages(None, np.where(rest < self._lie, (true + shift + 1) % self.labels, true))
+
+    def simulate(self, labels: object, rng: np.random.Generator, *, index: npt.ArrayLike | None = None) -> Messages:
+        _refuse(index)
+        source = arguments.generator(rng)
+        shape, flat = flattened(labels)
+        true, lie = self._places(flat), self._mechanism.lie_probability()
+        none = np.flatnonzero(true == self.labels)
+        if len(none):
+            true = true.copy()
+            true[none] = source.integers(0, self.labels, size=len(none))
+        told = true.copy()
+        for part in arguments.blocks(len(flat), 1):
+            lying = np.flatnonzero(source.random(told[part].shape) < lie)
+            shift = source.integers(1, self.labels, size=len(lying))
+            told[part][lying] = (true[part][lying] + shift) % self.labels
+        return Messages(None, told.reshape(shape))
+
+    def log_likelihood_ratio(self, messages: Messages, label0: object, label1: object) -> FloatArray:
+        told = self._told(messages)
+        laws = [self._log_law(self._place(label)) for label in (label0, label1)]
+        return np.asarray(laws[0][told] - laws[1][told])
+
+    @cached_property
+    def _mechanism(self) -> RandomizedResponse:
+        return RandomizedResponse(self.epsilon, categories=self.labels)
+
+    @cached_property
+    def _bits(self) -> int:
+        return word_bits(self.labels - 1)
+
+    @cached_property
+    def _lie(self) -> int:
+        """The probability of another label than the true one, in 2^-bits, rounded up."""
+        return -int(-lie_probability(self.epsilon, self.labels) * 2**self._bits // 1)
+
+    @cached_property
+    def _losses(self) -> FloatArray:
+        """-ln of the probability of each message under each candidate, shape (M, K)."""
+        keep = self.contrast
+        return np.ascontiguousarray(-np.log(keep * self.levels.masses() + (1.0 - keep) / self.labels).T)
+
+    def _log_law(self, place: int) -> FloatArray:
+        """ln of the probability of each message, given a label's place; M is for what is none."""
+        lie = self._mechanism.lie_probability()
+        law = np.full(self.labels, lie / (self.labels - 1) if place < self.labels else 1.0 / self.labels)
+        if place < self.labels:
+            law[place] = 1.0 - lie
+        return np.asarray(np.log(law))
+
+    def _place(self, label: object) -> int:
+        return table_of(self.levels).place(label)
+
+    def _places(self, labels: object) -> IntArray:
+        return table_of(self.levels).places(labels)
+
+    def _told(self, messages: Messages) -> IntArray:
+        if not isinstance(messages, Messages) or messages.index is not None or messages.value.dtype.kind not in "iu":
+            raise InvalidArgumentError("messages", messages, "are no labels", "use this channel's")
+        return array("messages.value", messages.value, low=0, high=self.labels - 1, dtype=np.int64)
+
+
+def _refuse(index: object) -> None:
+    if index is not None:
+        raise InvalidArgumentError("index", index, "means nothing where the label is told", "leave it out")

@@ -1,0 +1,266 @@
+"""Messages about labels as bytes, and a server that takes each round's message once.
+
+A message is a fixed header and a payload, little-endian. Its length depends on the channel alone, never on what is in
+it. A reader knows what it expects, its :class:`MessageFormat`, and refuses everything else: another version, run or
+kind, a wrong length, an index or a value out of range, a number that is not finite. A refusal names the field and never
+shows its content. Values lie within the channel's ``limit``, so that one message moves a learner by so much at most.
+
+======  =====  ==================================================
+offset  bytes  field
+======  =====  ==================================================
+0       3      b"HSL"
+3       1      version, 1
+4       1      kind of the payload
+5       8      the run, chosen by the server
+13      8      round, 0, 1, 2, ..
+21      4      index of a candidate; 2^32 - 1 where there is none
+25      ..     bit: 1 byte; real: float64; whole: int64; label: uint64; reals: K times float64
+======  =====  ==================================================
+
+Nothing here says who has sent a message or that it was not changed under way: that is the connection's business.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.distribution.channels.messages import Channel, Message, Payload
+
+VERSION = 1
+
+_MAGIC = b"HSL"
+_HEADER = struct.Struct("<3sBB8sQI")
+_KINDS: dict[Payload, int] = {"bit": 1, "real": 2, "whole": 3, "reals": 4, "label": 5}
+_NONE = 2**32 - 1
+_MOST_ROUNDS = 2**63
+_RUN = 8
+
+
+class RefusedMessageError(HockeystickError):
+    """A message that a server does not take: malformed, out of range, of another run, or one that it has had."""
+
+
+def _run(value: object) -> bytes:
+    if not isinstance(value, bytes) or len(value) != _RUN:
+        raise InvalidArgumentError("run", value, "is not made of 8 bytes", "give secrets.token_bytes(8)")
+    return value
+
+
+def _payload(value: Payload) -> Payload:
+    if not isinstance(value, str) or value not in _KINDS:
+        raise InvalidArgumentError("payload", value, "is no kind of payload", f"use one of {', '.join(_KINDS)}")
+    return value
+
+
+def _experts(value: object) -> int:
+    return integer("experts", value, low=1, high=_NONE - 1)
+
+
+def _limit(value: object) -> float:
+    return real("limit", value, low=0.0, low_open=True)
+
+
+@frozen
+class MessageFormat:
+    """What a run's messages look like; both sides hold an equal one.
+
+    Attributes:
+        payload: What the value is.
+        experts: K.
+        limit: Values lie within this distance of 0.
+        run: 8 bytes that name the run, so that a message of another run is none of this one.
+
+    Raises:
+        InvalidArgumentError: an attribute out of its domain.
+    """
+
+    payload: Payload = field(converter=_payload, kw_only=True)
+    experts: int = field(converter=_experts, kw_only=True)
+    limit: float = field(converter=_limit, kw_only=True)
+    run: bytes = field(converter=_run, kw_only=True)
+
+    @classmethod
+    def of(cls, channel: Channel, *, run: bytes) -> MessageFormat:
+        """The format of a channel's messages.
+
+        Raises:
+            InvalidArgumentError: no channel, or ``run`` is not made of 8 bytes.
+        """
+        if not isinstance(channel, Channel):
+            raise InvalidArgumentError("channel", channel, "is no channel", "use one of label_channels")
+        return cls(payload=channel.payload, experts=channel.count, limit=channel.limit, run=run)
+
+    @property
+    def size(self) -> int:
+        """Bytes of every message."""
+        return _HEADER.size + {"bit": 1, "reals": 8 * self.experts}.get(self.payload, 8)
+
+    def write(self, number: int, message: Message) -> bytes:
+        """The bytes of round ``number``'s message; numbers beyond the limit are clipped to it.
+
+        Raises:
+            InvalidArgumentError: a round that is no integer from 0 to 2^63 - 1, or a message of another channel.
+        """
+        place = integer("number", number, low=0, high=_MOST_ROUNDS - 1)
+        index = _NONE if message.index is None else message.index
+        try:
+            body = self._packed(message.value)
+            header = _HEADER.pack(_MAGIC, VERSION, _KINDS[self.payload], self.run, place, index)
+            self._read_index(index)
+        except (struct.error, TypeError, ValueError, OverflowError, RefusedMessageError):
+            raise InvalidArgumentError("message", "...", "is not of this format", "use the format's channel") from None
+        return header + body
+
+    def read(self, data: bytes) -> tuple[int, Message]:
+        """The round and the message of :meth:`write`'s bytes.
+
+        Raises:
+            RefusedMessageError: they are none of this format.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)) or len(data) != self.size:
+            raise RefusedMessageError(f"a message of this run has {self.size} bytes")
+        magic, version, kind, run, number, index = _HEADER.unpack_from(data)
+        if magic != _MAGIC or version != VERSION:
+            raise RefusedMessageError(f"field 'version' is not {VERSION}: both sides need the same version")
+        if kind != _KINDS[self.payload]:
+            raise RefusedMessageError(f"field 'kind' is not that of '{self.payload}'")
+        if run != self.run:
+            raise RefusedMessageError("field 'run' is not this run's")
+        if number >= _MOST_ROUNDS:
+            raise RefusedMessageError("field 'round' is out of range")
+        return number, Message(self._read_index(index), self._unpacked(bytes(data[_HEADER.size :])))
+
+    def _read_index(self, index: int) -> int | None:
+        sampled = self.payload in ("bit", "real", "whole")
+        if not (0 <= index < self.experts if sampled else index == _NONE):
+            raise RefusedMessageError("field 'index' is out of range")
+        return index if sampled else None
+
+    def _packed(self, value: Any) -> bytes:
+        match self.payload:
+            case "bit":
+                if isinstance(value, float) or value not in (0, 1):
+                    raise ValueError
+                return bytes([value])
+            case "real":
+                return struct.pack("<d", self._clipped(value))
+            case "whole":
+                return struct.pack("<q", min(max(value, -math.floor(self.limit)), math.floor(self.limit)))
+            case "label":
+                if value > self.limit:
+                    raise ValueError
+                return struct.pack("<Q", value)
+            case "reals":
+                if len(value) != self.experts:
+                    raise ValueError
+                return struct.pack(f"<{self.experts}d", *map(self._clipped, value))
+
+    def _clipped(self, value: float) -> float:
+        if math.isnan(value):
+            raise ValueError
+        return min(max(float(value), -self.limit), self.limit)
+
+    def _unpacked(self, data: bytes) -> int | float | tuple[float, ...]:
+        match self.payload:
+            case "bit":
+                value: int = data[0]
+                self._check(value <= 1)
+                return value
+            case "whole" | "label":
+                (whole,) = struct.unpack("<q" if self.payload == "whole" else "<Q", data)
+                self._check(abs(whole) <= self.limit)
+                return int(whole)
+            case "real" | "reals":
+                numbers = struct.unpack(f"<{len(data) // 8}d", data)
+                self._check(all(abs(number) <= self.limit for number in numbers))  # False for NaN
+                return numbers if self.payload == "reals" else float(numbers[0])
+
+    def _check(self, inside: bool) -> None:
+        if not inside:
+            raise RefusedMessageError("field 'value' is out of range")
+
+
+def _window(value: object) -> int:
+    return integer("window", value, low=1, high=2**20)
+
+
+def _rounds(value: object) -> int | None:
+    return None if value is None else integer("rounds", value, low=1, high=_MOST_ROUNDS)
+
+
+def _latest(value: object) -> int:
+    return integer("latest", value, low=-1, high=_MOST_ROUNDS - 1)
+
+
+def _taken(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:  # too long for a float
+        raise InvalidArgumentError("taken", value, "is no integer >= 0")
+    return value
+
+
+@frozen
+class Inbox:
+    """A server's side of a run: takes the message of each round at most once, in constant memory.
+
+    Messages may come out of order by less than ``window`` rounds; an older one is refused, as nobody knows any more
+    whether it has been taken. An inbox is a value: taking a message returns the next inbox, and a refusal leaves
+    nothing behind.
+
+    Args:
+        format: What messages look like.
+        rounds: Rounds are 0 .. rounds - 1; None for no end.
+        window: How many of the latest rounds are remembered.
+        latest: The latest round taken, -1 before the first.
+        taken: The rounds of the window that were taken, bit i for round latest - i.
+
+    Raises:
+        InvalidArgumentError: an argument out of its domain.
+    """
+
+    format: MessageFormat
+    rounds: int | None = field(default=None, converter=_rounds, kw_only=True)
+    window: int = field(default=1024, converter=_window, kw_only=True)
+    latest: int = field(default=-1, converter=_latest, kw_only=True)
+    taken: int = field(default=0, converter=_taken, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.format, MessageFormat):
+            raise InvalidArgumentError("format", self.format, "is no MessageFormat", "use MessageFormat.of(channel)")
+        fits = self.taken >> self.window == 0 and self.taken >> (self.latest + 1) == 0
+        if not fits or (self.latest >= 0) != bool(self.taken & 1):
+            raise InvalidArgumentError("taken", self.taken, "does not fit latest and window", "use a former inbox's")
+
+    def receive(self, data: bytes) -> tuple[Inbox, int, Message]:
+        """The next inbox, and the round and the message of some bytes.
+
+        Raises:
+            RefusedMessageError: malformed, out of range, of another run, taken before, or older than the window.
+        """
+        number, message = self.format.read(data)
+        return self.admit(number), number, message
+
+    def admit(self, number: int) -> Inbox:
+        """The next inbox, after a message of round ``number``.
+
+        Raises:
+            InvalidArgumentError: it is no integer >= 0.
+            RefusedMessageError: no such round, one that was taken before, or one that is older than the window.
+        """
+        place = integer("number", number, low=0)
+        if self.rounds is not None and place >= self.rounds:
+            raise RefusedMessageError("field 'round' is beyond the run's last")
+        ahead = place - self.latest
+        if ahead > 0:
+            kept = self.taken << ahead if ahead < self.window else 0
+            return evolve(self, latest=place, taken=(kept & ((1 << self.window) - 1)) | 1)
+        if -ahead >= self.window:
+            raise RefusedMessageError("field 'round' is older than the window")
+        if self.taken >> -ahead & 1:
+            raise RefusedMessageError("field 'round' was taken before")
+        return evolve(self, taken=self.taken | 1 << -ahead)

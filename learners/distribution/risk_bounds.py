@@ -1,0 +1,389 @@
+"""How much risk online distribution learning under local privacy has, in numbers: explicit bounds, each with its proof.
+
+Risk is the sum over T rounds of KL(f(x) || prediction), in expectation. Bounds hold for every class of K candidates,
+every truth among them, every number of labels, and contexts that may depend on earlier messages. They are stated for a
+``span`` Delta of levels (``hockeystick.learners.distribution.channels.levels``); what a bound is for an actual run
+takes that run's.
+
+========================  =============================================================================================
+:func:`sampled_risk`      one Laplace level of a random candidate, as published (Theorem 5, corrected)
+:func:`vector_risk`       Laplace levels of all candidates, as published (Theorem 4, corrected)
+:func:`laplace_risk`      X1: the first with its messages centred instead of shifted and scaled into [0, 1]
+:func:`one_bit_risk`      X2: one bit of randomised response about a random candidate's level
+:func:`full_vector_risk`  X3: the second centred, with any noise
+:func:`labels_risk`       randomised response on the label itself; grows with the number of labels
+========================  =============================================================================================
+
+The published bounds decide nothing: below some 10^7 rounds they exceed T ln K, which predicting the candidates' mean
+costs at most. What no learner can do better is in ``hockeystick.learners.distribution.hadamard_candidates``.
+
+Sources: Sima, Wu, Milenkovic & Szpankowski 2024, with the corrections that each docstring names; the proofs of X1 to X3
+are in the docstring of :func:`one_bit_risk`; Verdu 2014 for randomised labels.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.learners.common import arguments
+
+_MOST_ROUNDS = 2**53
+
+
+def _rounds(value: object) -> int:
+    return integer("rounds", value, low=2, high=_MOST_ROUNDS)
+
+
+def _positive(name: str, value: object) -> float:
+    return real(name, value, low=0.0, low_open=True)
+
+
+# --- ranges ----------------------------------------------------------------------------------------------------------
+
+
+def block_span(*, rounds: int, experts: int) -> float:
+    """ln((T-1)(K+1) + 1): the span of levels under CeiledBlocks, at most; ln(K T) in print, too small."""
+    return math.log1p((_rounds(rounds) - 1) * (arguments.experts(experts) + 1))
+
+
+def mixture_span(*, rounds: int, experts: int) -> float:
+    """ln((T-1) K + 1) <= ln(K T): the span of levels under UniformMixture or Envelope, at most."""
+    return math.log1p((_rounds(rounds) - 1) * arguments.experts(experts))
+
+
+def printed_span(*, rounds: int, experts: int) -> float:
+    """ln(K T), the sensitivity in print: under CeiledBlocks too small for the claimed epsilon."""
+    return math.log(_rounds(rounds) * arguments.experts(experts))
+
+
+# --- regret ----------------------------------------------------------------------------------------------------------
+
+
+def hedge_rate(*, rounds: int, experts: int) -> float:
+    """sqrt(2 ln(K) / T): the rate of the vector algorithm; in print with a factor sqrt(K), the other's."""
+    return math.sqrt(2.0 * math.log(arguments.experts(experts)) / _rounds(rounds))
+
+
+def sampled_rate(*, rounds: int, experts: int) -> float:
+    """sqrt(2 K ln(K) / T): the rate of the algorithms that hear of one random candidate in each round."""
+    return hedge_rate(rounds=rounds, experts=experts) * math.sqrt(experts)
+
+
+def hedge_regret(*, rounds: int, experts: int, rate: float | None = None) -> float:
+    """ln(K)/eta + eta T/2: regret of exponential weights on losses in [0, 1] (Lemmas 1 and 4).
+
+    At the default, ``hedge_rate``, it is sqrt(2 T ln K). At the rate in print, ``sampled_rate``, it is larger, by a
+    factor (sqrt(K) + 1/sqrt(K)) / 2.
+    """
+    eta = _rate(rate, hedge_rate(rounds=rounds, experts=experts))
+    return math.log(arguments.experts(experts)) / eta + eta * _rounds(rounds) / 2.0
+
+
+def sampled_regret(*, rounds: int, experts: int, rate: float | None = None) -> float:
+    """K ln(K)/eta + eta T/2: expected regret where one uniformly drawn coordinate of a loss is used (Lemma 7).
+
+    Losses in [0, 1], chosen without knowledge of the round's coordinate, and no importance weights. At the default,
+    ``sampled_rate``, it is sqrt(2 T K ln K).
+    """
+    eta = _rate(rate, sampled_rate(rounds=rounds, experts=experts))
+    return experts * math.log(experts) / eta + eta * rounds / 2.0
+
+
+def _rate(value: object, default: float) -> float:
+    return default if value is None else _positive("rate", value)
+
+
+# --- the published algorithms ----------------------------------------------------------------------------------------
+
+
+def printed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
+    """b = Delta (2 sqrt(2 K ln(1/delta)) + sqrt(K epsilon)) / epsilon: Laplace noise of all K levels, as published.
+
+    By Lemma 2 it is enough for epsilon/2; the least that Lemma 2 allows is ``composed_vector_scale``.
+    """
+    k, log_delta = arguments.experts(experts), -math.log(probability("delta", delta, open=True))
+    eps = _positive("epsilon", epsilon)
+    return _positive("span", span) * (2.0 * math.sqrt(2.0 * k * log_delta) + math.sqrt(k * eps)) / eps
+
+
+def composed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
+    """The least b whose K-fold composition is (epsilon, delta)-DP by Lemma 2.
+
+    Delta / (sqrt(2/K) (sqrt(L + eps) - sqrt L)) with L = ln(1/delta). Numerical composition needs a third less.
+    """
+    k, log_delta = arguments.experts(experts), -math.log(probability("delta", delta, open=True))
+    eps = _positive("epsilon", epsilon)
+    # sqrt(L + eps) - sqrt(L) without cancellation.
+    each = math.sqrt(2.0 / k) * eps / (math.sqrt(log_delta + eps) + math.sqrt(log_delta))
+    return _positive("span", span) / each
+
+
+def composed_epsilon(*, count: int, epsilon: float, delta: float) -> float:
+    """K eps^2/2 + sqrt(2 K ln(1/delta)) eps: what K independent eps-DP releases of one input cost at delta (Lemma 2).
+
+    It is rho + 2 sqrt(rho ln(1/delta)) with rho = K eps^2/2 (Bun & Steinke 2016).
+    """
+    k, eps = integer("count", count, low=1), real("epsilon", epsilon, low=0.0)
+    log_delta = -math.log(probability("delta", delta, open=True))
+    return k * eps * eps / 2.0 + math.sqrt(2.0 * k * log_delta) * eps
+
+
+def noise_ceiling(*, scale: float, draws: int, gamma: float) -> float:
+    """c' = b (gamma + ln n): n Laplace draws of scale b are all within c' with probability >= 1 - e^-gamma.
+
+    Lemmas 5 and 8. The vector algorithm draws n = K T numbers; for the sampled one T are enough, where K T is in
+    print. Nothing in an algorithm may be cut off at c': that would tell levels apart with certainty.
+    """
+    draws = integer("draws", draws, low=1)
+    return _positive("scale", scale) * (real("gamma", gamma, low=0.0) + math.log(draws))
+
+
+def resampling_slack(*, span: float, rounds: int) -> float:
+    """2 Delta/T - ln(1 - 1/T): what resampling and smoothing add to the risk of one round, at most.
+
+    Replaces inequality (31), :func:`printed_resampling_slack`, which is exceeded.
+    """
+    return 2.0 * _positive("span", span) / _rounds(rounds) - math.log1p(-1.0 / rounds)
+
+
+def printed_resampling_slack(*, rounds: int, experts: int, labels: int) -> float:
+    """ln(K T)/T - ln(1 - 1/T) + ln(K T)/(K T M): inequality (31) as printed; a sum over K M symbols was dropped."""
+    span, labels = printed_span(rounds=rounds, experts=experts), integer("labels", labels, low=1)
+    return span / rounds - math.log1p(-1.0 / rounds) + span / (experts * rounds * labels)
+
+
+def sampled_risk(
+    *, rounds: int, experts: int, epsilon: float, span: float, gamma: float | None = None, resample: bool = True
+) -> float:
+    """Risk of Algorithm 2 as published, with noise of scale Delta/epsilon: (Delta + 2 c') sqrt(2 T K ln K) and more.
+
+    Theorem 5 with its constants and the corrected per-round term; epsilon-LDP if ``span`` is the levels' own.
+
+    Args:
+        rounds: T >= 2.
+        experts: K >= 2.
+        epsilon: > 0.
+        span: Delta > 0.
+        gamma: Noise exceeds c' with probability at most e^-gamma; ln T by default.
+        resample: Whether labels are resampled with probability 1/T, as published.
+    """
+    regret = sampled_regret(rounds=rounds, experts=experts)
+    scale = _positive("span", span) / _positive("epsilon", epsilon)
+    return _published(regret, rounds, experts, span, scale, gamma, resample)
+
+
+def vector_risk(
+    *, rounds: int, experts: int, scale: float, span: float, gamma: float | None = None, resample: bool = True
+) -> float:
+    """Risk of Algorithm 1, with noise of scale b and the corrected rate: (Delta + 2 c') sqrt(2 T ln K) and more.
+
+    Theorem 4 with its constants; b as published is ``printed_vector_scale``. Other arguments as for ``sampled_risk``.
+    """
+    regret = hedge_regret(rounds=rounds, experts=experts)
+    return _published(regret, rounds, experts, _positive("span", span), _positive("scale", scale), gamma, resample)
+
+
+def _published(
+    regret: float, rounds: int, experts: int, span: float, scale: float, gamma: float | None, resample: bool
+) -> float:
+    tail = math.log(rounds) if gamma is None else real("gamma", gamma, low=0.0)
+    ceiling = noise_ceiling(scale=scale, draws=rounds * experts, gamma=tail)
+    each = resampling_slack(span=span, rounds=rounds) if resample else -math.log1p(-1.0 / rounds)
+    return (span + 2.0 * ceiling) * regret + rounds * each + math.exp(-tail) * rounds * (span + each)
+
+
+# --- centred losses --------------------------------------------------------------------------------------------------
+
+
+def one_bit_reach(*, span: float, epsilon: float) -> float:
+    """B = (Delta/2) coth(epsilon/2): what one bit is worth, up or down, as an unbiased estimate of a centred level."""
+    return _positive("span", span) / 2.0 / math.tanh(_positive("epsilon", epsilon) / 2.0)
+
+
+def one_bit_rate(*, rounds: int, experts: int, epsilon: float, span: float) -> float:
+    """sqrt(2 K ln(K) / T) / B: the rate at which ``one_bit_risk`` is (nearly) least."""
+    return sampled_rate(rounds=rounds, experts=experts) / one_bit_reach(span=span, epsilon=epsilon)
+
+
+def one_bit_risk(*, rounds: int, experts: int, epsilon: float, span: float, rate: float | None = None) -> float:
+    """Risk of X2 at any rate eta: K ln(K)/eta + (T/eta) g + T ln(T/(T-1)), about B sqrt(2 T K ln K).
+
+    With g = cosh(eta B) - 1 + (Delta/2) (sinh(eta B)/B - eta). No resampling.
+
+    Proof (X1 and X3 alike). Let u_j = -(v_j(Y) - middle) and X be the estimate of u_J that a message gives, J uniform.
+    A step changes (1/eta) ln of the sum of weights by at most w_J (e^(-eta X) - 1)/eta, where w are the weights that
+    sum to 1; over noise and J that is at most (1/K) (g/eta - sum_j w_j u_j), as E e^(-eta X) - 1 + eta u is convex in u
+    and g at the worse end. The sum of weights is at least that of the true candidate, whose expected log-weight falls
+    by eta u/K. Telescoped and multiplied by K: the sum of E[w.u - u_true] is at most K ln(K)/eta + T g/eta. And
+    KL(f || prediction) <= -ln(1 - 1/T) + E[v_true - w.v], by Jensen's inequality.
+    """
+    n, k = _rounds(rounds), arguments.experts(experts)
+    eta = _rate(rate, one_bit_rate(rounds=n, experts=k, epsilon=epsilon, span=span))
+    reach = one_bit_reach(span=span, epsilon=epsilon)
+    a = eta * reach
+    if a > 700.0:
+        return math.inf
+    # cosh(a) - 1 = 2 sinh(a/2)^2, and sinh(a) - a by its series where the difference would cancel.
+    odd = (
+        math.sinh(a) - a if a > 0.1 else a**3 / 6.0 * (1.0 + a * a / 20.0 * (1.0 + a * a / 42.0 * (1.0 + a * a / 70.0)))
+    )
+    g = 2.0 * math.sinh(a / 2.0) ** 2 + span / 2.0 / reach * odd
+    return k * math.log(k) / eta + n * g / eta + _smoothing(n)
+
+
+def laplace_rate(*, rounds: int, experts: int, scale: float, span: float) -> float:
+    """sqrt(K ln(K) / (T (Delta^2/8 + b^2))), the rate at which ``laplace_risk`` is nearly least; at most 1/(2 b)."""
+    n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
+    return min(math.sqrt(k * math.log(k) / (n * (_positive("span", span) ** 2 / 8.0 + b * b))), 0.5 / b)
+
+
+def laplace_risk(*, rounds: int, experts: int, scale: float, span: float, rate: float | None = None) -> float:
+    """Risk of X1 at any rate eta < 1/b: about 2 sqrt(T K ln(K) (Delta^2/8 + b^2)).
+
+    K ln(K)/eta + (T/eta) g + T ln(T/(T-1)) with g = e^(eta Delta/2)/(1 - eta^2 b^2) - 1 - eta Delta/2.
+    Noise of scale b = Delta/epsilon is epsilon-LDP. No resampling.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or a rate at which noise has no bound.
+    """
+    n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
+    eta = _rate(rate, laplace_rate(rounds=n, experts=k, scale=b, span=span))
+    noise, half = _below_one(eta * b) ** 2, eta * _positive("span", span) / 2.0
+    if half > 700.0:
+        return math.inf
+    g = (math.expm1(half) - half) + math.exp(half) * noise / (1.0 - noise)
+    return k * math.log(k) / eta + n * g / eta + _smoothing(n)
+
+
+def full_vector_risk(
+    *,
+    rounds: int,
+    experts: int,
+    scale: float,
+    span: float,
+    law: Literal["laplace", "gaussian"],
+    rate: float | None = None,
+) -> float:
+    """Risk of X3, centred noisy levels of all candidates: about 2 sqrt(T ln(K) (Delta^2/8 + b^2)), or with sigma^2/2.
+
+    ln(K)/eta + T (eta Delta^2/8 + h/eta) + T ln(T/(T-1)), where e^h is the noise's moment at eta: h is
+    -ln(1 - eta^2 b^2) or eta^2 sigma^2/2.
+
+    Args:
+        rounds: T >= 2.
+        experts: K >= 2.
+        scale: b, or the standard deviation sigma of Gaussian noise; > 0.
+        span: Delta > 0.
+        law: Of the noise.
+        rate: eta > 0, and below 1/b; nearly the best by default.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
+    square = _positive("span", span) ** 2 / 8.0
+    if law == "gaussian":
+        eta = _rate(rate, math.sqrt(math.log(k) / (n * (square + b * b / 2.0))))
+        noise = (eta * b) ** 2 / 2.0
+    elif law == "laplace":
+        eta = _rate(rate, min(math.sqrt(math.log(k) / (n * (square + b * b))), 0.5 / b))
+        noise = -math.log1p(-(_below_one(eta * b) ** 2))
+    else:
+        raise InvalidArgumentError("law", law, "is not known", "use 'laplace' or 'gaussian'")
+    return math.log(k) / eta + n * (eta * square + noise / eta) + _smoothing(n)
+
+
+def _below_one(product: float) -> float:
+    if product >= 1.0:
+        raise InvalidArgumentError("rate", product, "times the noise's scale is 1 or more", "use a lower rate")
+    return product
+
+
+def _smoothing(rounds: int) -> float:
+    return -rounds * math.log1p(-1.0 / rounds)
+
+
+# --- randomised labels, and the choice -------------------------------------------------------------------------------
+
+
+def label_contrast(*, labels: int, epsilon: float) -> float:
+    """(e^eps - 1)/(e^eps + M - 1): how much of a label's law is left after M-ary randomised response."""
+    m, eps = integer("labels", labels, low=2), _positive("epsilon", epsilon)
+    return -math.expm1(-eps) / (1.0 + (m - 1) * math.exp(-eps))
+
+
+def labels_risk(*, rounds: int, experts: int, labels: int, epsilon: float) -> float:
+    """Risk of randomised response on labels with the Bayes mixture: ln(KT)/(1 - 1/(KT)) (sqrt(T ln(K)/2)/c + 1).
+
+    By log-loss of mixtures on the noisy labels, Pinsker's inequality, the channel's contrast c, and
+    KL(P || Q) <= TV ln(beta)/(1 - 1/beta) for dP/dQ <= beta = K T (Verdu 2014).
+    """
+    n, k = _rounds(rounds), arguments.experts(experts)
+    contrast = label_contrast(labels=labels, epsilon=epsilon)
+    return math.log(k * n) / (1.0 - 1.0 / (k * n)) * (math.sqrt(n * math.log(k) / 2.0) / contrast + 1.0)
+
+
+def choose_channel(*, experts: int, labels: int | None, epsilon: float) -> Literal["one-bit", "randomized-labels"]:
+    """The channel whose risk is bounded by less: randomised labels for few labels, one bit for many or without end.
+
+    Labels are randomised iff (e^eps + M - 1)/(e^eps - 1) < coth(eps/2) sqrt(K), the factors that the two bounds do not
+    share; for small epsilon iff M < 2 sqrt(K). Looks at public numbers only. The rule is for the worst case: on easy
+    candidates randomised labels may do better up to several hundred labels.
+
+    Args:
+        experts: K >= 2.
+        labels: M >= 2, or None without end.
+        epsilon: > 0.
+    """
+    k, eps = arguments.experts(experts), _positive("epsilon", epsilon)
+    if labels is None:
+        return "one-bit"
+    price = 1.0 / label_contrast(labels=labels, epsilon=eps)
+    return "randomized-labels" if price < math.sqrt(k) / math.tanh(eps / 2.0) else "one-bit"
+
+
+# --- total variation, and how many rounds it takes -------------------------------------------------------------------
+
+
+def total_variation(*, risk: float, rounds: int) -> float:
+    """sqrt(R/(2T)): mean total variation between truth and predictions of risk R over T rounds (Theorem 6), in [0, 1].
+
+    Total variation is half of the L1 distance. The mean of the predictions is as near to a fixed truth.
+    """
+    return min(1.0, math.sqrt(real("risk", risk, low=0.0, allow_inf=True) / (2.0 * integer("rounds", rounds, low=1))))
+
+
+def rounds_for_total_variation(alpha: float, risk: Callable[[int], float]) -> int:
+    """T_alpha: the least T whose ``risk``, a bound as a function of T, has total variation <= alpha, in (0, 1).
+
+    Raises:
+        InvalidArgumentError: ``alpha`` is not in (0, 1), or no T up to 2^53 is enough.
+    """
+    wanted = probability("alpha", alpha, open=True)
+    return _least_rounds("alpha", alpha, lambda n: total_variation(risk=risk(n), rounds=n) <= wanted)
+
+
+def rounds_for_learning(*, experts: int, risk: Callable[[int], float]) -> int:
+    """The least T at which a bound is below T ln K, which always predicting the candidates' mean costs at most.
+
+    Raises:
+        InvalidArgumentError: no T up to 2^53 is enough.
+    """
+    each = math.log(arguments.experts(experts))
+    return _least_rounds("risk", risk, lambda n: risk(n) < n * each)
+
+
+def _least_rounds(name: str, value: object, enough: Callable[[int], bool]) -> int:
+    """The least n >= 2 that is enough, where more always is, too."""
+    high = 2
+    while not enough(high):
+        high *= 2
+        if high > _MOST_ROUNDS:
+            raise InvalidArgumentError(name, value, "needs more than 2^53 rounds", "ask for less")
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

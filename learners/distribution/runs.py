@@ -1,0 +1,312 @@
+"""Whole runs of exponential weights on private messages: all weights of a long run at once, and their exact KL risk.
+
+A channel without a memory answers every label alike, whatever came before. So the messages of a run can be drawn first,
+and the weights are then a softmax of sums of *earlier* messages' losses: one cumulative sum instead of a loop over
+rounds. Messages may be added up in blocks of r rounds, between which the weights stand still; r = 1 is the server of
+:mod:`hockeystick.learners.distribution.server` itself, and larger blocks cost little, as weights move by the
+learning rate in a round. Rounds come in chunks, so that memory does not grow with their number.
+
+The risk of a round is KL(f || p) between the true law f of its label and the prediction p before its message, computed
+from the laws and not from labels. Arrays of weights have shape (runs, experts, blocks).
+
+Sources: Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315) for the learner; Freund & Schapire 1997 for Hedge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, integer, real
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.integer]
+Losses = tuple[IntArray | None, FloatArray]
+"""Decoded messages: indices (runs, n) with one loss each, (runs, n); or None and all experts' losses, (runs, n, K)."""
+Source = Callable[[int, int], Losses]
+"""The messages of the rounds from the first to before the last, counted from 0; asked for in order, each once."""
+
+_CELLS, _ROUNDS = 2**17, 2**15  # weights and messages that are held at a time, of all runs: what a cache holds
+
+
+@frozen(eq=False)
+class KLRisk:
+    """KL(truth || prediction) in nats, for predictions that mix K laws.
+
+    Labels that all laws treat alike, up to a common factor, are one column here: its cost does not grow with the number
+    of labels but with the number of kinds of labels.
+
+    Attributes:
+        experts: K.
+        entropy: What the risk has besides the logarithm of the mixture.
+        truth: Probability of each column, shape (m,).
+        masses: Each law's mass, up to the column's factor, shape (m, K).
+    """
+
+    entropy: float
+    truth: FloatArray = field(repr=False)
+    masses: FloatArray = field(repr=False)
+
+    @classmethod
+    def finite(cls, truth: npt.ArrayLike, masses: npt.ArrayLike) -> KLRisk:
+        """For M labels: the true law, shape (M,), and the mixed laws, shape (K, M).
+
+        Raises:
+            InvalidArgumentError: shapes that do not agree, a negative or non-finite mass, or a true law that does not
+                sum to 1.
+        """
+        law = array("truth", truth, ndim=1, low=0.0)
+        table = array("masses", masses, shape=(None, len(law)), low=0.0)
+        if abs(float(law.sum()) - 1.0) > 1e-9:
+            raise InvalidArgumentError("truth", float(law.sum()), "is not the total of a law", "give masses of sum 1")
+        kept = law > 0.0
+        largest = np.max(table[:, kept], axis=0, initial=0.0)
+        if (largest == 0.0).any():
+            raise _infinite("masses")
+        entropy = float(np.sum(law[kept] * np.log(law[kept] / largest)))
+        return cls._of_columns(entropy, law[kept], table[:, kept] / largest)
+
+    @classmethod
+    def quadrature(cls, nodes: npt.ArrayLike, log_truth: npt.ArrayLike, log_masses: npt.ArrayLike) -> KLRisk:
+        """For any labels: weights of nodes, shape (m,), and log densities there, shapes (m,) and (K, m).
+
+        Nodes are labels that are counted one by one (weights 1), or points of a quadrature rule. As accurate as the
+        rule; what lies beyond the nodes is left out.
+
+        Raises:
+            InvalidArgumentError: shapes that do not agree, a negative or non-finite weight, a NaN, or a node with true
+                mass where no law has any, so that the risk is infinite.
+        """
+        weight = array("nodes", nodes, ndim=1, low=0.0)
+        log_law = np.asarray(log_truth, dtype=np.float64)
+        logs = np.asarray(log_masses, dtype=np.float64)
+        for name, value, shape in (("log_truth", log_law, weight.shape), ("log_masses", logs, (-1, *weight.shape))):
+            if value.ndim != len(shape) or value.shape[-1] != len(weight):
+                raise InvalidArgumentError(name, value.shape, "is a shape that does not fit", f"{len(weight)} nodes")
+            if np.isnan(value).any() or np.isposinf(value).any():
+                raise InvalidArgumentError(name, "...", "holds NaN or +inf", "give log densities, -inf for none")
+        kept = (weight > 0.0) & np.isfinite(log_law)
+        factor = np.max(logs[:, kept], axis=0, initial=-np.inf)
+        if np.isneginf(factor).any():
+            raise _infinite("log_masses")
+        mass = weight[kept] * np.exp(log_law[kept])
+        entropy = float(np.sum(mass * (log_law[kept] - factor)))
+        return cls._of_columns(entropy, mass, np.exp(logs[:, kept] - factor))
+
+    @classmethod
+    def _of_columns(cls, entropy: float, mass: FloatArray, columns: FloatArray) -> KLRisk:
+        kinds, which = np.unique(columns.T, axis=0, return_inverse=True)
+        together = np.bincount(which.ravel(), weights=mass, minlength=len(kinds))
+        return cls(entropy=entropy, truth=np.asarray(together, np.float64), masses=np.ascontiguousarray(kinds))
+
+    @property
+    def experts(self) -> int:
+        """K, the number of laws that are mixed."""
+        return int(self.masses.shape[1])
+
+    def of(self, weights: FloatArray) -> FloatArray:
+        """The risk of each of many mixtures: positive weights of any sum, shape (..., K, n), give shape (..., n)."""
+        mixture = self.masses @ weights
+        np.log(mixture, out=mixture)
+        value = self.entropy - self.truth @ mixture + self.truth.sum() * np.log(weights.sum(axis=-2))
+        return np.asarray(np.maximum(value, 0.0))
+
+
+@frozen(eq=False)
+class Runs:
+    """What whole runs did, runs on the leading axis.
+
+    Attributes:
+        rounds: T.
+        risk: Shape (runs,): the sum over rounds of KL(truth || prediction), nats.
+        marks: Shape (m,): after so many rounds ...
+        curve: Shape (runs, m): ... the risk was this much. The last mark is T.
+        mean_weights: Shape (runs, K): the average over rounds of the weights in force. The average prediction is their
+            mixture where all contexts are alike.
+        totals: Shape (runs, K): the sums of losses at the end.
+        counts: Shape (runs, K): how many messages spoke of each expert.
+    """
+
+    rounds: int
+    risk: FloatArray
+    marks: IntArray = field(repr=False)
+    curve: FloatArray = field(repr=False)
+    mean_weights: FloatArray = field(repr=False)
+    totals: FloatArray = field(repr=False)
+    counts: FloatArray = field(repr=False)
+
+    def mean_losses(self) -> FloatArray:
+        """The mean loss of each expert over the messages that spoke of it, shape (runs, K); NaN where there were none.
+
+        The best expert is better found by means than by sums, where the numbers of messages differ by chance.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.totals / self.counts)
+
+
+def play(
+    source: Source,
+    risks: KLRisk | Sequence[KLRisk],
+    *,
+    rounds: int,
+    runs: int,
+    rate: float,
+    block: int = 1,
+    contexts: npt.ArrayLike | None = None,
+    marks: Sequence[int] = (),
+) -> Runs:
+    """Whole runs of exponential weights: weights in force at round t are softmax(-rate * losses before t's block).
+
+    Time is O(rounds + rounds/block * K * columns) per run; memory does not depend on the number of rounds.
+
+    Args:
+        source: The messages.
+        risks: How a round's prediction is rated; one for each context, if there are contexts.
+        rounds: T >= 1.
+        runs: At least 1.
+        rate: Learning rate >= 0, per unit of loss.
+        block: r >= 1, rounds between which weights stand still.
+        contexts: Shape (rounds,), which of ``risks`` rates each round; None where there is one context only.
+        marks: Further rounds at whose end the risk is wanted; a mark is moved up to the end of its block.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or messages that are no finite losses of known experts.
+    """
+    length, count = integer("rounds", rounds, low=1), integer("runs", runs, low=1)
+    size, eta = integer("block", block, low=1), real("rate", rate, low=0.0)
+    rated = (risks,) if isinstance(risks, KLRisk) else tuple(risks)
+    seen = _contexts(contexts, length, len(rated))
+    experts = rated[0].experts
+    stops = {-(-integer("marks", mark, low=1, high=length) // size) * size for mark in marks}
+    ends = sorted({min(length, stop) for stop in stops} | {length})
+    blocks = min(_CELLS // (count * experts), _ROUNDS // (count * size))
+    span = size * max(1, blocks)
+    walk = _Walk(count, experts, eta)
+    risk, curve, spent = np.zeros(count), np.empty((count, len(ends))), np.zeros((count, experts))
+    first = 0
+    for at, end in enumerate(ends):
+        while first < end:
+            last = min(end, first + span)
+            weights = walk.step(*source(first, last), last - first, size)
+            in_force = _lengths(last - first, size)
+            spent += np.matmul(weights, (in_force / weights.sum(axis=1))[:, :, None])[:, :, 0]
+            if seen is None:
+                risk += rated[0].of(weights) @ in_force
+            else:
+                risk += _by_context(rated, weights, seen[first:last], size)
+            first = last
+        curve[:, at] = risk
+    return Runs(
+        rounds=length,
+        risk=risk,
+        marks=np.array(ends),
+        curve=curve,
+        mean_weights=spent / length,
+        totals=walk.totals,
+        counts=walk.counts,
+    )
+
+
+def replay(index: npt.ArrayLike | None, losses: npt.ArrayLike) -> Source:
+    """A source of messages that are already there: arrays of :data:`Losses` for all rounds.
+
+    Raises:
+        InvalidArgumentError: an index that is not made of integers.
+    """
+    given, loss = None if index is None else np.asarray(index), np.asarray(losses, dtype=np.float64)
+    if given is not None and given.dtype.kind not in "iu":
+        raise InvalidArgumentError("index", given.dtype, "is not made of integers", "give the candidates' numbers")
+
+    def source(first: int, last: int) -> Losses:
+        return (None if given is None else given[:, first:last]), loss[:, first:last]
+
+    return source
+
+
+def _infinite(name: str) -> InvalidArgumentError:
+    reason = "leaves a true label without mass: the risk is infinite"
+    return InvalidArgumentError(name, 0.0, reason, "mix the laws with one that has mass there")
+
+
+def _contexts(contexts: npt.ArrayLike | None, rounds: int, known: int) -> IntArray | None:
+    if contexts is None:
+        if known != 1:
+            raise InvalidArgumentError("contexts", None, f"does not say which of {known} contexts", "give one a round")
+        return None
+    return context_numbers(contexts, rounds, known)
+
+
+def context_numbers(contexts: npt.ArrayLike, size: int, known: int) -> IntArray:
+    """``size`` public contexts as whole numbers 0 .. known - 1.
+
+    Raises:
+        InvalidArgumentError: another shape, or an entry that is none.
+    """
+    found = array("contexts", contexts, shape=(size,), low=0, high=known - 1)
+    if (found != np.floor(found)).any():
+        raise InvalidArgumentError("contexts", contexts, "are not whole numbers", f"use 0 .. {known - 1}")
+    return found.astype(np.intp)
+
+
+def _lengths(rounds: int, size: int) -> FloatArray:
+    """How many rounds each block has: all have ``size``, but for a last one that is cut short."""
+    found = np.full(-(-rounds // size), float(size))
+    found[-1] = rounds - size * (len(found) - 1)
+    return found
+
+
+def _by_context(rated: Sequence[KLRisk], weights: FloatArray, contexts: IntArray, size: int) -> FloatArray:
+    """The risk of rounds in several contexts, shape (runs,): each context rates each block as often as it occurs."""
+    found = np.zeros(len(weights))
+    block = np.arange(len(contexts)) // size
+    for which in np.unique(contexts):
+        at, times = np.unique(block[contexts == which], return_counts=True)
+        found += rated[which].of(np.ascontiguousarray(weights[:, :, at])) @ times
+    return found
+
+
+class _Walk:
+    """The weights' way through chunks of messages; between chunks nothing lives but the sums of losses."""
+
+    def __init__(self, runs: int, experts: int, rate: float) -> None:
+        self.totals, self.counts = np.zeros((2, runs, experts))
+        self._rate = rate
+
+    def step(self, index: IntArray | None, losses: FloatArray, rounds: int, size: int) -> FloatArray:
+        """Weights before each block of these rounds, the largest of each 1, shape (runs, K, blocks)."""
+        runs, experts = self.totals.shape
+        blocks = -(-rounds // size)
+        if losses.shape != ((runs, rounds, experts) if index is None else (runs, rounds)):
+            raise InvalidDataError("losses", losses, "is a shape that does not fit", "see Losses")
+        before = np.empty((runs, experts, blocks + 1))
+        before[:, :, 0] = self.totals
+        before[:, :, 1:] = self._vectors(losses, size) if index is None else self._sampled(index, losses, size, blocks)
+        np.cumsum(before, axis=2, out=before)
+        if not np.isfinite(before[:, :, -1]).all():
+            raise InvalidArgumentError("losses", "...", "holds a value that is not finite")
+        self.totals = before[:, :, -1].copy()
+        weights = before[:, :, :-1]
+        weights -= weights.min(axis=1, keepdims=True)
+        weights *= -self._rate
+        np.exp(weights, out=weights)
+        return np.ascontiguousarray(weights)
+
+    def _vectors(self, losses: FloatArray, size: int) -> FloatArray:
+        self.counts += losses.shape[1]
+        starts = np.arange(0, losses.shape[1], size)
+        sums = losses if size == 1 else np.add.reduceat(losses, starts, axis=1)
+        return np.swapaxes(sums, 1, 2)
+
+    def _sampled(self, index: IntArray, losses: FloatArray, size: int, blocks: int) -> FloatArray:
+        runs, experts = self.totals.shape
+        spoken = index + experts * np.arange(runs)[:, None]  # (runs, rounds): which (run, expert)
+        if index.shape != losses.shape or index.min() < 0 or index.max() >= experts:
+            raise InvalidArgumentError("index", "...", f"does not name experts 0 .. {experts - 1}")
+        self.counts += np.bincount(spoken.ravel(), minlength=runs * experts).reshape(runs, experts)
+        cell = spoken * blocks + np.arange(losses.shape[1]) // size
+        sums = np.bincount(cell.ravel(), weights=losses.ravel(), minlength=runs * experts * blocks)
+        return np.asarray(sums, np.float64).reshape(runs, experts, blocks)

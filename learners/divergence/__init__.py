@@ -1,0 +1,1 @@
+"""Private estimation of KL divergence between many clients and the public."""

@@ -1,0 +1,255 @@
+"""Who holds how many records of which symbol: the private data of the divergence estimators.
+
+Records are symbols 0, ..., k - 1, each of one client. Neighbouring data sets differ in one record's symbol, and the
+record stays with its client (replace-one), so that how many records each client has is the same in both, and public.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from scipy import sparse
+
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import as_array, integer
+from hockeystick.mechanisms.contract.arguments import generator
+
+Counts = npt.NDArray[np.int64]
+
+LARGEST = 2**31 - 1
+"""The largest count of a cell."""
+_MOST_SYMBOLS = 2**32  # a place's symbol has 32 bits
+_PIECE = 1 << 20  # records whose keys are drawn at a time
+
+
+def _table(value: object) -> sparse.csr_array:
+    if not sparse.issparse(value):
+        raise InvalidDataError("table", value, "is no sparse matrix", "use ClientCounts.of_records")
+    found = sparse.csr_array(value)
+    if found.dtype.kind not in "iu":
+        raise InvalidDataError("table", found.data, "does not hold whole numbers")
+    if found.shape[0] < 1 or found.shape[1] < 2:
+        raise InvalidDataError("table", found, "is too small", "give a row per client, two symbols or more")
+    if found.shape[1] > _MOST_SYMBOLS:
+        raise InvalidDataError("table", found, f"has more than {_MOST_SYMBOLS} symbols", "merge rare ones")
+    if found.nnz and (found.data.min() < 0 or found.data.max() > LARGEST):
+        raise InvalidDataError("table", found, f"holds a count outside 0, ..., {LARGEST}")
+    found = found.astype(np.int64)
+    found.sum_duplicates()
+    return found
+
+
+@frozen(eq=False)
+class ClientCounts:
+    """Counts of every client and symbol.
+
+    Args:
+        table: Sparse whole numbers >= 0 of shape (clients, symbols).
+
+    Raises:
+        InvalidArgumentError: it is no such matrix.
+    """
+
+    table: sparse.csr_array = field(converter=_table, repr=False)
+
+    @classmethod
+    def of_records(
+        cls,
+        clients: npt.ArrayLike,
+        symbols: npt.ArrayLike,
+        *,
+        symbol_count: int,
+        client_count: int | None = None,
+        times: npt.ArrayLike | None = None,
+    ) -> ClientCounts:
+        """The counts of records, given one by one, or so many at once.
+
+        Args:
+            clients: The client of each record, 0, ..., n - 1, shape (N,).
+            symbols: Its symbol, 0, ..., k - 1, shape (N,).
+            symbol_count: k >= 2.
+            client_count: n; one more than the largest client by default, which may tell who has records.
+            times: How many records each entry stands for, shape (N,); one by default.
+
+        Raises:
+            InvalidArgumentError: shapes that differ, or numbers out of range.
+        """
+        k = integer("symbol_count", symbol_count, low=2)
+        who, what = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
+        if who.shape != what.shape:
+            raise InvalidDataError("symbols", what, f"has another shape than clients, {who.shape}")
+        n = (int(who.max(initial=-1)) + 1 or 1) if client_count is None else client_count
+        each = np.ones(len(who), dtype=np.int64) if times is None else _numbers("times", times, None)
+        if each.shape != who.shape:
+            raise InvalidDataError("times", each, f"has another shape than clients, {who.shape}")
+        return cls(sparse.coo_array((each, (who, what)), shape=(n, k)).tocsr())
+
+    @property
+    def clients(self) -> int:
+        """n."""
+        return int(self.table.shape[0])
+
+    @property
+    def symbols(self) -> int:
+        """k."""
+        return int(self.table.shape[1])
+
+    def records(self) -> Counts:
+        """How many records each client has, shape (n,): public."""
+        return np.asarray(self.table.sum(axis=1), dtype=np.int64)
+
+    def total(self, cohort: npt.ArrayLike | None = None) -> Counts:
+        """h(x) over a cohort, shape (k,).
+
+        Args:
+            cohort: Clients, by number; everybody by default.
+
+        Raises:
+            InvalidArgumentError: a client that does not exist, or one named twice.
+        """
+        rows = self.table if cohort is None else self.table[checked_cohort(cohort, self.clients)]
+        return np.asarray(rows.sum(axis=0), dtype=np.int64)
+
+    def of_symbols(self, symbols: npt.ArrayLike, cohort: npt.ArrayLike | None = None) -> Counts:
+        """The counts that each client of a cohort has of some symbols, shape (clients asked, symbols asked)."""
+        asked = _numbers("symbols", symbols, self.symbols)
+        rows = self.table if cohort is None else self.table[checked_cohort(cohort, self.clients)]
+        return np.asarray(rows[:, asked].todense(), dtype=np.int64)
+
+    def at(self, symbols: npt.ArrayLike, cohorts: Sequence[npt.ArrayLike]) -> Counts:
+        """h of one symbol per round, each in that round's cohort, shape (rounds,)."""
+        asked = _numbers("symbols", symbols, self.symbols)
+        if len(asked) != len(cohorts):
+            raise InvalidArgumentError("cohorts", len(cohorts), f"are not one for each of {len(asked)} symbols")
+        columns, found = self.table.tocsc(), np.zeros(len(asked), dtype=np.int64)
+        present = np.zeros(self.clients, dtype=np.bool_)
+        for i, (symbol, cohort) in enumerate(zip(asked, cohorts, strict=True)):
+            members = checked_cohort(cohort, self.clients)
+            present[members] = True
+            part = slice(columns.indptr[symbol], columns.indptr[symbol + 1])
+            found[i] = columns.data[part][present[columns.indices[part]]].sum()
+            present[members] = False
+        return found
+
+    def capped(self, most: int, rng: np.random.Generator, *, fill: int | None = None) -> ClientCounts:
+        """At most ``most`` records of each client, each subset of a client's as likely.
+
+        For the same state of the generator a replaced record changes one of its client's kept records at most, and none
+        of another client's; so the coins may be public, and a guarantee for records (or groups of them) of the capped
+        table is one for those of this table. One word is drawn, whatever the data.
+
+        Args:
+            most: B.
+            rng: Of the draws.
+            fill: A public symbol that is added to clients with fewer records, so that all have exactly B, and numbers
+                of records tell nothing.
+
+        Raises:
+            InvalidArgumentError: ``most`` is no integer >= 1, or ``fill`` no symbol.
+        """
+        # A record's place is (client, symbol, which of the client's records of that symbol), and a client keeps the
+        # records with the B smallest keys. A place's key is a function of the drawn word and the place alone, and so
+        # is the order of equal keys: no data are in it. Replacing one of c records of symbol a by one of symbol b
+        # vacates the place (a, c - 1), takes the first free place of b, and moves nobody else. So before and after the
+        # client's places are R and one more. The B smallest of R and one more are the B - 1 smallest of R, and either
+        # that one or the B-th of R: they differ in one place at most. Other clients' places are what they were.
+        #
+        # Places in the order of the table would not do: between a and b each symbol's records would move up by one.
+        limit, source = integer("most", most, low=1), generator(rng)
+        word = int(source.integers(0, 2**64, dtype=np.uint64))
+        table, size = self.table.sorted_indices(), self.records()
+        kept, who = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
+        many = np.flatnonzero(size[who] > limit)
+        kept[many] = _smallest(word, who[many], table.indices[many], kept[many], limit)
+        found = sparse.csr_array((kept, table.indices, table.indptr), shape=table.shape)
+        if fill is not None:
+            symbol = integer("fill", fill, low=0, high=self.symbols - 1)
+            lacking = np.maximum(limit - size, 0)
+            who = np.flatnonzero(lacking)
+            more = sparse.coo_array((lacking[who], (who, np.full(len(who), symbol))), shape=table.shape)
+            found = found + more.tocsr()
+        return ClientCounts(sparse.csr_array(found))
+
+    def neighbours(self) -> Iterator[ClientCounts]:
+        """All data sets in which one record has another symbol: for small examples."""
+        dense = np.asarray(self.table.todense())
+        for client, y, x in itertools.product(range(self.clients), range(self.symbols), range(self.symbols)):
+            if x != y and dense[client, y]:
+                moved = dense.copy()
+                moved[client, [x, y]] += [1, -1]
+                yield ClientCounts(sparse.csr_array(moved))
+
+
+def checked_cohort(value: npt.ArrayLike, clients: int) -> npt.NDArray[np.int64]:
+    """Clients by number, each once, at least one.
+
+    Raises:
+        InvalidArgumentError: they are not, or do not exist.
+    """
+    found = _numbers("cohort", value, clients)
+    if not len(found) or len(np.unique(found)) != len(found):
+        raise InvalidArgumentError("cohort", "...", "is empty or names a client twice")
+    return found
+
+
+def _numbers(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[np.int64]:
+    found = as_array(name, value, data=True)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InvalidDataError(name, found, "is no list of whole numbers")
+    if found.size and (found.min() < 0 or (below is not None and found.max() >= below)):
+        most = "" if below is None else f", ..., {below - 1}"
+        raise InvalidDataError(name, found, f"holds a number outside 0{most}")
+    return found.astype(np.int64)
+
+
+# --- keys of places --------------------------------------------------------------------------------------------------
+
+
+def _smallest(
+    word: int, clients: npt.NDArray[np.int64], symbols: npt.NDArray[np.integer], counts: Counts, limit: int
+) -> Counts:
+    """How many records of each cell are among the ``limit`` with the smallest keys of their client.
+
+    Cells are in the order of clients and symbols. Records are looked at some at a time, so that memory is for these,
+    the cells, and the ``limit`` records of the client that the next piece may go on with.
+    """
+    ends, found = np.cumsum(counts), np.zeros(len(counts), dtype=np.int64)
+    cells, keys = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
+    for start in range(0, int(counts.sum()), _PIECE):
+        places = np.arange(start, min(start + _PIECE, ends[-1]))
+        at = np.searchsorted(ends, places, side="right")
+        which = places - (ends[at] - counts[at])
+        cells = np.concatenate([cells, at])
+        keys = np.concatenate([keys, _keys(word, which, symbols[at], clients[at])])
+        order = np.lexsort((keys, clients[cells]))  # stable: equal keys are in the order of their places
+        who = clients[cells[order]]
+        first = np.flatnonzero(np.diff(who, prepend=-1))
+        rank = np.arange(len(who)) - np.repeat(first, np.diff(first, append=len(who)))
+        order = np.sort(order[rank < limit])
+        cells, keys = cells[order], keys[order]
+        goes_on = clients[cells] == clients[cells[-1]]
+        found += np.bincount(cells[~goes_on], minlength=len(found))
+        cells, keys = cells[goes_on], keys[goes_on]
+    return found + np.bincount(cells, minlength=len(found))
+
+
+def _keys(
+    word: int, which: npt.NDArray[np.int64], symbols: npt.NDArray[np.integer], clients: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """A random function of places, given by a word: Philox 4x32-10 of Salmon, Moraes, Dror & Shaw 2011, 64 bits of it.
+
+    As a counter a place has 32 bits for which record of its symbol it is, 32 for the symbol, and 64 for the client.
+    """
+    a, b, c = (np.asarray(each).astype(np.uint64) for each in (which, symbols, clients))
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    c, d = c & low, c >> half
+    first, second = word & 0xFFFFFFFF, word >> 32
+    for _ in range(10):
+        one, two = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (two >> half) ^ b ^ np.uint64(first), two & low, (one >> half) ^ d ^ np.uint64(second), one & low
+        first, second = (first + 0x9E3779B9) & 0xFFFFFFFF, (second + 0xBB67AE85) & 0xFFFFFFFF
+    return np.asarray((b << half) | a)

@@ -1,0 +1,1 @@
+"""Watching a KL divergence over time, and alarms on it."""

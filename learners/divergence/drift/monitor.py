@@ -1,0 +1,334 @@
+"""Watches how far private data drift from a public reference, window by window, on a budget: estimates and intervals.
+
+For each window an estimate of KL(Pi || P) is published, with a confidence interval and whether that is above a
+threshold. With scope "record" (see ``divergence.drift.watch``) windows are disjoint data, and each has the whole
+budget; with scope "client" they share it. For alarms without estimates there is ``divergence.drift.alarms``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, field, frozen
+
+from hockeystick import accounting
+from hockeystick.accounting import (
+    SAME,
+    AccountantGraph,
+    Adjacency,
+    EpsilonDelta,
+    Guarantee,
+    InvalidArgumentError,
+    InvalidDataError,
+    Ledger,
+    OdometerReading,
+    PrivacyEvent,
+    RefinementError,
+    calibrate,
+    compose,
+)
+from hockeystick.accounting.validate import array, integer, items, probability
+from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
+from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.count_logarithms import FloatArray
+from hockeystick.learners.divergence.drift.watch import Watch
+from hockeystick.learners.divergence.intervals import Spread, interval, largest_divergence, variance_factor
+from hockeystick.learners.divergence.query_average import QueryAverage
+from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation
+from hockeystick.mechanisms import Gaussian, Laplace
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
+
+Finding = Literal["above", "below", "unclear"]
+
+_UP = 1.0 + 2.0**-48
+_KIND, _VERSION = "checkpoint of a drift monitor", 1
+
+
+def _delta(value: object) -> float:
+    return probability("delta", value)
+
+
+def _windows(value: object) -> int:
+    return integer("windows", value, low=1)
+
+
+def _confidence(value: object) -> float:
+    return probability("confidence", value, open=True)
+
+
+@frozen(kw_only=True)
+class DriftLook:
+    """What is published of one window.
+
+    Attributes:
+        window: 0, 1, ... in the order in which they were looked at.
+        estimate: Of KL(Pi || P), with noise.
+        noise_deviation: Standard deviation of the noise in it.
+        low, high: A confidence interval, within what the divergence can be.
+        finding: Whether the interval is "above" the threshold, "below" it, or "unclear".
+        simulated: Whether the noise was, so that it is no release.
+    """
+
+    window: int
+    estimate: float
+    noise_deviation: float
+    low: float
+    high: float
+    finding: Finding
+    simulated: bool
+
+
+@frozen(kw_only=True, eq=False)
+class DriftMonitor(Watch):
+    """Publishes an estimate, an interval and a finding for each of some windows.
+
+    Args:
+        reference: Pi, shape (k,), public.
+        threshold: What drifts are compared with, >= 0, public.
+        epsilon, delta: The budget of the whole watch; delta may be 0 for Laplace noise.
+        windows: For how many windows it is.
+        scope: "record" or "client"; see the module.
+        group: With scope "client", the most records of a client in one window.
+        samples: T symbols are drawn anew for each window; None (or T >= k) asks for all, weighted by the reference.
+        multiplier: lambda >= 0, with samples. At 0 intervals are best: they hold for any data of these sizes, and far
+            larger ratios are possible than logarithms.
+        logarithm: Smoothed(1.0) by default; AssumedCounts is possible.
+        noise: "auto", "laplace" or "gaussian".
+        confidence: Of each interval by itself.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    delta: float = field(default=0.0, converter=_delta)
+    windows: int = field(converter=_windows)
+    noise: Law = "auto"
+    confidence: float = field(default=0.95, converter=_confidence)
+    _mechanism: Additive = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        object.__setattr__(self, "_mechanism", self._calibrated())
+
+    def _calibrated(self) -> Additive:
+        """The noise on a query of sensitivity 1 with which the shared looks meet the budget."""
+        if self.noise not in ("auto", "laplace", "gaussian"):
+            raise InvalidArgumentError("noise", self.noise, "is unknown", 'use "auto", "laplace" or "gaussian"')
+        if self.noise == "gaussian" and self.delta == 0.0:
+            raise InvalidArgumentError("delta", self.delta, "is no δ for Gaussian noise", "give one above 0")
+        shared = 1 if self.scope == "record" else self.windows
+        found: list[Additive] = []
+        if self.noise != "gaussian":
+            scale = Laplace.calibrated(epsilon=self.epsilon / shared).scale
+            if self.delta > 0.0 and shared > 1:
+                target = EpsilonDelta(self.epsilon, self.delta)
+                scale = min(scale, calibrate(lambda b: compose((Laplace(b).event(), shared)), target).value)
+            found.append(Laplace(scale))
+        if self.noise != "laplace" and self.delta > 0.0:
+            sigma = Gaussian.calibrated(epsilon=self.epsilon, delta=self.delta).sigma
+            found.append(Gaussian(sigma * math.sqrt(shared)))
+        least, step = min(found, key=deviation), 2.0**-50
+        while accounting.epsilon(compose((least.event(), shared)), self._at(least)).upper > self.epsilon:
+            least, step = _wider(least, 1.0 + step), 2.0 * step  # the accountant's bound is above by its rounding
+        return least
+
+    def _at(self, mechanism: Additive) -> float:
+        """The δ at which the budget is met: Laplace noise for a single look needs none."""
+        return 0.0 if isinstance(mechanism, Laplace) and self.scope == "record" else self.delta
+
+    def event(self) -> PrivacyEvent:
+        """What one look costs whoever is in that window."""
+        return self._mechanism.event()
+
+    def graph(self) -> AccountantGraph:
+        """The plan: a look at each window, at disjoint data or at the same clients'."""
+        if self.scope == "record":
+            reach = SAME if self.windows > 1 else None
+            return self.plan(self.windows).release("look", self.event(), reads=("windows", "coins"), reach=reach)
+        return self.plan(1).release("look", self.event(), reads=("windows", "coins"), count=self.windows)
+
+    def estimator(self, average: QueryAverage) -> TrustedKL:
+        """What releases the estimate of one window."""
+        distance = average.sensitivity(self.multiplier, group=self.group)
+        unit = self._mechanism
+        scaled = (
+            Laplace(unit.scale * distance * _UP, sensitivity=distance)
+            if isinstance(unit, Laplace)
+            else Gaussian(unit.sigma * distance * _UP, sensitivity=distance)
+        )
+        return TrustedKL(average=average, multiplier=self.multiplier, mechanism=scaled, group=self.group)
+
+    def start(
+        self, *, noise: Noise | None = None, ledger: AnyLedger | None = None, reads: Iterable[str] | None = None
+    ) -> MonitorSession:
+        """A session that looks at one window after the other.
+
+        Args:
+            noise: ``SimulationNoise`` to run it repeatably; that is no release.
+            ledger: An outer budget that each look is charged to, too, as "look"; a ``DurableLedger`` outlasts crashes.
+            reads: What a look reads, for a ``FilteredLedger``.
+
+        Raises:
+            SecureReleaseUnavailableError: there is no secure source of noise.
+        """
+        return MonitorSession(self, check_noise(noise), ledger, reads)
+
+    def resume(
+        self,
+        checkpoint: object,
+        *,
+        noise: Noise | None = None,
+        ledger: AnyLedger | None = None,
+        reads: Iterable[str] | None = None,
+    ) -> MonitorSession:
+        """The session that wrote a checkpoint; arguments as for :meth:`start`.
+
+        A checkpoint holds no noise, but resumed twice it spends twice: charge a ``DurableLedger`` where that may be.
+
+        Raises:
+            InvalidArgumentError: it is no checkpoint of this monitor, or was changed.
+        """
+        found = self.start(noise=noise, ledger=ledger, reads=reads)
+        body = unseal(
+            checkpoint, kind=_KIND, version=_VERSION, learner=self._identity(), simulated=found._noise.simulated
+        )
+        looks = body.get("looks")
+        if isinstance(looks, bool) or not isinstance(looks, int) or not 0 <= looks <= self.windows:
+            raise refused("says of no number of looks that were made")
+        if looks:
+            found._ledger.record("look", count=looks, simulated=found._noise.simulated)
+        return found
+
+    def _identity(self) -> _Identity:
+        digest = hashlib.sha256(self.reference.tobytes()).hexdigest()
+        return _Identity(f"{self!r} {self._mechanism!r} of the reference {digest}")
+
+    def simulate(
+        self, windows: Sequence[QueryAverage], data: Sequence[ClientCounts], rng: np.random.Generator, runs: int
+    ) -> FloatArray:
+        """Estimates with independent noise, shape (runs, windows), of windows whose coins are tossed already."""
+        own = items("data", data, data=True)
+        if len(own) > self.windows:
+            reason = f"are more windows than the {self.windows} that the budget is for"
+            raise InvalidDataError("data", data, reason, "give fewer, or a monitor for more")
+        if len(own) != len(windows) or not own:
+            raise InvalidDataError("data", data, f"is not one ClientCounts for each of {len(windows)} windows")
+        drawn = [
+            self.estimator(average).simulate(counts, source, runs)
+            for average, counts, source in zip(windows, own, rng.spawn(len(own)), strict=True)
+        ]
+        return np.stack(drawn, axis=1)
+
+    def interval(self, average: QueryAverage, estimates: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """The ends of intervals for KL(Pi || P) of a window, given published estimates of it, of any shape.
+
+        They hold what ``divergence.intervals`` says, by the law of the noise and, with samples, a public bound of the
+        queries' variance. An end is within what the divergence can be.
+        """
+        return self._interval(average, self.estimator(average).mechanism, array("estimates", estimates))
+
+    def _interval(
+        self, average: QueryAverage, noise: Additive, estimates: npt.ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        spread = Spread(
+            noise=noise,
+            largest=largest_divergence(average),
+            factor=0.0 if average.whole else variance_factor(average, self.multiplier),
+            samples=self.samples or 1,
+        )
+        return interval(np.asarray(estimates, dtype=np.float64), spread, 0.5 * (1.0 - self.confidence))
+
+
+@frozen
+class _Identity:
+    """What a checkpoint is bound to."""
+
+    text: str
+
+
+class MonitorSession:
+    """One watch: looks at windows in their order, each paid for before its noise is drawn. ``DriftMonitor.start``."""
+
+    def __init__(
+        self, monitor: DriftMonitor, noise: Noise, ledger: AnyLedger | None, reads: Iterable[str] | None
+    ) -> None:
+        self._monitor, self._noise = monitor, noise
+        self._ledger = Ledger(monitor.graph())
+        self._outer, self._reads = ledger, None if reads is None else tuple(reads)
+
+    @property
+    def looks(self) -> int:
+        """How many windows were looked at."""
+        return self._ledger.recorded("look")
+
+    def look(self, data: ClientCounts, rng: np.random.Generator) -> DriftLook:
+        """Publishes what is found of the next window.
+
+        Args:
+            data: The counts of its records.
+            rng: Of the public coins; its state must depend on no data.
+
+        Raises:
+            RefinementError: all windows of the budget were looked at; nothing was drawn.
+            InvalidArgumentError: data that do not fit the monitor.
+            HockeystickError: the outer ledger refuses.
+        """
+        monitor, window = self._monitor, self.looks
+        if window >= monitor.windows:
+            reason = f"this would be window {window + 1} of a watch whose budget is for {monitor.windows}"
+            raise RefinementError("look", reason)
+        self._ledger.check("look")
+        if not isinstance(data, ClientCounts):
+            raise InvalidDataError("data", data, "is no ClientCounts")
+        average = monitor.average(data.records(), rng)
+        estimator = monitor.estimator(average)
+
+        def drawn() -> DriftLook:
+            self._ledger.record("look", simulated=self._noise.simulated)
+            found = estimator.release(data, noise=self._noise)
+            low, high = (float(end) for end in monitor._interval(average, estimator.mechanism, found.estimate))
+            above, below = low > monitor.threshold, high < monitor.threshold
+            return DriftLook(
+                window=window,
+                estimate=found.estimate,
+                noise_deviation=found.noise_deviation,
+                low=low,
+                high=high,
+                finding="above" if above else "below" if below else "unclear",
+                simulated=found.simulated,
+            )
+
+        name = None if self._outer is None else "look"
+        return charged(
+            monitor.event(), drawn, self._noise, self._outer, name, self._reads, adjacency=Adjacency.REPLACE_ONE
+        )
+
+    def guarantee(self) -> Guarantee:
+        """That of the whole budget, whatever was looked at so far."""
+        return self._ledger.guarantee()
+
+    def reading(self, delta: float) -> OdometerReading:
+        """What the looks so far cost, by an odometer: no guarantee."""
+        return self._ledger.reading(delta)
+
+    def checkpoint(self) -> dict[str, object]:
+        """How far the watch is, as a value for ``json.dumps``; it tells nothing of the data."""
+        return seal(
+            {"looks": self.looks},
+            kind=_KIND,
+            version=_VERSION,
+            learner=self._monitor._identity(),
+            simulated=self._noise.simulated,
+        )
+
+
+def _wider(mechanism: Additive, factor: float) -> Additive:
+    if isinstance(mechanism, Gaussian):
+        return evolve(mechanism, sigma=mechanism.sigma * factor)
+    return evolve(mechanism, scale=mechanism.scale * factor)

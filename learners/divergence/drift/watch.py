@@ -1,0 +1,120 @@
+"""What a watch for drift asks of each window: the query that monitors and alarms of private KL estimates share.
+
+A server is trusted with the counts (see :class:`~hockeystick.learners.divergence.trusted.TrustedKL`). Which window a
+record is
+in, and how many records a client has in it, is public. ``scope`` says what neighbouring data differ in:
+
+* "record": in one record's symbol, hence in one window. Windows are then disjoint data.
+* "client": in the symbols of all records of one client, at most ``group`` in each window. All windows are its data.
+
+What is watched is KL(Pi || P) of the window's own frequencies P, with the pseudo-count.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.divergence import sensitivity
+from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, FloatArray, Smoothed
+from hockeystick.learners.divergence.query_average import QueryAverage
+
+Scope = Literal["record", "client"]
+
+
+def _threshold(value: object) -> float:
+    return real("threshold", value, low=0.0)
+
+
+def _epsilon(value: object) -> float:
+    return real("epsilon", value, low=0.0, low_open=True)
+
+
+def _samples(value: object) -> int | None:
+    return None if value is None else integer("samples", value, low=1)
+
+
+def _logarithm(value: object) -> Smoothed | AssumedCounts:
+    if not isinstance(value, Smoothed | AssumedCounts):
+        raise InvalidArgumentError(
+            "logarithm", value, "leaves frequencies of 0, of which no divergence can be watched", "use Smoothed()"
+        )
+    return value
+
+
+def _multiplier(value: object) -> float:
+    return real("multiplier", value, low=0.0)
+
+
+def _group(value: object) -> int:
+    return integer("group", value, low=1)
+
+
+@frozen(kw_only=True, eq=False)
+class Watch:
+    """Base of what is published window by window; its fields are described there."""
+
+    reference: FloatArray = field(converter=sensitivity.reference, repr=False)
+    threshold: float = field(converter=_threshold)
+    epsilon: float = field(converter=_epsilon)
+    scope: Scope = "record"
+    group: int = field(default=1, converter=_group)
+    samples: int | None = field(default=None, converter=_samples)
+    multiplier: float = field(default=0.0, converter=_multiplier)
+    logarithm: CountLogarithm = field(factory=Smoothed, converter=_logarithm)
+
+    def __attrs_post_init__(self) -> None:
+        if self.scope not in ("record", "client"):
+            raise InvalidArgumentError("scope", self.scope, "is unknown", 'use "record" or "client"')
+        if self.scope == "record" and self.group != 1:
+            raise InvalidArgumentError("group", self.group, "is more than a record", 'use scope="client"')
+        if self.samples is None and self.multiplier != 0.0:
+            reason = "has no effect where all symbols are asked for"
+            raise InvalidArgumentError("multiplier", self.multiplier, reason, "leave it out, or give samples")
+
+    def average(self, client_records: npt.ArrayLike, rng: np.random.Generator) -> QueryAverage:
+        """What is asked of everybody in one window.
+
+        Args:
+            client_records: How many records each client has in it, shape (n,): public.
+            rng: Of the public coins; not used where all symbols are asked for.
+
+        Raises:
+            InvalidArgumentError: a window without records, or a client with more than ``group``, with scope "client".
+        """
+        own = np.asarray(client_records)
+        if self.scope == "client" and own.size and own.max() > self.group:
+            reason = f"has a client with more than {self.group} records"
+            raise InvalidArgumentError("client_records", "...", reason, "cap them, for instance by ClientCounts.capped")
+        if self.samples is not None:
+            return QueryAverage.drawn(self.reference, own, samples=self.samples, rng=rng, logarithm=self.logarithm)
+        return QueryAverage(
+            reference=self.reference,
+            symbols=np.arange(len(self.reference)),
+            shares=self.reference,
+            cohorts=(np.arange(len(own)),),
+            client_records=own,
+            logarithm=self.logarithm,
+        )
+
+    def unit(self) -> str:
+        """What neighbouring data differ in."""
+        if self.scope == "record":
+            return "the symbol of one record"
+        return f"the symbols of one client's records, at most {self.group} in each window"
+
+    def plan(self, size: int) -> AccountantGraph:
+        """The graph before its release: ``size`` blocks of data, the public coins, and what is assumed."""
+        assumed = [
+            f"neighbours differ in {self.unit()}; in which window a record is, and how many a client has, is public",
+            "the server, which is trusted, sees the counts",
+        ]
+        if self.logarithm.assumption is not None:
+            assumed.append(self.logarithm.assumption)
+        graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, pinned=True, assumptions=tuple(assumed))
+        return graph.source("windows", size=size).public("coins")

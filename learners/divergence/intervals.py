@@ -1,0 +1,162 @@
+"""Confidence intervals for KL(Pi || P) from a published estimate, by public numbers alone.
+
+An estimate is off for two reasons. The law of its noise is known. And the symbols are a sample of Pi, T draws, whose
+average has the mean D = KL(Pi || P) and a variance that depends on P. It has a public bound. Let r be at least e^-L,
+which smoothing or an assumption on counts gives. Then
+
+    ln^2 r <= g (r - 1 - ln r),   g = L^2/(L - 1 + e^-L),
+
+as the quotient falls in r; and r - 1 - ln r has the mean D. Likewise its square is at most F times itself, with F its
+largest value for the ratios that are possible. So a query lambda*(r - 1) - ln r has a variance of at most C D - D^2,
+sqrt(C) = lambda sqrt(F) + |1 - lambda| sqrt(g), and the average one T times less. An interval holds the divergences
+that an estimate so far off does not speak against: near D = 0, where monitors live, that is as good as by noise alone.
+
+That the average of T queries is nearly normal is the central limit theorem's word, and the one thing here not exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from attrs import frozen
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from hockeystick.learners.divergence.count_logarithms import AssumedCounts, FloatArray, Smoothed
+from hockeystick.learners.divergence.query_average import QueryAverage
+from hockeystick.mechanisms import Gaussian, Laplace
+
+_STEPS = 45  # of a bisection
+_GRID = 64  # divergences among which the largest plausible one is looked for
+_FAR = 1e6  # of two deviations, beyond which the smaller one makes no difference
+_NEAR = 1e-4  # L below which g loses digits
+
+
+@frozen(kw_only=True)
+class Spread:
+    """How far an estimate may be off where the divergence is D.
+
+    Attributes:
+        noise: On the estimate.
+        largest: Of all divergences that are possible.
+        factor: C, see :func:`variance_factor`; 0 where all symbols are asked for.
+        samples: T; without meaning where ``factor`` is 0.
+    """
+
+    noise: Laplace | Gaussian
+    largest: float
+    factor: float
+    samples: int
+
+    def tail(self, off: FloatArray, divergence: FloatArray) -> FloatArray:
+        """The probability of an estimate that is off by ``off`` or more, on one side."""
+        s = sampling_deviation(divergence, factor=self.factor, samples=self.samples)
+        if isinstance(self.noise, Gaussian):
+            return np.asarray(ndtr(-off / np.hypot(self.noise.sigma, s)))
+        b = self.noise.scale
+        alone = np.where(off > 0.0, 0.5 * np.exp(-np.abs(off) / b), 1.0 - 0.5 * np.exp(-np.abs(off) / b))
+        c, x = s / b, off / np.where(s > 0.0, s, 1.0)
+        # A Laplace tail averaged over a normal law, its two exponential pieces and the step between them
+        up = np.exp(np.minimum(0.5 * c * c - off / b + log_ndtr(x - c), 0.0))
+        down = np.exp(np.minimum(0.5 * c * c + off / b + log_ndtr(-x - c), 0.0))
+        both = ndtr(-x) + np.where(c < _FAR, 0.5 * (up - down), 0.0)
+        return np.asarray(np.where(c > 1.0 / _FAR, both, alone))
+
+    def reach(self, tail: float) -> float:
+        """How far off an estimate is with the probability ``tail`` on one side, by noise alone."""
+        if isinstance(self.noise, Gaussian):
+            return -self.noise.sigma * float(ndtri(tail))
+        return -self.noise.scale * math.log(2.0 * tail)
+
+
+def interval(estimates: FloatArray, spread: Spread, tail: float) -> tuple[FloatArray, FloatArray]:
+    """The ends of the sets of divergences for which an estimate so far off has at least the probability ``tail``.
+
+    Args:
+        estimates: Of any shape.
+        spread: How far they may be off.
+        tail: On each side, below 1/2.
+
+    Returns:
+        Two arrays of that shape, within [0, largest].
+    """
+    most = spread.largest
+    if not spread.factor:
+        reach = spread.reach(tail)
+        return np.clip(estimates - reach, 0.0, most), np.clip(estimates + reach, 0.0, most)
+    if estimates.ndim != 1:
+        low, high = interval(estimates.ravel(), spread, tail)
+        return low.reshape(estimates.shape), high.reshape(estimates.shape)
+    centre = np.clip(estimates, 0.0, most)
+
+    def under(d: FloatArray) -> FloatArray:  # rises in d up to the estimate
+        return spread.tail(estimates - d, d)
+
+    def over(d: FloatArray) -> FloatArray:
+        return spread.tail(d - estimates, d)
+
+    low = _edge(under, centre, np.zeros_like(centre), tail)
+    # Far above, the spread grows with D, too: look for the last divergence from the far end on.
+    inside, outside, open_ = centre.copy(), np.full_like(centre, most), np.ones(centre.shape, dtype=np.bool_)
+    for share in np.linspace(1.0, 0.0, _GRID + 1):
+        at = centre + share * (most - centre)
+        found = open_ & (over(at) >= tail)
+        inside[found] = at[found]
+        open_ &= ~found
+        outside[open_] = at[open_]
+    high = _edge(over, inside, np.where(inside >= most, most, outside), tail)
+    return low, high
+
+
+def _edge(
+    plausible: Callable[[FloatArray], FloatArray], inside: FloatArray, outside: FloatArray, tail: float
+) -> FloatArray:
+    """Where plausibility crosses ``tail``, on the outer side; ``outside`` itself if it is plausible, too."""
+    far = np.where(plausible(outside) >= tail, outside, inside)
+    near, beyond = far.copy(), outside.copy()
+    for _ in range(_STEPS):
+        middle = 0.5 * (near + beyond)
+        good = plausible(middle) >= tail
+        near, beyond = np.where(good, middle, near), np.where(good, beyond, middle)
+    return beyond
+
+
+def sampling_deviation(divergence: FloatArray, *, factor: float, samples: int) -> FloatArray:
+    """Standard deviation of the average of T queries, at most, where the divergence is D; it does not fall in D.
+
+    Args:
+        divergence: D, of any shape.
+        factor: C, see :func:`variance_factor`; 0 for none.
+        samples: T.
+    """
+    d = np.clip(divergence, 0.0, 0.5 * factor)
+    return np.asarray(np.sqrt(d * (factor - d) / samples))
+
+
+def largest_divergence(average: QueryAverage) -> float:
+    """L: no ratio is below e^-L, so that no divergence of such data from the reference is above it.
+
+    Args:
+        average: Of one cohort, smoothed or with counts that are bounded from below.
+    """
+    return math.log(float(average.reference.max()) * _mass(average) / _least(average))
+
+
+def variance_factor(average: QueryAverage, multiplier: float) -> float:
+    """C: one query has a variance of at most C D - D^2, where the divergence is D."""
+    far = largest_divergence(average)
+    logs = 2.0 + far if far < _NEAR else far * far / (far + math.expm1(-far))
+    ratio = (int(average.records[0]) + _least(average)) / (_mass(average) * float(average.reference.min()))
+    ratios = max(far + math.expm1(-far), ratio - 1.0 - math.log(ratio))
+    return (multiplier * math.sqrt(ratios) + abs(1.0 - multiplier) * math.sqrt(logs)) ** 2
+
+
+def _mass(average: QueryAverage) -> float:
+    return average.logarithm.mass(int(average.records[0]), average.symbol_count)
+
+
+def _least(average: QueryAverage) -> float:
+    rule = average.logarithm
+    assert isinstance(rule, Smoothed | AssumedCounts)
+    return rule.pseudo_count if isinstance(rule, Smoothed) else float(rule.least)

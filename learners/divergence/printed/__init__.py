@@ -1,0 +1,1 @@
+"""The estimators and claims as the paper prints them."""

@@ -1,0 +1,300 @@
+"""The estimators of KL(Pi || P) as they are printed and as they were run: NOT PRIVATE, for figures and audits only.
+
+Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478):
+
+* :class:`LiteralKL`: Algorithms 1 to 3 word by word: counts are divided by the number of *clients*, noise has the
+  variance of Corollary 3.1, one draw of it serves both sums and these are added up, and every repetition of a symbol
+  has noise of its own, calibrated for N the number of samples.
+* :class:`PublishedExperiment`: the constants of the published experiments, which are no implementation of these.
+
+What comes out is a :class:`NotPrivate`, which no accountant takes. See ``divergence.printed.claims`` for what the
+claims are worth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.learners.divergence import sensitivity as kl_sensitivity
+from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.count_logarithms import FloatArray
+from hockeystick.learners.divergence.printed.claims import CODE_SENSITIVITY, Reading, Sign, printed_noise
+from hockeystick.learners.divergence.public_coins import Numbers
+from hockeystick.learners.divergence.query_average import QueryAverage
+from hockeystick.learners.divergence.variance import query
+from hockeystick.mechanisms.contract.arguments import blocks, generator, run_count
+
+Model = Literal["trusted", "aggregated", "distributed"]
+Normaliser = Literal["clients", "records"]
+Sweep = Literal["epsilon", "cohort"]
+
+_SYMBOLS = 17  # of the partial divergence in the published experiments
+
+
+@frozen(eq=False, kw_only=True)
+class NotPrivate:
+    """Estimates without any guarantee.
+
+    Attributes:
+        estimates: Shape (runs,).
+        reason: Why there is none.
+    """
+
+    estimates: FloatArray = field(repr=False)
+    reason: str
+
+    def graph(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            UnsupportedEventError: always, with the reason.
+        """
+        _refuse(self.reason)
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise UnsupportedEventError(f"not private: {reason}; use TrustedKL, AggregatedKL or DistributedKL")
+
+
+def _model(value: object) -> Model:
+    if value not in ("trusted", "aggregated", "distributed"):
+        raise InvalidArgumentError("model", value, "is unknown", 'use "trusted", "aggregated" or "distributed"')
+    return value
+
+
+def _samples(value: object) -> int:
+    return integer("samples", value, low=1)
+
+
+def _epsilon(value: object) -> float:
+    return real("epsilon", value, low=0.0, low_open=True)
+
+
+def _delta(value: object) -> float:
+    return probability("delta", value, open=True)
+
+
+def _multiplier(value: object) -> float:
+    return real("multiplier", value, low=0.0)
+
+
+# --- as printed ------------------------------------------------------------------------------------------------------
+
+_REASONS: dict[Model, str] = {
+    "trusted": "a variance linear in sensitivity/epsilon, for the exact divergence's sensitivity",
+    "aggregated": "one draw of noise in both sums, whose difference has none",
+    "distributed": "fresh noise for every repetition of a symbol, for N the number of samples",
+}
+
+
+@frozen(eq=False, kw_only=True)
+class LiteralKL:
+    """An algorithm as printed. It has no guarantee.
+
+    Args:
+        average: What is asked, of whom. Its logarithm smooths as it says.
+        samples: T, in whole multiples of which the average's shares must be.
+        model: Algorithm 1 ("trusted"), 2 ("aggregated") or 3 ("distributed").
+        epsilon, delta: The claim.
+        multiplier: lambda >= 0.
+        reading: Of Corollary 3.1; see ``divergence.printed.claims.printed_noise``.
+        normaliser: Counts are divided by "clients", as printed, or by "records".
+        sign: Algorithm 2 returns (A + B)/T, as "printed", or (B - A)/T, "corrected": then its noise cancels.
+        floor: tau of Algorithm 3, a "small constant".
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    average: QueryAverage
+    samples: int = field(converter=_samples)
+    model: Model = field(converter=_model)
+    epsilon: float = field(converter=_epsilon)
+    delta: float = field(converter=_delta)
+    multiplier: float = field(default=0.0, converter=_multiplier)
+    reading: Reading = "outside"
+    normaliser: Normaliser = "clients"
+    sign: Sign = "printed"
+    floor: float = 1e-6
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.average, QueryAverage) or self.average.weighting != "record":
+            raise InvalidArgumentError("average", self.average, "is no QueryAverage weighted by record")
+        repeats = self.average.shares * self.samples
+        if (np.abs(repeats - np.rint(repeats)) > 1e-6).any():
+            remedy = 'weight by draws: QueryAverage.drawn(..., weights="draws")'
+            raise InvalidArgumentError("samples", self.samples, "is not the number of draws of this average", remedy)
+        if self.normaliser not in ("clients", "records"):
+            raise InvalidArgumentError("normaliser", self.normaliser, "is unknown", 'use "clients" or "records"')
+        if self.sign not in ("printed", "corrected"):
+            raise InvalidArgumentError("sign", self.sign, "is unknown", 'use "printed" or "corrected"')
+        real("floor", self.floor, low=0.0, low_open=True)
+        self.noise_deviation  # noqa: B018  # refuses a reading, or a delta without a variance
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of one draw of noise: of the output, of a sum, or of a frequency."""
+        sensitivity = math.sqrt(2.0) / self.samples if self.model == "distributed" else math.log(2.0)
+        sigma = printed_noise(self.epsilon, self.delta, sensitivity=sensitivity, reading=self.reading)
+        return sigma * self.samples / math.sqrt(2.0) if self.model == "aggregated" else sigma
+
+    @property
+    def reason(self) -> str:
+        """Why there is no guarantee."""
+        return _REASONS[self.model]
+
+    def graph(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            UnsupportedEventError: always, with the reason.
+        """
+        _refuse(self.reason)
+
+    def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> NotPrivate:
+        """``runs`` estimates with the same public coins.
+
+        Raises:
+            InvalidArgumentError: data that do not fit the average, or counts that its logarithm refuses.
+        """
+        source, count = generator(rng), run_count(runs)
+        if self.model == "distributed":
+            return self._found(self._distributed(data, source, count))
+        logs, ratios = self.sums(data)
+        noise = self.noise_deviation * source.standard_normal(count)
+        if self.model == "trusted":
+            return self._found(self.multiplier * ratios - logs + noise)
+        first, second = self.samples * logs + noise, self.samples * self.multiplier * ratios + noise
+        return self._found((first + second if self.sign == "printed" else second - first) / self.samples)
+
+    def sums(self, data: ClientCounts) -> tuple[float, float]:
+        """The averages of ln r and of r - 1 with the literal normaliser: not private."""
+        counts, pi = self.average.counts(data), self.average.reference[self.average.symbols]
+        rule, k = self.average.logarithm, self.average.symbol_count
+        logs = rule.logarithms(counts, self._sizes(), k) - np.log(pi)
+        ratios = rule.frequencies(counts, self._sizes(), k) / pi - 1.0
+        return float(self.average.shares @ logs), float(self.average.shares @ ratios)
+
+    def _sizes(self) -> Numbers:
+        if self.normaliser == "records":
+            return self.average.records
+        return np.array([len(cohort) for cohort in self.average.cohorts])
+
+    def _distributed(self, data: ClientCounts, source: np.random.Generator, runs: int) -> FloatArray:
+        """Noise on each of T frequencies, then the clamp."""
+        repeats = np.rint(self.average.shares * self.samples).astype(np.int64)
+        where = np.repeat(np.arange(len(repeats)), repeats)
+        sizes = np.broadcast_to(self._sizes(), repeats.shape)
+        rule, pi = self.average.logarithm, self.average.reference[self.average.symbols]
+        p = rule.frequencies(self.average.counts(data), sizes, self.average.symbol_count)[where]
+        found = np.empty(runs)
+        for block in blocks(runs, len(where)):
+            shape = (len(found[block]), len(where))
+            noisy = np.maximum(p + self.noise_deviation * source.standard_normal(shape), self.floor)
+            found[block] = query(noisy / pi[where], self.multiplier).mean(axis=1)
+        return found
+
+    def _found(self, estimates: FloatArray) -> NotPrivate:
+        return NotPrivate(estimates=np.asarray(estimates), reason=self.reason)
+
+
+# --- as run ----------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False, kw_only=True)
+class PublishedExperiment:
+    """What the published experiments compute. It has no guarantee, and is none of the printed algorithms.
+
+    The query is taken once, at r = |sum over 17 random symbols of Pi ln(Pi/P)| / |KL(Pi || P)|, and its absolute value
+    compared with KL. Noise is Laplace of scale (1 + ln 2)/epsilon, or normal with standard deviation
+
+        s = 2 (ln(1.25)/delta) (1 + ln 2)/epsilon^2
+
+    for "trusted"; normal with s sqrt(2)/90 for "aggregated"; and the absolute value of normal noise with s sqrt(2)/9000
+    on every summand for "distributed". (90 is the number of pairs of digits.)
+
+    Args:
+        reference: Pi, shape (k,), k >= 17.
+        private: P, shape (k,), with full support.
+        model, epsilon, delta, multiplier: As for :class:`LiteralKL`.
+        sweep: Over "epsilon", where trusted noise is Laplace, or "cohort" sizes, where it is normal.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    reference: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
+    private: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
+    model: Model = field(converter=_model)
+    epsilon: float = field(converter=_epsilon)
+    delta: float = field(default=0.05, converter=_delta)
+    multiplier: float = field(default=0.0, converter=_multiplier)
+    sweep: Sweep = "epsilon"
+
+    def __attrs_post_init__(self) -> None:
+        array("private", self.private, shape=self.reference.shape)
+        if len(self.reference) < _SYMBOLS:
+            raise InvalidArgumentError("reference", len(self.reference), f"has fewer than {_SYMBOLS} symbols")
+        if self.sweep not in ("epsilon", "cohort"):
+            raise InvalidArgumentError("sweep", self.sweep, "is unknown", 'use "epsilon" or "cohort"')
+        if math.isclose(float(self._summands().sum()), 0.0, abs_tol=1e-12):
+            raise InvalidArgumentError("private", "...", "is the reference: its ratio is undefined")
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of one draw of noise, before its absolute value is taken."""
+        s = 2.0 * (math.log(1.25) / self.delta) * CODE_SENSITIVITY / self.epsilon**2
+        if self.model == "trusted":
+            return math.sqrt(2.0) * CODE_SENSITIVITY / self.epsilon if self.sweep == "epsilon" else s
+        return s * math.sqrt(2.0) / (90.0 if self.model == "aggregated" else 9000.0)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no guarantee."""
+        if self.model == "distributed":
+            return "noise that is never negative"
+        return "noise for another statistic's sensitivity"
+
+    def graph(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            UnsupportedEventError: always, with the reason.
+        """
+        _refuse(self.reason)
+
+    def simulate(self, rng: np.random.Generator, runs: int) -> NotPrivate:
+        """``runs`` estimates, each of 17 other symbols."""
+        source, summands = generator(rng), self._summands()
+        chosen = summands[_distinct(source, len(summands), _SYMBOLS, run_count(runs))]
+        scale = self.noise_deviation
+        if self.model == "distributed":
+            chosen = chosen + np.abs(scale * source.standard_normal(chosen.shape))
+        ratios = np.abs(chosen.sum(axis=1)) / abs(float(summands.sum()))
+        found = np.abs(query(np.maximum(ratios, np.finfo(float).tiny), self.multiplier))
+        if self.model == "trusted" and self.sweep == "epsilon":
+            found = found + source.laplace(0.0, scale / math.sqrt(2.0), size=found.shape)
+        elif self.model != "distributed":
+            found = found + scale * source.standard_normal(found.shape)
+        return NotPrivate(estimates=np.asarray(found), reason=self.reason)
+
+    def _summands(self) -> FloatArray:
+        return np.asarray(self.reference * np.log(self.reference / self.private))
+
+
+def _distinct(source: np.random.Generator, population: int, count: int, runs: int) -> npt.NDArray[np.int64]:
+    """Uniform samples without replacement, shape (runs, count), by Floyd's algorithm."""
+    found = np.empty((runs, count), dtype=np.int64)
+    for i in range(count):
+        last = population - count + i
+        drawn = source.integers(0, last + 1, size=runs)
+        taken = (found[:, :i] == drawn[:, np.newaxis]).any(axis=1)
+        found[:, i] = np.where(taken, last, drawn)
+    return found

@@ -1,0 +1,327 @@
+"""How far one record moves an estimate of KL(Pi || P): exact, for every way in which it is released.
+
+Data are N records of k symbols, h(x) of symbol x. Neighbours differ in one record's symbol (replace-one; it stays with
+its client, so that N and every cohort's N are the same). The query at symbol x contributes
+
+    f(x) = lambda*(r(x) - 1) - ln r(x),   r(x) = P(x)/Pi(x),
+
+to an average with public weights w(x), those of the symbols that were drawn. A record that comes to x moves f(x) by
+s(x) = lambda/(M*Pi(x)) - (what ln P(x) rises by), with M the mass that counts are divided by, and one that leaves it
+moves f(x) back; see :mod:`~hockeystick.learners.divergence.count_logarithms` for the rises. All results are rounded up.
+
+The source is Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), section 4; of their sensitivities Theorem 4.9 is
+loose, and Theorem 4.10 false (:func:`printed_query_sensitivity`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array, integer, real
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, count_logarithm
+
+_UP = 1.0 + 2.0**-48
+_TOLERANCE = 1e-12
+
+
+def reference(value: npt.ArrayLike) -> FloatArray:
+    """A public reference distribution Pi with full support, shape (k,), k >= 2.
+
+    Raises:
+        InvalidArgumentError: entries that are not positive, or a sum that is not 1 within 1e-12.
+    """
+    found = array("reference", value, ndim=1, low=0.0)
+    if len(found) < 2:
+        raise InvalidArgumentError("reference", value, "has fewer than two symbols")
+    if not (found > 0.0).all():
+        reason = f"has no mass at {int((found <= 0.0).sum())} of {len(found)} symbols: the divergence may be infinite"
+        raise InvalidArgumentError("reference", "...", reason, "smooth it, or leave those symbols out")
+    if abs(math.fsum(found) - 1.0) > _TOLERANCE:
+        raise InvalidArgumentError("reference", math.fsum(found), "is not a sum of 1", "divide by the sum")
+    return found
+
+
+def weights(value: npt.ArrayLike, symbols: int) -> FloatArray:
+    """Public query weights w, shape (k,): non-negative, with sum 1.
+
+    Raises:
+        InvalidArgumentError: they are not.
+    """
+    found = array("weights", value, shape=(symbols,), low=0.0)
+    if abs(math.fsum(found) - 1.0) > _TOLERANCE:
+        raise InvalidArgumentError("weights", math.fsum(found), "is not a sum of 1", "divide counts by their sum")
+    return found
+
+
+@frozen(kw_only=True)
+class Sizes:
+    """Public sizes: records N of the cohort, or of the smallest and the largest cohort, and the symbols k."""
+
+    least: int
+    most: int
+    symbols: int
+
+    @classmethod
+    def of(cls, records: int | Sequence[int], symbols: int) -> Sizes:
+        """The sizes of one fixed cohort, or of several.
+
+        Raises:
+            InvalidArgumentError: a size is no integer >= 1, or there is none; fewer than two symbols.
+        """
+        given: list[object] = list(records) if isinstance(records, Sequence | np.ndarray) else [records]
+        if not given:
+            raise InvalidArgumentError("records", records, "is empty", "give the records of at least one cohort")
+        found = [integer("records", one, low=1) for one in given]
+        return cls(least=min(found), most=max(found), symbols=integer("symbols", symbols, low=2))
+
+
+def _multiplier(value: object) -> float:
+    return real("multiplier", value, low=0.0)
+
+
+def exact_kl(pi: npt.ArrayLike, logarithm: CountLogarithm) -> float:
+    """The sensitivity of KL(Pi || P) itself: max Pi times the largest rise of a logarithm.
+
+    One cell's term falls while another's rises, so the larger of the two bounds the change. With counts of at least 2
+    in both data sets it is at most ln(3/2), where the paper has 0.7 (Theorem 4.9).
+    """
+    return float(reference(pi).max()) * count_logarithm(logarithm).largest_rise() * _UP
+
+
+def worst_draw(
+    pi: npt.ArrayLike,
+    *,
+    multiplier: float,
+    records: int | Sequence[int],
+    logarithm: CountLogarithm,
+    group: int = 1,
+) -> float:
+    """The sensitivity of the average over any draw of symbols, attained where all draws hit one.
+
+    It is the larger of lambda/(M min Pi) - (least rise) and (largest rise) - lambda/(M max Pi), hence at most the
+    larger of lambda/(M min Pi) and the largest rise: a multiplier up to M min Pi times the largest rise costs nothing.
+
+    Args:
+        pi: The reference.
+        multiplier: lambda >= 0, public.
+        records: N of the cohort, or of all cohorts.
+        logarithm: How logarithms are taken.
+        group: Records that are replaced, of one client.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
+    sizes, many = Sizes.of(records, len(found)), integer("group", group, low=1)
+    rises = many * lam / (rule.mass(sizes.least, sizes.symbols) * float(found.min())) - rule.least_rise(sizes.most)
+    falls = rule.largest_rise(many) - lam / (rule.mass(sizes.most, sizes.symbols) * float(found.max()))
+    return max(rises, falls) * _UP
+
+
+@frozen(kw_only=True)
+class Swap:
+    """The record's move that changes an average most: from one symbol to another.
+
+    Attributes:
+        sensitivity: By how much, rounded up.
+        gains: The symbol whose query grows as the record comes to it.
+        loses: The symbol whose query grows as the record leaves it.
+    """
+
+    sensitivity: float
+    gains: int
+    loses: int
+
+
+def realised_draw(
+    pi: npt.ArrayLike,
+    w: npt.ArrayLike,
+    *,
+    multiplier: float,
+    records: int | Sequence[int],
+    logarithm: CountLogarithm,
+    group: int = 1,
+    step: int | None = None,
+) -> Swap:
+    """The sensitivity of the average over the symbols that *were* drawn: often several times less than the worst draw.
+
+    A swap takes a record from y to x. The change of w(x) f(x) is at most w(x)*(lambda/(M Pi(x)) - least rise), that of
+    -w(y) f(y) at most w(y)*(largest rise - lambda/(M Pi(y))); the opposite swap moves the other way. Where it may move
+    one cell and not the other, or be asked about in some rounds only, each term is 0 at least; where cohorts differ,
+    the first term is taken at the smallest M and the second at the largest. A group moves it as far as its records one
+    after the other, and no further than the worst draw allows.
+
+    Args:
+        pi: The reference, shape (k,).
+        w: Weights of the symbols in the average, shape (k,), public.
+        multiplier, records, logarithm: As for :func:`worst_draw`.
+        group: Records that are replaced, each between two symbols of its own.
+        step: None where a record moves either count by exactly one; otherwise each by 0, ..., step, whatever the other
+            does, as where shares are rounded down.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
+    share, sizes = weights(w, len(found)), Sizes.of(records, len(found))
+    many, reach = integer("group", group, low=1), 1 if step is None else integer("step", step, low=1)
+    small, large = (rule.mass(size, sizes.symbols) for size in (sizes.least, sizes.most))
+    rises = share * (reach * lam / (small * found) - rule.least_rise(sizes.most))
+    falls = share * (rule.largest_rise(reach) - lam / (large * found))
+    if step is not None or not isinstance(records, int):
+        rises, falls = np.maximum(rises, 0.0), np.maximum(falls, 0.0)
+    tops = [np.argsort(-each, kind="stable")[:2] for each in (rises, falls)]
+    change, x, y = max((float(rises[x] + falls[y]), int(x), int(y)) for x in tops[0] for y in tops[1] if x != y)
+    worst = worst_draw(found, multiplier=lam, records=records, logarithm=rule, group=many * reach)
+    return Swap(sensitivity=min(worst, many * max(0.0, change) * _UP), gains=x, loses=y)
+
+
+def of_pair(
+    pi: npt.ArrayLike,
+    x: int,
+    y: int,
+    w: npt.ArrayLike,
+    *,
+    multiplier: float,
+    records: int,
+    logarithm: CountLogarithm,
+) -> FloatArray:
+    """The sensitivity to a record that moves between two symbols, either way, for each of many draws.
+
+    Args:
+        pi: The reference.
+        x, y: Two symbols.
+        w: Weights of the two in each draw, shape (..., 2).
+        multiplier, records, logarithm: As for :func:`worst_draw`, with one cohort.
+
+    Returns:
+        Shape (...,).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
+    sizes, shares = Sizes.of(records, len(found)), array("weights", w, low=0.0, high=1.0)
+    where = np.array([integer("symbol", i, low=0, high=len(found) - 1) for i in (x, y)])
+    if where[0] == where[1] or shares.shape[-1:] != (2,):
+        raise InvalidArgumentError("weights", shares.shape, "is no shape (..., 2) for two different symbols")
+    linear = lam / (rule.mass(sizes.least, sizes.symbols) * found[where])
+    rises = shares * (linear - rule.least_rise(sizes.most))
+    falls = shares * (rule.largest_rise() - linear)
+    change = np.maximum(rises[..., 0] + falls[..., 1], rises[..., 1] + falls[..., 0])
+    return np.asarray(np.maximum(change, 0.0) * _UP)
+
+
+def sums(
+    pi: npt.ArrayLike,
+    *,
+    records: int | Sequence[int],
+    logarithm: CountLogarithm,
+    w: npt.ArrayLike | None = None,
+    group: int = 1,
+) -> tuple[float, float]:
+    """The sensitivities of the averages of ln r and of r - 1, released side by side.
+
+    One swap may attain both, so they count together: sqrt(a^2 + b^2) in L2, a + b in L1.
+
+    Args:
+        pi: The reference.
+        records, logarithm: As for :func:`worst_draw`.
+        w: Weights of the symbols; None for the worst draw.
+        group: Records that move from one symbol to another together.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    found, rule = reference(pi), count_logarithm(logarithm)
+    sizes = Sizes.of(records, len(found))
+    share = None if w is None else weights(w, len(found))
+    heaviest = 1.0 if share is None else float(share.max())
+    most = float((1.0 / found).max() if share is None else (share / found).max())
+    many = integer("group", group, low=1)
+    return heaviest * rule.largest_rise(many) * _UP, many * most / rule.mass(sizes.least, sizes.symbols) * _UP
+
+
+def counts(multiplicities: npt.ArrayLike = (1, 1), *, group: int = 1) -> float:
+    """The L2 sensitivity of noisy counts of which some are published more than once, each time with fresh noise.
+
+    A swap moves two counts by one each, so it is sqrt(c1 + c2) for the two symbols that are published most often:
+    sqrt(2) where each is published once. ``group`` records of one client count as often.
+
+    Args:
+        multiplicities: How often each symbol's count is published, shape (u,); a symbol that is not published counts as
+            none.
+        group: Records that are replaced.
+
+    Raises:
+        InvalidArgumentError: entries that are no whole numbers >= 0, or none is positive.
+    """
+    found = array("multiplicities", multiplicities, ndim=1, low=0.0)
+    if (found != np.floor(found)).any() or not found.sum():
+        raise InvalidArgumentError("multiplicities", multiplicities, "are not counts, one of them positive")
+    return integer("group", group, low=1) * math.sqrt(float(np.sort(found)[-2:].sum())) * _UP
+
+
+def participation(symbols: npt.ArrayLike, cohorts: npt.ArrayLike, records: npt.ArrayLike) -> float:
+    """The L2 sensitivity of noisy *frequencies*, one symbol a round, each round of a cohort of its own.
+
+    A record of client c takes part in the rounds whose cohort has c. It moves round t's frequency by 1/N_t if the
+    symbol asked for is one of its two.
+
+    Args:
+        symbols: What is asked in each round, shape (T,), whole numbers.
+        cohorts: Whether a client is in a round's cohort, shape (T, n).
+        records: N_t of each round, shape (T,).
+
+    Raises:
+        InvalidArgumentError: shapes that do not fit, or a cohort without records.
+    """
+    asked = array("symbols", symbols, ndim=1)
+    present = np.asarray(cohorts)
+    if present.dtype != np.bool_ or present.ndim != 2 or len(present) != len(asked):
+        raise InvalidArgumentError("cohorts", present.shape, f"is no array of bools of shape ({len(asked)}, clients)")
+    size = array("records", records, shape=(len(asked),), low=1.0)
+    _, where = np.unique(asked, return_inverse=True)
+    of_symbol = np.zeros((int(where.max()) + 1, present.shape[1]))
+    np.add.at(of_symbol, where, present / size[:, np.newaxis] ** 2)
+    return math.sqrt(float(np.sort(of_symbol, axis=0)[-2:].sum(axis=0).max())) * _UP
+
+
+def printed_query_sensitivity(
+    alpha: float, first: float, second: float, *, records: int, least_probability: float, proof: bool = False
+) -> float:
+    """The printed bound for a multiplier that depends on the data: (alpha - 1)|l1 - l2| + l2/(N m) + ln 2 (Thm 4.10).
+
+    It is false, also for the multiplier that the paper proposes; its proof ends with alpha + 1 (``proof``). What does
+    hold is :func:`query_sensitivity`.
+
+    Args:
+        alpha: max P/Pi, >= 1.
+        first, second: The multipliers at the two data sets.
+        records: N.
+        least_probability: m = min Pi.
+        proof: The bound that the printed proof arrives at.
+    """
+    a = real("alpha", alpha, low=1.0)
+    l1, l2 = _multiplier(first), _multiplier(second)
+    factor = a + 1.0 if proof else a - 1.0
+    return factor * abs(l1 - l2) + l2 / (records * least_probability) + math.log(2.0)
+
+
+def query_sensitivity(
+    alpha: float, beta: float, first: float, second: float, *, records: int, least_probability: float
+) -> float:
+    """What holds in place of :func:`printed_query_sensitivity` where all counts are at least 2.
+
+    max(alpha - 1, 1 - 1/beta)*|l1 - l2| + l2/(N m) + ln(3/2), with beta = max Pi/P. It depends on the data through
+    alpha, beta and the multipliers: noise calibrated to it is not private.
+    """
+    a, b = real("alpha", alpha, low=1.0), real("beta", beta, low=1.0)
+    l1, l2 = _multiplier(first), _multiplier(second)
+    return max(a - 1.0, 1.0 - 1.0 / b) * abs(l1 - l2) + l2 / (records * least_probability) + math.log(1.5)

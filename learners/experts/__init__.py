@@ -1,0 +1,1 @@
+"""Losses of experts and multiplicative weights on them."""

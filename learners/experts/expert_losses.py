@@ -1,0 +1,84 @@
+"""Loss streams of the expert problem: the one door through which they enter, and their batch sums.
+
+A loss stream is an array of shape ``(rounds, experts)``: row t is what round t (one person) says about every expert,
+each entry in [0, 1]. The privacy of every learner of experts rests on that range, so it is checked here, once, and
+never repaired silently.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick.accounting import InvalidDataError
+from hockeystick.accounting.validate import array, as_array
+from hockeystick.learners.common import arguments
+
+FloatArray = npt.NDArray[np.float64]
+Precision = TypeVar("Precision", bound=np.floating[Any])
+
+
+def checked_losses(
+    name: str, losses: npt.ArrayLike, *, rounds: int, experts: int, clip: bool = False, first: int = 0
+) -> FloatArray:
+    """``losses`` as a float array of shape ``(rounds, experts)`` with entries in [0, 1].
+
+    Bools are losses, too: what ``predictions != labels`` gives is 1 for a mistake and 0 for none.
+
+    Args:
+        name: The argument's name, for the error message.
+        losses: The loss stream.
+        rounds: Number of rows that it must have.
+        experts: Number of columns that it must have.
+        clip: Move entries outside [0, 1] to its nearest end (infinities too) instead of refusing them. NaN has no
+            nearest end and is always refused.
+        first: The number of the first row, for the error message.
+
+    Raises:
+        InvalidArgumentError: wrong shape, NaN, or an entry outside [0, 1] without ``clip``.
+    """
+    raw = as_array(name, losses, data=True)
+    if raw.dtype.kind not in "biuf" or raw.shape != (rounds, experts):
+        array(name, losses, ndim=2, shape=(rounds, experts), bools=True, data=True)  # says why
+    with np.errstate(over="ignore"):
+        stream: FloatArray = raw.astype(np.float64, copy=False)
+    if clip:
+        stream = np.clip(stream, 0.0, 1.0)
+    outside = ~((stream >= 0.0) & (stream <= 1.0))
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        spot, entry = f"{name}[{first + row}, {column}]", raw.dtype
+        if np.isnan(stream[row, column]):
+            raise InvalidDataError(spot, entry, "is not a number", "leave such rounds out, or fill them")
+        raise InvalidDataError(
+            spot,
+            entry,
+            "a loss must lie in [0, 1]: the privacy guarantee rests on that range",
+            "rescale the losses, or ask for clipping at ingestion with clip=True",
+        )
+    return stream
+
+
+def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precision]:
+    """Sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``; the last batch may be short.
+
+    In the precision of ``losses``. (Reshaping is several times as fast as ``np.add.reduceat``.)
+
+    Raises:
+        InvalidArgumentError: the losses are no array of two axes, or ``batch`` is no integer >= 1.
+    """
+    if as_array("losses", losses, data=True).ndim != 2:
+        raise InvalidDataError("losses", losses, "is no table of rounds and experts")
+    rounds, experts = losses.shape
+    whole = rounds // arguments.batch(batch)
+    sums: npt.NDArray[Precision] = losses[: whole * batch].reshape(whole, batch, experts).sum(axis=1)
+    if rounds == whole * batch:
+        return sums
+    return np.concatenate([sums, losses[whole * batch :].sum(axis=0, keepdims=True)])
+
+
+def regret_floor(losses: FloatArray) -> tuple[int, float]:
+    """The best single expert in hindsight and its total loss: ``(index, loss)``."""
+    totals = losses.sum(axis=0)
+    best = int(np.argmin(totals))
+    return best, float(totals[best])

@@ -1,0 +1,78 @@
+"""Multiplicative weights: the sampling measure under the lazy learner, and the learner without privacy beside it.
+
+The measure before batch s puts weight exp(-eta * C_s(x)) on expert x, where C_s is the sum of all losses of earlier
+batches. Drawing a fresh expert from it for every batch is Hedge (Freund & Schapire 1997; Arora, Hazan & Kale 2012).
+"""
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from scipy.special import logsumexp
+
+from hockeystick.learners.common import arguments
+from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+
+
+def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
+    """Normalised log-probabilities of the measure *before* each batch.
+
+    Args:
+        batch_losses: Shape ``(batches, experts)``.
+        learning_rate: eta, per unit of loss.
+
+    Returns:
+        Shape ``(batches, experts)``; row s depends on rows ``0 .. s-1`` of the losses only, row 0 is uniform.
+    """
+    before = np.zeros_like(batch_losses)
+    np.cumsum(batch_losses[:-1], axis=0, out=before[1:])
+    logits = -learning_rate * before
+    normalised: FloatArray = logits - logsumexp(logits, axis=1, keepdims=True)
+    return normalised
+
+
+def expected_loss(batch_losses: FloatArray, learning_rate: float) -> float:
+    """Exact expected total loss of drawing one expert per batch from the measure before it."""
+    return float(np.sum(np.exp(log_weights(batch_losses, learning_rate)) * batch_losses))
+
+
+def regret_bound(*, rounds: int, experts: int, batch: int, learning_rate: float) -> float:
+    """ln(d)/eta + eta*T*B/8: worst-case expected regret of multiplicative weights on batches of B losses in [0, 1].
+
+    Hoeffding's lemma per batch (losses of a batch span at most B) and the usual telescoping; with B = 1 it is the
+    classical bound, at its best sqrt(T ln(d) / 2).
+    """
+    return float(np.log(experts) / learning_rate + learning_rate * rounds * batch / 8.0)
+
+
+def best_learning_rate(*, rounds: int, experts: int, batch: int = 1) -> float:
+    """The learning rate sqrt(8 ln(d) / (T B)) that minimises :func:`regret_bound`."""
+    return float(np.sqrt(8.0 * np.log(experts) / (rounds * batch)))
+
+
+@frozen(kw_only=True)
+class MultiplicativeWeights:
+    """Hedge without privacy, at its best learning rate: the baseline that shows what privacy costs.
+
+    Args:
+        rounds: T, at least 1.
+        experts: d, at least 2.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+    """
+
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+    clip: bool = field(default=False, converter=arguments.clip)
+
+    @property
+    def learning_rate(self) -> float:
+        """sqrt(8 ln(d) / T)."""
+        return best_learning_rate(rounds=self.rounds, experts=self.experts)
+
+    def expected_regret(self, losses: npt.ArrayLike) -> float:
+        """Exact expected regret against the best single expert on ``losses`` of shape (rounds, experts)."""
+        stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        return expected_loss(stream, self.learning_rate) - regret_floor(stream)[1]
+
+    def regret_bound(self) -> float:
+        """Worst-case expected regret, sqrt(T ln(d) / 2)."""
+        return regret_bound(rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.learning_rate)

@@ -1,0 +1,1 @@
+"""Federated experts: hedging under noise, limited updates, lower bounds."""

@@ -1,0 +1,286 @@
+"""Losses of many clients over many rounds, made up: the streams that federated learners are measured on.
+
+A stream is a value that draws blocks of rounds, of shape ``(clients, rounds of the block, experts)``, one after the
+other, so that it can be longer than memory. What it draws depends on the generator alone and not on how it is cut.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+
+FloatArray = npt.NDArray[np.float64]
+Draw = Callable[[int], FloatArray]
+_MOST_NUMBERS = 1 << 32  # drawn at once: 32 GiB
+
+Form = Literal["expected", "sampled", "distributions"]
+
+
+def _clients(value: object) -> int:
+    return integer("clients", value, low=1)
+
+
+def _best(value: object) -> int | None:
+    return None if value is None else integer("best", value, low=0)
+
+
+def _gap(value: object) -> float:
+    return real("gap", value, low=0.0, high=0.5)
+
+
+def _mean(value: object) -> float:
+    return real("low, high", value, low=0.0, high=1.0)
+
+
+def _any(value: object) -> float:
+    return real("mean_low, mean_high", value)
+
+
+def _variance(value: object) -> float:
+    return real("variance_low, variance_high", value, low=0.0)
+
+
+def _spread(value: object) -> float:
+    return real("spread", value, low=0.0, low_open=True)
+
+
+@frozen(kw_only=True)
+class FederatedStream(ABC):
+    """Losses of m clients over T rounds, drawn block by block.
+
+    Args:
+        clients: m >= 1.
+        rounds: T >= 1.
+        experts: d >= 2.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    clients: int = field(converter=_clients)
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator) -> Draw:
+        """Draws what stays the same for the whole stream.
+
+        Returns:
+            The function that draws the next n rounds, shape ``(clients, n, experts)``.
+        """
+
+    def blocks(self, rng: np.random.Generator, *, block: int = 256) -> Iterator[FloatArray]:
+        """The stream in blocks of so many rounds, each of shape ``(clients, block, experts)``; the last may be short.
+
+        The numbers are the same for every ``block``.
+
+        Raises:
+            InvalidArgumentError: ``block`` is no integer >= 1, or has more than 2^32 losses.
+        """
+        block = integer("block", block, low=1)
+        self._check_fits(min(block, self.rounds), "play with fewer, or plan only")
+        draw = self.start(rng)
+        return (draw(min(block, self.rounds - first)) for first in range(0, self.rounds, block))
+
+    def losses(self, rng: np.random.Generator) -> FloatArray:
+        """The whole stream, shape ``(clients, rounds, experts)``.
+
+        Raises:
+            InvalidArgumentError: it has more than 2^32 losses.
+        """
+        self._check_fits(self.rounds, "take it in blocks")
+        return self.start(rng)(self.rounds)
+
+    def totals(self, rng: np.random.Generator, *, block: int = 256) -> FloatArray:
+        """Sums over the clients, shape ``(rounds, experts)``, with no more than one block in memory.
+
+        Raises:
+            InvalidArgumentError: ``block`` is no integer >= 1.
+        """
+        return np.concatenate([part.sum(axis=0) for part in self.blocks(rng, block=block)])
+
+    def _check_fits(self, rounds: int, remedy: str) -> None:
+        if (numbers := self.clients * self.experts * rounds) > _MOST_NUMBERS:
+            reason = f"with {self.experts} experts has {numbers} losses in {rounds} rounds"
+            raise InvalidArgumentError("clients", self.clients, reason, remedy)
+
+    def _uniforms(self, rng: np.random.Generator) -> Draw:
+        """Independent uniform numbers in [0, 1); a round's are drawn together, whatever the block."""
+        return lambda n: rng.random((n, self.clients, self.experts)).swapaxes(0, 1)
+
+
+@frozen(kw_only=True)
+class UniformLosses(FederatedStream):
+    """Independent losses, uniform in [0, 1], but one expert never loses.
+
+    The stream of Gao, Huang & Yang 2024, figures 2 and 5, which name no law of the losses: the uniform one is ours.
+
+    Args:
+        best: The expert with losses 0; None for one drawn at the start.
+    """
+
+    best: int | None = field(default=None, converter=_best)
+
+    def __attrs_post_init__(self) -> None:
+        integer("best", self.best or 0, high=self.experts - 1)
+
+    def start(self, rng: np.random.Generator) -> Draw:
+        """Draws the best expert, where it is not given."""
+        best = int(rng.integers(self.experts)) if self.best is None else self.best
+        uniforms = self._uniforms(rng)
+
+        def draw(n: int) -> FloatArray:
+            block = uniforms(n)
+            block[:, :, best] = 0.0
+            return block
+
+        return draw
+
+
+@frozen(kw_only=True)
+class BernoulliLosses(FederatedStream):
+    """Independent losses of 0 or 1; every expert's mean is drawn at the start, uniformly in [low, high].
+
+    Args:
+        low, high: 0 <= low <= high <= 1.
+    """
+
+    low: float = field(default=0.4, converter=_mean)
+    high: float = field(default=0.5, converter=_mean)
+
+    def __attrs_post_init__(self) -> None:
+        real("high", self.high, low=self.low)
+
+    def start(self, rng: np.random.Generator) -> Draw:
+        """Draws the means."""
+        means = rng.uniform(self.low, self.high, self.experts)
+        uniforms = self._uniforms(rng)
+        return lambda n: (uniforms(n) < means).astype(np.float64)
+
+
+@frozen(kw_only=True)
+class OneGoodExpert(FederatedStream):
+    """Independent losses of 0 or 1 of mean 1/2, but one expert's mean is 1/2 - gap.
+
+    Args:
+        gap: In [0, 1/2].
+        best: The good expert; None for one drawn at the start.
+    """
+
+    gap: float = field(converter=_gap)
+    best: int | None = field(default=None, converter=_best)
+
+    def __attrs_post_init__(self) -> None:
+        integer("best", self.best or 0, high=self.experts - 1)
+
+    def start(self, rng: np.random.Generator) -> Draw:
+        """Draws the good expert, where it is not given."""
+        means = np.full(self.experts, 0.5)
+        means[int(rng.integers(self.experts)) if self.best is None else self.best] -= self.gap
+        uniforms = self._uniforms(rng)
+        return lambda n: (uniforms(n) < means).astype(np.float64)
+
+
+@frozen(kw_only=True)
+class ClassDistributions(FederatedStream):
+    """Predicting a class: each client and round has a distribution over d classes, the softmax of Gaussians.
+
+    The Gaussians are independent; every class has its own mean and variance, drawn uniformly at the start. This is the
+    model of Gao, Huang & Yang 2024, figures 1 and 4, which do not say in which range; [0, 1] is ours.
+
+    Args:
+        form: What the stream consists of, for a distribution p:
+
+            * "expected": 1 - p. Expert n predicts class n, and its loss is the expected error: the cross-entropy of
+              the paper, made affine. Such losses hardly vary between rounds;
+            * "sampled": the error itself, 0 or 1, at a class drawn from p;
+            * "distributions": p, for convex losses of it, such as the cross-entropy of a smoothed prediction.
+        mean_low, mean_high: Range of the means.
+        variance_low, variance_high: Range of the variances, >= 0.
+    """
+
+    form: Form = "expected"
+    mean_low: float = field(default=0.0, converter=_any)
+    mean_high: float = field(default=1.0, converter=_any)
+    variance_low: float = field(default=0.0, converter=_variance)
+    variance_high: float = field(default=1.0, converter=_variance)
+
+    def __attrs_post_init__(self) -> None:
+        if self.form not in get_args(Form):
+            raise InvalidArgumentError("form", self.form, "is unknown", f"use one of {', '.join(get_args(Form))}")
+        real("mean_high", self.mean_high, low=self.mean_low)
+        real("variance_high", self.variance_high, low=self.variance_low)
+
+    def start(self, rng: np.random.Generator) -> Draw:
+        """Draws the means and variances."""
+        means = rng.uniform(self.mean_low, self.mean_high, self.experts)
+        deviations = np.sqrt(rng.uniform(self.variance_low, self.variance_high, self.experts))
+        gaussians, labels = rng.spawn(2)  # so that blocks don't matter
+
+        def draw(n: int) -> FloatArray:
+            scores = means + deviations * gaussians.standard_normal((n, self.clients, self.experts))
+            scores -= scores.max(axis=2, keepdims=True)
+            p = np.exp(scores, out=scores)
+            p /= p.sum(axis=2, keepdims=True)
+            if self.form == "distributions":
+                return p.swapaxes(0, 1)
+            if self.form == "expected":
+                return (1.0 - p).swapaxes(0, 1)
+            upto = np.cumsum(p, axis=2)
+            passed = upto <= labels.random((n, self.clients, 1)) * upto[:, :, -1:]
+            found = np.ones_like(p)
+            np.put_along_axis(found, passed.sum(axis=2, keepdims=True), 0.0, axis=2)
+            return found.swapaxes(0, 1)
+
+        return draw
+
+
+@frozen(kw_only=True)
+class Targets(FederatedStream):
+    """Points y near one point y*, for the losses ||x - y||^2 / 2 of points x of the simplex.
+
+    y* is drawn at the start, uniformly from the simplex, and y is uniform in the cube of half-width ``spread`` around
+    it. Then |x - y| <= 1 + spread in every coordinate: the losses are (1 + spread)-Lipschitz in the 1-norm, and
+    1/2-smooth between points of the simplex. In expectation they are least at y*.
+
+    Args:
+        spread: > 0.
+    """
+
+    spread: float = field(default=0.2, converter=_spread)
+
+    def start(self, rng: np.random.Generator) -> Draw:
+        """Draws y*."""
+        centre = rng.dirichlet(np.ones(self.experts))
+        uniforms = self._uniforms(rng)
+        return lambda n: centre + self.spread * (2.0 * uniforms(n) - 1.0)
+
+
+def hard_gap(*, clients: int, records: int, experts: int, noise: float) -> float:
+    """The order of the gap that is hard to see with so many records per client.
+
+    sqrt(ln(d)/(m n)), of the order by which one of d experts' means stands out by chance, plus the scale of the noise
+    in their average. A learner's regret falls with m as its bound does only where the gap shrinks alike; with a fixed
+    gap it falls faster.
+
+    Args:
+        clients: m >= 1.
+        records: n >= 1 of each client.
+        experts: d >= 2.
+        noise: >= 0.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    m, n, d = _clients(clients), integer("records", records, low=1), arguments.experts(experts)
+    return math.sqrt(math.log(d) / (m * n)) + real("noise", noise, low=0.0)

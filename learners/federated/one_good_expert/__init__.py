@@ -1,0 +1,1 @@
+"""Federated experts where one expert is almost always right (sparse vector)."""

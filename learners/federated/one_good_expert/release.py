@@ -1,0 +1,173 @@
+"""One run of Fed-SVT for publication: whole numbers, exact comparisons and exact draws.
+
+Each single loss is rounded to the grid of the windows' mechanism (see ``mechanisms.cumulative_above_threshold``) before
+it is added up. From there on all sums are whole numbers, and one record moves them by at most as many steps as a loss
+of 1 has, which is what threshold and draws are charged for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field, frozen
+
+from hockeystick.accounting import Adjacency, InvalidArgumentError
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.federated.one_good_expert.losses import segment_sums
+from hockeystick.mechanisms import ExponentialMechanism
+from hockeystick.mechanisms.contract.arguments import quotient_up
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.thresholds.threshold_stream import to_steps
+
+if TYPE_CHECKING:
+    from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
+
+_MOST = 2**61  # steps, up to which sums and scores stay whole 64-bit numbers
+
+
+@frozen(eq=False)
+class SVTRelease:
+    """What a run publishes. No loss and no regret: they are functions of the data that no guarantee here covers.
+
+    Attributes:
+        experts: Shape (blocks + 1,): what is played in each block, and in the tail behind the last one.
+        above: Shape (blocks,), bool: whether an expert was drawn after the block, the same one or another.
+        simulated: Whether the noise was, so that this is no release.
+    """
+
+    experts: npt.NDArray[np.int64]
+    above: npt.NDArray[np.bool_]
+    simulated: bool
+
+
+@frozen
+class ExactSteps:
+    """The grid on which a learner's losses, sums and noise are whole numbers of steps.
+
+    Attributes:
+        unit: Steps in a loss of 1.
+        threshold_scale, query_scale: Of the discrete Laplace noise, in steps.
+    """
+
+    unit: int
+    threshold_scale: float
+    query_scale: float
+
+    @classmethod
+    def of(cls, learner: FedSVT) -> ExactSteps:
+        """The grid of a learner.
+
+        Raises:
+            InvalidArgumentError: its sums would be too large for exact whole numbers.
+        """
+        step, *scales = learner.windows._whole()
+        unit = round(1.0 / step)
+        if not learner.clients * max(learner.rounds, learner.best_loss) * unit < _MOST:
+            raise InvalidArgumentError("rounds", learner.rounds, "make sums too large for exact whole numbers")
+        return cls(unit, *scales)
+
+    def on_grid(self, losses: FloatArray) -> FloatArray:
+        """Losses rounded to the grid, as floats."""
+        return np.rint(losses * self.unit) / self.unit
+
+
+@define(eq=False)
+class ExactCourse:
+    """What a server has decided so far, with noise and draws that are whole numbers and exact.
+
+    Attributes:
+        learner: The learner.
+        noise: Its source of randomness.
+        expert: What is played in the next block.
+        left: How many draws are left.
+        blocks: How many blocks are over.
+    """
+
+    learner: FedSVT
+    noise: Noise
+    expert: int = field(init=False)
+    left: int = field(init=False)
+    blocks: int = field(default=0, init=False)
+    _steps: ExactSteps = field(init=False)
+    _window: int = field(default=0, init=False)
+    _limit: int = field(init=False)
+    _experts: npt.NDArray[np.int64] = field(init=False)
+    _above: npt.NDArray[np.bool_] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        learner = self.learner
+        self._steps = ExactSteps.of(learner)
+        self._experts = np.empty(learner.blocks + 1, np.int64)
+        self._above = np.zeros(learner.blocks, np.bool_)
+        self.left = learner.switches
+        self._begin(int(self.noise.uniform(learner.experts, 1)[0]))
+
+    def _begin(self, expert: int) -> None:
+        self.expert, self._window = expert, 0
+        self._experts[self.blocks :] = expert
+        if self.left:
+            drawn = int(self.noise.laplace(self._steps.threshold_scale, 1)[0])
+            self._limit = to_steps(self.learner.threshold, 1.0 / self._steps.unit) + drawn
+
+    def whole(self, sums: FloatArray) -> npt.NDArray[np.int64]:
+        """Clients' sums of losses in steps, added up; what a client should have rounded is rounded here."""
+        return np.asarray(np.rint(sums * self._steps.unit).astype(np.int64).sum(axis=0))
+
+    def above(self, increment: int) -> bool:
+        """Whether the window's sum, with what the next block has added to it, is reported as above."""
+        self.blocks += 1
+        if not self.left:
+            return False
+        self._window += increment
+        drawn = int(self.noise.laplace(self._steps.query_scale, 1)[0])
+        found = self._window + drawn >= self._limit
+        self._above[self.blocks - 1] = found
+        return found
+
+    def draw(self, total: npt.NDArray[np.int64]) -> None:
+        """Draws an expert by the losses of all rounds so far, in steps, after ``above``."""
+        self.left -= 1
+        unit = self._steps.unit
+        floor = to_steps(self.learner.clients * self.learner.best_loss, 1.0 / unit)
+        law = ExponentialMechanism(quotient_up(2.0 * unit, self.learner.learning_rate), sensitivity=float(unit))
+        self._begin(int(law.release(-np.maximum(total, floor), noise=self.noise)))
+
+    def found(self) -> SVTRelease:
+        """The run so far; from here on its last expert is played."""
+        return SVTRelease(self._experts, self._above, self.noise.simulated)
+
+
+def release(
+    learner: FedSVT,
+    losses: object,
+    *,
+    ledger: AnyLedger | None,
+    name: str | None,
+    reads: Iterable[str] | None,
+    noise: Noise | None,
+) -> SVTRelease:
+    """See ``FedSVT.release``."""
+    unit = ExactSteps.of(learner).unit
+
+    def rows() -> Iterable[npt.NDArray[np.int64]]:
+        return segment_sums(losses, clients=learner.clients, experts=learner.experts, edges=learner.edges, unit=unit)
+
+    if hasattr(losses, "shape"):
+        for _ in rows():
+            pass
+    source = check_noise(noise)
+
+    def play() -> SVTRelease:
+        course, total = ExactCourse(learner, source), np.zeros(learner.experts, np.int64)
+        for sums in rows():
+            for row in sums[: learner.blocks - course.blocks]:
+                total += row
+                if course.above(int(row[course.expert])):
+                    course.draw(total)
+        return course.found()
+
+    return charged(learner.event(), play, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)

@@ -1,0 +1,1 @@
+"""Federated experts with stochastic losses."""

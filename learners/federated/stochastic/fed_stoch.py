@@ -1,0 +1,398 @@
+"""Fed-DP-OPE-Stoch: clients with stochastic losses learn together, in phases of doubling length.
+
+In phase p, rounds 2^(p-1), ..., 2^p - 1, all clients play one point of the simplex of experts. It comes of their losses
+of the phase before, by a private Frank-Wolfe over binary trees
+(:mod:`~hockeystick.learners.federated.stochastic.frank_wolfe_tree`): at each leaf every client answers one gradient of
+d numbers, and the server tells all of them which expert has the least noisy average. Nothing else is ever sent.
+
+Noise is added by the clients (Gao, Huang & Yang 2024, Algorithms 1 and 2) or by a trusted server (Algorithms 4 and 5).
+What that keeps from whom is :meth:`FedStoch.graph`'s to say; at equal scales it is not the same.
+
+The point is what is played: its regret is that of the loss at the point. Whoever has to name one expert draws it from
+the point (:meth:`FedStoch.sampled`), which tells nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, field, frozen
+
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import array, integer, items
+from hockeystick.learners.common import arguments
+from hockeystick.learners.federated.stochastic.calibration import calibrated
+from hockeystick.learners.federated.stochastic.client import StochClient
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, StochSetting, TreePhase
+from hockeystick.learners.federated.stochastic.loss_pool import Kept, RunningMeans, new_pool, vertex_labels
+from hockeystick.learners.federated.stochastic.losses import ExpertLosses, FloatArray, LossFamily
+from hockeystick.learners.federated.stochastic.phase import ASSIGNING, PLAYING, SCORING, Path, moved, score_noise
+from hockeystick.learners.federated.stochastic.plan import plan
+from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound
+from hockeystick.learners.federated.stochastic.release import released_winner
+from hockeystick.learners.federated.stochastic.results import Broadcasts, StochRun
+from hockeystick.learners.federated.stochastic.simulation import StochRuns, neighbours, simulated
+from hockeystick.learners.network.conduct import Request, Server, seed_or_noise, substream
+from hockeystick.learners.network.threat_models import ThreatModel
+from hockeystick.mechanisms import Noise
+from hockeystick.mechanisms.contract.arguments import generator
+
+
+def _setting(value: object) -> StochSetting:
+    if not isinstance(value, StochSetting):
+        raise InvalidArgumentError("setting", value, "is no StochSetting", "give clients, phases and noise as one")
+    return value
+
+
+def _family(value: object) -> LossFamily:
+    if not isinstance(value, LossFamily) or isinstance(value, type):
+        raise InvalidArgumentError("family", value, "is no family of losses", "use one of stoch_losses")
+    return value
+
+
+@frozen(kw_only=True)
+class FedStoch:
+    """The federated stochastic learner.
+
+    Neighbouring data differ in one client's loss of one round, replaced by any other (replace-one; rounds and clients
+    keep their places). Losses are independent of the run (stochastic or oblivious); utility, not privacy, rests on
+    their being independent and alike.
+
+    Source: Gao, Huang & Yang 2024, Algorithms 1 and 2 (noise by the clients), 4 and 5 (by the server).
+
+    Args:
+        setting: Clients, phases, clipping and noise. One phase for every doubling: p = 2, ..., P with 2^(P-1) <= T.
+        rounds: T >= 1; the last phase may be cut short.
+        experts: d >= 2.
+        family: The losses. Curved ones ask for a ``smoothness`` that is not 0.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or arguments that do not fit.
+    """
+
+    setting: StochSetting = field(converter=_setting)
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+    family: LossFamily = field(factory=ExpertLosses, converter=_family)
+
+    def __attrs_post_init__(self) -> None:
+        wanted = self.rounds.bit_length() - 1
+        if len(self.setting.phases) != wanted:
+            raise InvalidArgumentError(
+                "setting", len(self.setting.phases), f"has not the {wanted} phases of {self.rounds} rounds", "give all"
+            )
+        if not self.family.linear and self.setting.smoothness == 0.0:
+            raise InvalidArgumentError(
+                "smoothness", 0.0, "is for linear losses", "give the family's smoothness, or None for no clip"
+            )
+
+    # --- privacy and utility -----------------------------------------------------------------------------------------
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, a view for each threat model; see ``federated.stochastic.plan.plan``."""
+        return plan(self.setting, experts=self.experts)
+
+    def calibrated(
+        self, threat_model: ThreatModel | str, *, epsilon: float, delta: float = 0.0, amplified: bool = True
+    ) -> FedStoch:
+        """This learner with the least noise that :meth:`graph` certifies; see ``calibration.calibrated``.
+
+        Args:
+            threat_model: Who is kept out.
+            epsilon: Target, > 0.
+            delta: Target, in [0, 1).
+            amplified: Let a secret assignment lessen the noise.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or a model that no noise of this law keeps out.
+        """
+        found = calibrated(
+            self.setting,
+            experts=self.experts,
+            threat_model=threat_model,
+            epsilon=epsilon,
+            delta=delta,
+            amplified=amplified,
+        )
+        return evolve(self, setting=found)
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Two neighbouring arrays of linear losses, shape (clients, rounds, d); see ``stochastic.simulation``.
+
+        Raises:
+            InvalidArgumentError: the losses are not linear, or no phase reads any.
+        """
+        if not self.family.linear:
+            raise InvalidArgumentError("family", self.family, "is not linear", "ask a learner of linear losses")
+        return neighbours(self.setting, rounds=self.rounds, experts=self.experts)
+
+    def regret_bound(self, *, pseudo: bool = False) -> float:
+        """Expected per-client regret of independent, alike losses; see ``federated.stochastic.regret_bound``.
+
+        Args:
+            pseudo: Against the expert that is best in expectation, instead of in hindsight.
+
+        Raises:
+            InvalidArgumentError: there is no bound for the noise, or corrections are clipped to less than they may be.
+        """
+        smoothness = 0.0 if self.family.linear else self.family.smoothness
+        return explicit_regret_bound(
+            self.setting, rounds=self.rounds, experts=self.experts, smoothness=smoothness, pseudo=pseudo
+        )
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        losses: npt.NDArray[np.floating] | Iterable[npt.ArrayLike],
+        seeds: Sequence[int],
+        *,
+        server_seed: int | None = None,
+    ) -> StochRun:
+        """A run in one process, all clients at once: the plays are those of :func:`conduct` with the same seeds.
+
+        Args:
+            losses: An array of shape (clients, rounds, d); or anything else that yields arrays of shape
+                (clients, n, d) of successive rounds, of which, for linear losses, none is kept.
+            seeds: Each client's own, whole numbers >= 0, all different.
+            server_seed: Another one, for noise at the server.
+
+        Raises:
+            InvalidArgumentError: wrong shapes, too few or too many rounds, losses that the family refuses, or seeds
+                that are no seeds.
+        """
+        streams = self._seeds(seeds)
+        server = self._server_source(server_seed)
+        point = np.full((1, self.experts), 1.0 / self.experts)
+        points, winners = [point[0]], []
+        paid, totals = np.zeros(self.setting.clients), np.zeros(self.experts)
+        pool, phase = self._pool(2, streams), 1
+        for p, block in self._pieces(losses):
+            if p > phase:
+                phase = p
+                current = self.setting.phases[p - 2]
+                won: tuple[int, ...] = ()
+                if current is not None and pool is not None:
+                    point, won = self._phase(p, current, pool, point, streams, server)
+                points.append(point[0])
+                winners.append(won)
+                pool = self._pool(p + 1, streams)
+            if pool is not None:
+                pool.add(block)
+            here, experts = self.family.totals(block, point)
+            paid += here
+            totals += experts.sum(axis=0)
+        return StochRun(Broadcasts(np.array(points), tuple(winners)), paid, totals)
+
+    def server(self, source: int | Noise | None = None) -> Server[Broadcasts]:
+        """The server, for :func:`~hockeystick.learners.conduct`; d scalars up and one down at each leaf.
+
+        Scores are added up over whoever has answered. Noise of the server's own is the same however many that are.
+
+        Args:
+            source: For noise at the server: its seed, for simulations; or ``ReleaseNoise()``, for exact choices.
+
+        Raises:
+            InvalidArgumentError: the server has to add noise, and there is neither.
+        """
+        return self._serve(self._server_source(source))
+
+    def _serve(self, source: int | Noise) -> Server[Broadcasts]:
+        low, high = self._range()
+        point = np.full((1, self.experts), 1.0 / self.experts)
+        points, winners = [point[0]], []
+        number = 0
+        for p, phase in enumerate(self.setting.phases, start=2):
+            won: list[int] = []
+            if phase is not None:
+                for leaf in phase.schedule():
+                    number += 1
+                    told = np.array(won[-1:], dtype=np.float64)
+                    replies = yield Request(number, (p, leaf.number), told, self.experts, low, high)
+                    won.append(self._winner(p, leaf, phase, replies.total(), source))
+                    point = moved(point, np.array(won[-1:]), leaf)
+                number += 1
+                yield Request(number, (p, 0), np.array(won[-1:], dtype=np.float64), 0)
+            points.append(point[0])
+            winners.append(tuple(won))
+        return Broadcasts(np.array(points), tuple(winners))
+
+    def client(self, losses: npt.ArrayLike, source: int | Noise) -> StochClient:
+        """One client.
+
+        Args:
+            losses: Its own, shape (rounds, d).
+            source: Its own secret seed, for simulations; or ``ReleaseNoise()`` to publish: its order of reading is then
+                drawn exactly, and Laplace and Gaussian noise are whole numbers on a grid, at no more cost.
+
+        Raises:
+            InvalidArgumentError: wrong shape, losses that the family refuses, or no seed.
+        """
+        own = self.family.checked(array("losses", losses, shape=(self.rounds, self.experts), bools=True, data=True))
+        return StochClient(self.setting, self.experts, self.family, own, seed_or_noise("source", source))
+
+    def simulate(
+        self,
+        losses: npt.ArrayLike,
+        rng: np.random.Generator,
+        runs: int,
+        *,
+        pins: Mapping[tuple[int, int], int] | None = None,
+        outcomes: Mapping[tuple[int, int], int] | None = None,
+        uplinks: bool = False,
+    ) -> StochRuns:
+        """``runs`` independent runs on the same losses, runs on the leading axis.
+
+        Args:
+            losses: Shape (clients, rounds, d).
+            rng: All randomness.
+            runs: How many, >= 1.
+            pins: At which vertex a loss is read, a number in ``TreePhase.vertices()`` or -1 for none, by (client,
+                round); clients from 0, rounds from 1, at most one loss of a client in each phase. The other losses'
+                assignment is uniform given that.
+            outcomes: Who wins at a leaf, by (phase, leaf), phases from 2 and leaves from 1.
+            uplinks: Return what the clients sent. Without it their noise is drawn as one sum.
+
+        Raises:
+            InvalidArgumentError: wrong shape, losses that the family refuses, or a pin or outcome that can't be.
+        """
+        shape = (self.setting.clients, self.rounds, self.experts)
+        return simulated(
+            self.setting,
+            self.family,
+            self.family.checked(array("losses", losses, shape=shape, bools=True, data=True)),
+            generator(rng),
+            integer("runs", runs, low=1),
+            pins=pins or {},
+            outcomes=outcomes or {},
+            uplinks=uplinks,
+        )
+
+    def regrets(self, points: npt.ArrayLike, losses: npt.ArrayLike) -> FloatArray:
+        """Per-client regret of playing the points, against the best single expert, shape (runs,).
+
+        Args:
+            points: Of each run and phase, shape (runs, phases, d), as of :class:`StochRuns`.
+            losses: Shape (clients, rounds, d).
+
+        Raises:
+            InvalidArgumentError: wrong shapes, or losses that the family refuses.
+        """
+        played: FloatArray = array(
+            "points", points, shape=(None, len(self.setting.phases) + 1, self.experts), data=True
+        )
+        paid, totals = np.zeros(len(played)), np.zeros(self.experts)
+        for p, block in self._pieces(array("losses", losses, ndim=3, bools=True, data=True)):
+            here, experts = self.family.totals(block, played[:, p - 1][:, None, :])
+            paid += here.sum(axis=-1)
+            totals += experts.sum(axis=0)
+        return np.asarray((paid - totals.min()) / self.setting.clients)
+
+    def sampled(self, broadcasts: Broadcasts, seeds: Sequence[int]) -> npt.NDArray[np.intp]:
+        """Experts that the clients play, each drawn from its round's point; shape (clients, rounds).
+
+        Raises:
+            InvalidArgumentError: seeds that are no seeds.
+        """
+        found = np.empty((self.setting.clients, self.rounds), dtype=np.intp)
+        for client, seed in enumerate(self._seeds(seeds)):
+            for p, point in enumerate(broadcasts.points, start=1):
+                first, last = 2 ** (p - 1), min(2**p - 1, self.rounds)
+                uniform = substream(seed, p, PLAYING, 0).random(last - first + 1)
+                ladder = np.cumsum(point)
+                found[client, first - 1 : last] = np.searchsorted(ladder / ladder[-1], uniform, side="right")
+        return found
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _phase(
+        self,
+        p: int,
+        phase: TreePhase,
+        pool: RunningMeans | Kept,
+        point: FloatArray,
+        seeds: Sequence[int],
+        source: int | Noise,
+    ) -> tuple[FloatArray, tuple[int, ...]]:
+        path = Path.empty(phase.trees, 1, self.setting.clients, self.experts)
+        won = []
+        for leaf in phase.schedule():
+            scores = path.to(leaf, pool, point)[0]
+            if self.setting.where == "client":
+                scale, shape = phase.scale(leaf.tree), (self.experts,)
+                scores = scores + np.array(
+                    [
+                        score_noise(self.setting.noise, scale, substream(seed, p, SCORING, leaf.number), shape)
+                        for seed in seeds
+                    ]
+                )
+            won.append(self._winner(p, leaf, phase, scores.sum(axis=0), source))
+            point = moved(point, np.array(won[-1:]), leaf)
+        return point, tuple(won)
+
+    def _winner(self, p: int, leaf: Leaf, phase: TreePhase, total: FloatArray, source: int | Noise) -> int:
+        """Whose total of scores is least, after the server's noise: that of m clients' average, m times."""
+        if self.setting.where == "client":
+            return int(np.argmin(total))
+        if not isinstance(source, int):
+            return released_winner(self.setting, phase, leaf.tree, total, source)
+        rng, scale = substream(source, p, SCORING, leaf.number), self.setting.clients * phase.scale(leaf.tree)
+        return int(np.argmin(total + score_noise(self.setting.noise, scale, rng, (self.experts,))))
+
+    def _pool(self, p: int, seeds: Sequence[int]) -> RunningMeans | Kept | None:
+        phase = self.setting.phases[p - 2] if p - 2 < len(self.setting.phases) else None
+        if phase is None:
+            return None
+        labels = np.array([vertex_labels(phase, self.setting, substream(seed, p, ASSIGNING, 0)) for seed in seeds])
+        return new_pool(self.family, self.setting, phase, labels[None], self.experts)
+
+    def _pieces(self, losses: npt.NDArray[np.floating] | Iterable[npt.ArrayLike]) -> Iterator[tuple[int, FloatArray]]:
+        """The losses, cut where phases begin, each piece with its phase."""
+        seen = 0
+        if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
+            raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
+        for block in [losses] if isinstance(losses, np.ndarray) else losses:
+            whole = self.family.checked(
+                array("losses", block, shape=(self.setting.clients, None, self.experts), bools=True, data=True)
+            )
+            first = 0
+            while first < whole.shape[1]:
+                p = (seen + 1).bit_length()
+                count = min(whole.shape[1] - first, 2**p - 1 - seen)
+                if seen + count > self.rounds:
+                    raise InvalidArgumentError(
+                        "losses", seen + count, f"are more than {self.rounds} rounds", "cut them"
+                    )
+                yield p, whole[:, first : first + count]
+                first += count
+                seen += count
+        if seen != self.rounds:
+            raise InvalidArgumentError("losses", seen, f"are less than {self.rounds} rounds", "give all of them")
+
+    def _range(self) -> tuple[float, float]:
+        """Where a proper answer lies: anywhere with a client's noise; else a gradient and its corrections."""
+        if self.setting.where == "client":
+            return -np.inf, np.inf
+        most = max((phase.trees for phase in self.setting.phases if phase is not None), default=0)
+        room = (most + 2.0**-20) * self.setting.span  # and for rounding
+        return self.setting.low - room, self.setting.high + room
+
+    def _seeds(self, seeds: Sequence[int]) -> list[int]:
+        found = [integer("seeds", seed, low=0) for seed in items("seeds", seeds)]
+        if len(found) != self.setting.clients or len(set(found)) != len(found):
+            raise InvalidArgumentError(
+                "seeds",
+                len(found),
+                f"are not {self.setting.clients} different ones",
+                "clients of one seed draw the same noise",
+            )
+        return found
+
+    def _server_source(self, source: int | Noise | None) -> int | Noise:
+        if self.setting.where == "client":
+            return 0
+        if source is None:
+            raise InvalidArgumentError("server_seed", None, "is missing", "the server adds noise: give it a seed")
+        return seed_or_noise("server_seed", source)

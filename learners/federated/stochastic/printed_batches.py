@@ -1,0 +1,201 @@
+"""How many trees a phase gets and how many losses a root reads: what was printed, and what the losses suffice for.
+
+A phase p has 2^(p-2) losses of each client. The printed batches ask for more than that in early phases, and Corollary
+1's in all of them: :func:`printed_batch` says so, phase by phase, and :func:`printed_phases` refuses or steps back.
+:func:`certified_phases` fit by construction.
+
+All phases come with the printed noise, 4*alpha*2^j/(b*epsilon) for tree j. What that certifies, and which scales an
+(epsilon, delta) needs, is not said here.
+
+Source: Gao, Huang & Yang 2024, Theorems 1 and 7, Corollary 1; the certified rule is our own.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Literal
+
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import MOST_TREES, TreePhase, Where, records_needed
+
+Infeasible = Literal["refuse", "hold", "one release"]
+
+
+def _clients(value: int) -> int:
+    return integer("clients", value, low=1)
+
+
+def _epsilon(value: float) -> float:
+    return real("epsilon", value, low=0.0, low_open=True)
+
+
+def _lipschitz(value: float) -> float:
+    return real("lipschitz", value, low=0.0, low_open=True)
+
+
+def _smoothness(value: float) -> float:
+    return real("smoothness", value, low=0.0)
+
+
+@frozen(kw_only=True)
+class Sizes:
+    """What the numbers of trees depend on.
+
+    Args:
+        clients: m >= 1.
+        experts: d >= 2.
+        epsilon: > 0.
+        lipschitz: alpha > 0, the largest gradient coordinate.
+        smoothness: beta >= 0.
+        where: Who adds noise; a server adds less by m, where clients add less by sqrt(m).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    clients: int = field(converter=_clients)
+    experts: int = field(converter=arguments.experts)
+    epsilon: float = field(converter=_epsilon)
+    lipschitz: float = field(default=1.0, converter=_lipschitz)
+    smoothness: float = field(default=0.0, converter=_smoothness)
+    where: Where = "client"
+
+    def __attrs_post_init__(self) -> None:
+        if self.where not in ("client", "server"):
+            raise InvalidArgumentError("where", self.where, "is unknown", "use client or server")
+
+    def trees(self, batch: float) -> float:
+        """T1 = log2(b*epsilon*beta*m^(1/2) / (alpha*ln d))/2 of Theorem 1, m for m^(1/2) of Theorem 7; not rounded."""
+        gain = float(self.clients) if self.where == "server" else math.sqrt(self.clients)
+        if self.smoothness == 0.0:
+            return -math.inf
+        ratio = batch * self.epsilon / (self.lipschitz * math.log(self.experts))
+        return 0.5 * (math.log2(ratio) + math.log2(self.smoothness) + math.log2(gain))
+
+    def phase(self, records: int, trees: int, batch: int) -> TreePhase:
+        """A phase with the printed noise."""
+        unit = 4.0 * self.lipschitz / (batch * self.epsilon) / (self.clients if self.where == "server" else 1)
+        scales = tuple(unit * 2**j for j in range(1, trees + 1)) or (unit,)
+        return TreePhase(records=records, trees=trees, batch=batch, scales=scales)
+
+
+def feasible_batch(records: int, trees: int) -> int:
+    """The largest b, a multiple of 2^T1, with b*c(T1) <= N; all losses for T1 = 0; 0 if there is none.
+
+    Raises:
+        InvalidArgumentError: ``records`` is no integer >= 1, or ``trees`` none >= 0.
+    """
+    records, trees = integer("records", records, low=1), integer("trees", trees, low=0, high=MOST_TREES)
+    return (1 << trees) * (records // records_needed(trees, 1 << trees))
+
+
+def certified_trees(sizes: Sizes, records: int) -> int:
+    """T1 of the certified rule: the printed formula at a batch of N/4, rounded, at least 1, and less until it fits."""
+    wished = sizes.trees(integer("records", records, low=1) / 4)
+    trees = min(MOST_TREES, max(1, round(wished))) if wished > 0 else 1
+    while trees and not feasible_batch(records, trees):
+        trees -= 1
+    return trees
+
+
+def certified_phases(sizes: Sizes, rounds: int, *, trees: int | None = None) -> tuple[TreePhase, ...]:
+    """The phases p = 2, ..., P of T rounds, each with as many losses as fit.
+
+    Args:
+        sizes: Sizes and constants.
+        rounds: T >= 1.
+        trees: T1 of every phase that has losses enough, fewer in others; 0 is one release from all losses, best for
+            linear ones. None takes :func:`certified_trees`.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    found = []
+    for k in range(arguments.rounds(rounds).bit_length() - 1):
+        records = 2**k
+        t = certified_trees(sizes, records) if trees is None else integer("trees", trees, low=0, high=MOST_TREES)
+        while not feasible_batch(records, t):
+            t -= 1
+        found.append(sizes.phase(records, t, feasible_batch(records, t)))
+    return tuple(found)
+
+
+@frozen(kw_only=True)
+class PrintedBatch:
+    """A printed batch beside the losses that there are.
+
+    Attributes:
+        phase: p.
+        records: N = 2^(p-2).
+        trees: T1 that it is asked for.
+        batch: b as printed, which need not be whole.
+        usable: b cut to a multiple of 2^T1, if there is one and its trees read at most N losses; else 0.
+    """
+
+    phase: int
+    records: int
+    trees: int
+    batch: Fraction
+    usable: int
+
+    @property
+    def needed(self) -> Fraction:
+        """How many losses the printed batch would read, b*c(T1)."""
+        return self.batch * records_needed(self.trees, 4) / 4 if self.trees else self.batch
+
+
+def printed_batch(phase: int, *, trees: int = 1, corollary: bool = False) -> PrintedBatch:
+    """b = 2^(p-1)/(p-1)^2 of Theorem 1, or b = 2^(p-1) of Corollary 1.
+
+    Raises:
+        InvalidArgumentError: ``phase`` is no integer >= 2, or ``trees`` none >= 1.
+    """
+    p = integer("phase", phase, low=2, high=1000)
+    trees = integer("trees", trees, low=1, high=MOST_TREES)
+    batch = Fraction(2 ** (p - 1), 1 if corollary else (p - 1) ** 2)
+    whole = (batch // (1 << trees)) << trees
+    fits = records_needed(trees, whole) <= 2 ** (p - 2)
+    return PrintedBatch(phase=p, records=2 ** (p - 2), trees=trees, batch=batch, usable=whole if fits else 0)
+
+
+def printed_phases(
+    sizes: Sizes, rounds: int, *, corollary: bool = False, infeasible: Infeasible = "refuse"
+) -> tuple[TreePhase | None, ...]:
+    """The phases p = 2, ..., P as printed: Theorem 1's (7's with noise at the server), or Corollary 1's with one tree.
+
+    Args:
+        sizes: Sizes and constants.
+        rounds: T >= 1.
+        corollary: Corollary 1's batch, which no phase has the losses for.
+        infeasible: What a phase does that has not the losses: "refuse" them all, "hold" the point of the phase before,
+            or make "one release" from what it has.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or a phase without the losses that it needs and
+            ``infeasible="refuse"``.
+    """
+    if infeasible not in ("refuse", "hold", "one release"):
+        raise InvalidArgumentError("infeasible", infeasible, "is unknown", "use refuse, hold or one release")
+    found: list[TreePhase | None] = []
+    for p in range(2, arguments.rounds(rounds).bit_length() + 1):
+        records = 2 ** (p - 2)
+        wished = 1.0 if corollary else sizes.trees(float(printed_batch(p).batch))
+        row = printed_batch(p, trees=min(MOST_TREES, max(1, round(max(wished, 1.0)))), corollary=corollary)
+        if row.usable:
+            found.append(sizes.phase(records, row.trees, row.usable))
+        elif infeasible == "refuse":
+            raise InvalidArgumentError(
+                "rounds",
+                rounds,
+                f"phase {p}: the printed batch {float(row.batch):g} with {row.trees} trees reads "
+                f"{float(row.needed):g} losses in multiples of {2**row.trees}, and there are {records}",
+                'use certified_phases, or infeasible="hold" or "one release"',
+            )
+        else:
+            found.append(None if infeasible == "hold" else sizes.phase(records, 0, records))
+    return tuple(found)

@@ -1,0 +1,116 @@
+"""What the federated stochastic learner publishes: secret orders, messages on a grid, and exact choices.
+
+A client's gradients are rounded to a grid and whole-number noise is added (Laplace, Gaussian); a trusted server
+compares exact numbers (``mechanisms.NoisyMax``). Noise is larger than a simulation's by so little, and by enough, that
+the learner's graph covers it in all of its views:
+
+* Averages are computed in floats. Whatever the order of summation, n numbers of size M have an average that is off by
+  at most n*M*2^-53 (Higham 2002, section 4.2). A record's change D then becomes D + 2e.
+* Rounding to a grid of step g turns that into at most D/g + 1 + 2e/g steps of each coordinate. For messages,
+  ``mechanisms/randomness/noise_on_a_grid.py`` says which discrete noise is then covered by real noise.
+* Winners are read off the messages, and are charged less than these: for the range R = 2D of the changes. The range in
+  steps is K <= R/g + 2 + 4e/g. A path of K changes, each raising some coordinates by one step, leads from one data set
+  to the other, and each is (1/t)-DP for discrete Laplace noise of scale t: fix all noise but the winner's. Mixtures of
+  neighbours on the path make it one of laws whose logarithms change at a rate of at most e^(1/t) - 1 <= 1/t + 1/t^2 per
+  step, which is what a noisy maximum is charged for (``accounting/events/answers/drifting_law.py``). Messages' t, plus
+  1, meets it. All clients use one grid, so that the server's sums are exact.
+
+The overheads shrink with D, so that those of the vertex that moves a leaf least hold for all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
+from hockeystick.learners.federated.stochastic.loss_pool import Labels, ordered_labels
+from hockeystick.learners.federated.stochastic.losses import FloatArray
+from hockeystick.learners.federated.stochastic.plan import places
+from hockeystick.mechanisms import Gaussian, Noise, NoisyMax
+from hockeystick.mechanisms.randomness import noise_on_a_grid
+
+_MOST_ROUNDING = 2.0**-10  # of what one record moves
+_MOST_STEPS = 2.0**53  # of a grid, below which sums of floats are exact
+_KEYS = 2**62
+
+
+def secret_labels(phase: TreePhase, setting: StochSetting, noise: Noise) -> Labels:
+    """One client's assignment for a phase, shape (records,), each equally probable: sorted by distinct random keys."""
+    labels = ordered_labels(phase)
+    if setting.assignment == "contiguous":
+        return labels
+    keys = noise.uniform(_KEYS, len(labels))
+    while len(np.unique(keys)) < len(keys):
+        keys = noise.uniform(_KEYS, len(labels))
+    return labels[np.argsort(keys)]
+
+
+def released_scores(setting: StochSetting, phase: TreePhase, tree: int, scores: FloatArray, noise: Noise) -> FloatArray:
+    """A client's gradient of shape (d,), on a grid, with noise.
+
+    Raises:
+        InvalidArgumentError: the noise's law hides no message, or a record moves less than averages are rounded.
+    """
+    shift, error = _least_shift(setting, phase, tree), _rounding(setting, phase)
+    scale, entries = phase.scale(tree), len(scores)
+    _check_rounding(error, shift)
+    l1, l2 = entries * shift, math.sqrt(entries) * shift
+    if setting.noise == "laplace":
+        step = noise_on_a_grid.laplace_grid(scale, l1, entries)
+    elif setting.noise == "gaussian":
+        step = noise_on_a_grid.gaussian_grid(scale, l2, entries)
+    else:
+        raise InvalidArgumentError(
+            "noise", setting.noise, "hides no message", "use laplace or gaussian noise where clients add it"
+        )
+    if not setting.clients * (_largest(setting, phase) + 64 * scale) <= _MOST_STEPS * step:
+        raise InvalidArgumentError("scales", scale, "is too large beside what one loss moves", "use less noise")
+    more = 1 + math.ceil(2 * error / step)  # steps that rounding moves a coordinate by
+    if setting.noise == "laplace":
+        drawn = noise.laplace(noise_on_a_grid.laplace_scale(scale, l1, step, entries * more) + 1, entries)
+    else:
+        drawn = noise.gaussian(noise_on_a_grid.gaussian_scale(scale, l2, step, entries * more**2), entries)
+    return noise_on_a_grid.values(noise_on_a_grid.steps(scores, step) + drawn, step)
+
+
+def released_winner(setting: StochSetting, phase: TreePhase, tree: int, total: FloatArray, noise: Noise) -> int:
+    """Who wins by sums over the clients, shape (d,), with a trusted server's noise.
+
+    Raises:
+        InvalidArgumentError: a record moves less than sums are rounded.
+    """
+    m = setting.clients
+    shift = _least_shift(setting, phase, tree)
+    error = m * (_rounding(setting, phase) + m * _largest(setting, phase) * 2.0**-52)
+    _check_rounding(error, shift)
+    scale = m * phase.scale(tree) * (1 + 2 * error / shift) * (1 + 2.0**-40)
+    if setting.noise == "gaussian":
+        sensitivity = math.sqrt(len(total)) * shift
+        return int(np.argmin(Gaussian(scale, sensitivity=sensitivity).release(total, noise=noise)))
+    return int(NoisyMax(scale, setting.noise, sensitivity=shift, minimum=True).release(total, noise=noise))
+
+
+def _least_shift(setting: StochSetting, phase: TreePhase, tree: int) -> float:
+    """By how much the record that moves a tree's leaves least can move them."""
+    return min(place.shift for place in places(setting, phase) if place.tree == tree)
+
+
+def _largest(setting: StochSetting, phase: TreePhase) -> float:
+    """A gradient's largest coordinate, with all corrections."""
+    return max(abs(setting.low), abs(setting.high)) + setting.span * phase.trees
+
+
+def _rounding(setting: StochSetting, phase: TreePhase) -> float:
+    """The most by which a client's gradient at a leaf is off: an average at the root, and a correction at each step."""
+    largest = max(abs(setting.low), abs(setting.high), setting.span)
+    return (phase.trees + 1) * (phase.batch + 8) * largest * 2.0**-52
+
+
+def _check_rounding(error: float, shift: float) -> None:
+    if not 2 * error <= _MOST_ROUNDING * shift:
+        raise InvalidArgumentError(
+            "batch", shift, f"one loss moves an average by no more, and rounding by {error:g}", "use fewer losses"
+        )

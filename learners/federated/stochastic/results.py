@@ -1,0 +1,46 @@
+"""What a run of the federated stochastic learner leaves behind."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick.accounting.validate import integer
+from hockeystick.learners.federated.stochastic.losses import FloatArray
+
+
+@frozen(eq=False)
+class Broadcasts:
+    """All that a run makes public.
+
+    Attributes:
+        points: What is played in phase p = 1, 2, ..., shape (phases, d), row p - 1.
+        winners: The winning expert at each leaf of phase p = 2, 3, ..., entry p - 2; empty where the point was held.
+    """
+
+    points: FloatArray
+    winners: tuple[tuple[int, ...], ...]
+
+    def play(self, round: int) -> FloatArray:
+        """The point of a round 1, 2, ..., shape (d,)."""
+        return np.asarray(self.points[integer("round", round, low=1, high=2 ** len(self.points) - 1).bit_length() - 1])
+
+
+@frozen(eq=False)
+class StochRun:
+    """A run in one process.
+
+    Attributes:
+        broadcasts: What it made public.
+        losses: Each client's total loss, shape (clients,).
+        expert_losses: Every expert's total loss over all clients and rounds, shape (d,).
+    """
+
+    broadcasts: Broadcasts
+    losses: FloatArray
+    expert_losses: FloatArray
+
+    @property
+    def regret(self) -> float:
+        """Per client, against the best single expert for all clients."""
+        return float((self.losses.sum() - self.expert_losses.min()) / len(self.losses))

@@ -1,0 +1,1 @@
+"""Private lazy online learning."""

@@ -1,0 +1,1 @@
+"""Other private learners of experts, to compare with."""

@@ -1,0 +1,291 @@
+"""Lazy experts whose coin compares normalised measures: a comparator that shows what the shadow is for.
+
+Before each batch the expert x is kept with probability
+
+    (1 - p) * min(1, e^-c * nu_s(x) / nu_{s-1}(x)),    nu_s the *normalised* weights before batch s,
+
+and otherwise drawn afresh from nu_s (in the style of Agarwal, Kale, Singh & Thakurta 2023, on the weights of
+multiplicative weights). At c >= B*eta nothing is clipped, and x follows nu_s exactly: what is kept has the density
+(1-p) e^-c nu_s(x), which is in proportion to nu_s, too. No shadow has to be drawn.
+
+What it costs is that nu_s(x)/nu_{s-1}(x) = exp(-eta L(x)) / E_{nu_{s-1}}[exp(-eta L)], L the last batch's losses: by
+the expectation, the coin of *every* later batch depends on a person of an earlier one. With their losses replaced:
+
+* right after their own batch, ln k moves as ln nu_s(x): by up to 2*eta;
+* later the terms in x cancel, and ln k moves by ln(E_nu'[g]/E_nu[g]), g = exp(-eta L) in [G, 1], G = e^(-B eta). With
+  nu'/nu proportional to h, of range e^(2 eta) in ratio, this is a quotient of linear functions of g, and of h, so that
+  its extremes are at two-valued g = G on a set A and h = e^(2 eta) there. In o, the odds of A, it is
+  ln[(1 + oG)(1 + o e^(2 eta))] - ln[(1 + o)(1 + o G e^(2 eta))], largest at o^2 = e^(-2 eta)/G, where it is
+
+      kappa = 4 artanh(tanh(eta/2) tanh(B eta/4)),    at most min(2 eta, B eta), about B eta^2/2 for small rates.
+
+A draw on a coin's own redraw branch is not as likely in both worlds, so no visible mixture of draws covers it. The pair
+"coin, then draw if it says so" has a profile that is convex in the two chances (k, k') of keeping, so that the corners
+of {k, k' in [lowest, highest], |ln k/k'| <= kappa} are the worst. At a corner, a public coin "look" of chance
+a > 1 - min(k, k'), without which x is kept, is laid off: what is left is a decision with keep probabilities
+1 - (1-k)/a and 1 - (1-k')/a, and a draw. Revealing that coin, and charging the draw in full behind it, loses little.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, VisibleMixture
+from hockeystick.accounting.events.catalogue import LazySwitchDecision, compose, parallel
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.experts import multiplicative_weights
+from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
+from hockeystick.learners.lazy.experts.lazy_run import LazyRun
+from hockeystick.learners.lazy.walk.simulation import decision_loss
+from hockeystick.mechanisms import ExponentialMechanism, LazySwitch
+from hockeystick.mechanisms.contract.arguments import generator
+
+_UP = 1.0 + 1e-12  # more than the rounding of the few operations below
+_ORDER = np.array([8.0])  # of the Renyi divergence by which the chance of looking is chosen
+_EXCESSES = np.geomspace(0.05, 1e3, 60).tolist()  # of that chance over the least possible one
+
+
+def _normaliser(value: object) -> float | None:
+    return None if value is None else real("normaliser", value, low=0.0)
+
+
+@frozen(kw_only=True)
+class NormalisedLazyExperts:
+    """The lazy learner of experts with normalised ratios and without a shadow.
+
+    Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
+    places). The guarantee holds for adversaries that choose losses adaptively, for one person: groups are refused.
+
+    Source: the comparison is in the style of Agarwal, Kale, Singh & Thakurta 2023; the guarantee is ours.
+
+    Args:
+        rounds: T >= 1, one person each.
+        experts: d >= 2.
+        batch: B in 1 .. T; rounds per action.
+        learning_rate: eta > 0, per unit of loss.
+        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
+        normaliser: c = ln C >= 0; None for B*eta, the smallest at which nothing is ever clipped.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+    batch: int = field(default=1, converter=arguments.batch)
+    learning_rate: float = field(converter=arguments.learning_rate)
+    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
+    normaliser: float | None = field(default=None, converter=_normaliser)
+    clip: bool = field(default=False, converter=arguments.clip)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch > self.rounds:
+            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+
+    # --- derived numbers ---------------------------------------------------------------------------------------------
+
+    @property
+    def batches(self) -> int:
+        """Number of batches n = ceil(T / B)."""
+        return -(-self.rounds // self.batch)
+
+    @property
+    def log_normaliser(self) -> float:
+        """The number c."""
+        return self.batch * self.learning_rate if self.normaliser is None else self.normaliser
+
+    @property
+    def switch(self) -> LazySwitch:
+        """The decision right after a person's batch."""
+        span = self.batch * self.learning_rate
+        return LazySwitch(
+            self.fake_switch_probability,
+            normaliser=self.log_normaliser,
+            sensitivity=2.0 * self.learning_rate,
+            lowest=-span,
+            highest=span,
+        )
+
+    @property
+    def later_change(self) -> float:
+        """kappa: the most by which a later log-probability of keeping moves when one person's losses are replaced."""
+        eta = self.learning_rate
+        product = math.tanh(0.5 * eta) * math.tanh(0.25 * self.batch * eta) * _UP
+        return 2.0 * eta if product >= 1.0 else min(2.0 * eta, 4.0 * math.atanh(product) * _UP)
+
+    @property
+    def draw(self) -> ExponentialMechanism:
+        """One draw from the weights, for scores -eta*(cumulative losses); one person moves a score by at most eta."""
+        return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
+
+    # --- privacy -----------------------------------------------------------------------------------------------------
+
+    def later_boundary(self) -> PrivacyEvent:
+        """One boundary that is not the first after a person's batch: the decision, and the draw that it may ask for."""
+        kappa, span = self.later_change, self.batch * self.learning_rate
+        fake = math.log1p(-self.fake_switch_probability)
+        highest = fake + min(0.0, span - self.log_normaliser)
+        lowest = fake - span - self.log_normaliser
+        draw = self.draw.event()
+        corners = ((highest, max(lowest, highest - kappa)), (min(highest, lowest + kappa), lowest))
+        return parallel(*(_decide_and_draw(*corner, draw) for corner in corners))
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view of decisions and draws.
+
+        The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is the
+        boundary after which batch j is played: ``switch`` and ``redraw`` right after the person's batch, the draw in
+        full, and ``later boundaries`` from two boundaries on.
+        """
+        graph = AccountantGraph(
+            adjacency=Adjacency.REPLACE_ONE,
+            pinned=True,
+            assumptions=("every loss lies in [0, 1]", "each person is one round"),
+        ).source("batches", size=self.batches)
+        if self.batches == 1:
+            return graph  # its only action is drawn before any data is seen
+        reads, once = ("batches",), Reach(1, 1)
+        graph = graph.release("switch", self.switch.event(), reads=reads, reach=once, leading=True)
+        graph = graph.release("redraw", self.draw.event(), reads=reads, reach=once, cumulative=True)
+        later = self.later_boundary()  # a choice of corners, which move with the size of a group: it refuses groups
+        return graph.release("later boundaries", later, reads=reads, reach=Reach(2, None), cumulative=True)
+
+    def epsilon_for(self, round_: int, delta: float) -> float:
+        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
+        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
+        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Two neighbouring streams, each of shape (rounds, experts), that are hard to keep apart.
+
+        The first person's losses are 1 on the one half of the experts or on the other. Later batches are for the one
+        half and for the other in turns: weights stay balanced, and every decision tells the streams apart.
+        """
+        half = self.experts // 2
+        first = np.zeros((self.rounds, self.experts))
+        turns = np.arange(self.rounds) // self.batch % 2
+        first[turns == 0, :half] = 1.0
+        first[turns == 1, half:] = 1.0
+        second = first.copy()
+        second[0] = 1.0 - first[0]
+        return first, second
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def log_weights(self, losses: npt.ArrayLike) -> FloatArray:
+        """Normalised log-weights before each batch of ``losses``, which are checked here; shape (n, d)."""
+        return multiplicative_weights.log_weights(batch_sums(self._stream(losses), self.batch), self.learning_rate)
+
+    def log_keep(self, log_weights: FloatArray, batch: int) -> FloatArray:
+        """Log-probability of keeping each expert at the boundary into ``batch`` >= 1 (0-based), shape (d,)."""
+        kept: FloatArray = math.log1p(-self.fake_switch_probability) + self._log_real_keep(log_weights, batch)
+        return kept
+
+    def _log_real_keep(self, log_weights: FloatArray, batch: int) -> FloatArray:
+        return np.asarray(np.minimum(0.0, log_weights[batch] - log_weights[batch - 1] - self.log_normaliser))
+
+    def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
+        """``runs`` independent transcripts without shadows, runs on the leading axis; O(experts + runs) per batch."""
+        log_weights, runs = self.log_weights(losses), integer("runs", runs, low=1)
+        real_coin, fake_coin, x_draw = substreams(generator(rng), 3)
+        sums = np.cumsum(np.exp(log_weights), axis=1)
+
+        def draw(s: int, size: int) -> npt.NDArray[np.integer]:
+            return np.asarray(np.searchsorted(sums[s, :-1], x_draw.random(size) * sums[s, -1], side="right"))
+
+        actions = np.empty((self.batches, runs), dtype=np.min_scalar_type(self.experts - 1))
+        switched = np.zeros((self.batches, runs), dtype=np.bool_)
+        x = draw(0, runs)
+        actions[0] = x
+        for s in range(1, self.batches):
+            keep = real_coin.random(runs) < np.exp(self._log_real_keep(log_weights, s))[x]
+            keep &= fake_coin.random(runs) >= self.fake_switch_probability
+            moved = np.flatnonzero(~keep)
+            x[moved] = draw(s, moved.size)
+            actions[s] = x
+            switched[s, moved] = True
+        return Transcripts(actions.T, switched.T)
+
+    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> LazyRun:
+        """One simulated run over ``losses`` of shape (rounds, experts)."""
+        stream = self._stream(losses)
+        transcript = self.simulate(stream, rng, 1)
+        actions = np.repeat(transcript.actions[0], self.batch)[: self.rounds]
+        loss = float(stream[np.arange(self.rounds), actions].sum())
+        best, floor = regret_floor(stream)
+        return LazyRun(actions, transcript, loss, best, loss - floor)
+
+    def log_likelihood_ratio(
+        self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
+    ) -> FloatArray:
+        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
+        weights = self.log_weights(losses0), self.log_weights(losses1)
+        if transcripts.actions.shape[1] != self.batches or transcripts.shadows is not None:
+            raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
+        total = np.zeros(transcripts.runs)
+        for s in range(1, self.batches):
+            x, switched = transcripts.actions[:, s - 1], transcripts.switched[:, s]
+            keep0, keep1 = (self.log_keep(one, s)[x] for one in weights)
+            drawn = (weights[0][s] - weights[1][s])[transcripts.actions[:, s]]
+            total += decision_loss(switched, keep0, keep1) + np.where(switched, drawn, 0.0)
+        return total
+
+    # --- utility -----------------------------------------------------------------------------------------------------
+
+    def marginals(self, losses: npt.ArrayLike) -> FloatArray:
+        """Exact law of each batch's action, shape ``(batches, experts)``; the normalised weights at c >= B*eta."""
+        log_weights = self.log_weights(losses)
+        found = np.exp(log_weights)
+        for s in range(1, self.batches):
+            kept = found[s - 1] * np.exp(self.log_keep(log_weights, s))
+            found[s] = kept + found[s] * (1.0 - kept.sum())
+        return found
+
+    def expected_regret(self, losses: npt.ArrayLike) -> float:
+        """Exact expected regret against the best single expert, without simulation."""
+        stream = self._stream(losses)
+        return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
+
+    def regret_bound(self) -> float:
+        """Worst-case expected regret ln(d)/eta + eta*T*B/8, for every p.
+
+        Raises:
+            InvalidArgumentError: a normaliser below B*eta, at which actions do not follow the weights.
+        """
+        if self.log_normaliser < self.batch * self.learning_rate:
+            raise InvalidArgumentError(
+                "normaliser", self.normaliser, f"is below B*eta={self.batch * self.learning_rate:g}: no bound is known"
+            )
+        return multiplicative_weights.regret_bound(
+            rounds=self.rounds, experts=self.experts, batch=self.batch, learning_rate=self.learning_rate
+        )
+
+    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
+        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+
+
+def _decide_and_draw(log_keep: float, other: float, draw: PrivacyEvent) -> PrivacyEvent:
+    """A coin with these two log-probabilities of keeping, ``other`` the smaller, and ``draw`` where it says redraw.
+
+    The chance a of the public coin "look" is free as long as it exceeds the larger chance of a redraw; the a of least
+    Renyi divergence at one order is taken. The event bounds the pair for each.
+    """
+    redraw, redraw_more = -math.expm1(log_keep), -math.expm1(other)
+    gap = -math.exp(log_keep) * math.expm1(other - log_keep)
+    # The public coin always says "look": the decision as it is.
+    best: PrivacyEvent = compose(
+        LazySwitchDecision(min(1.0, math.nextafter(math.exp(log_keep), 2.0)), (log_keep - other) * _UP), draw
+    )
+    for excess in _EXCESSES:
+        look = redraw_more * (1.0 + excess)
+        if 0.0 < look < 1.0:
+            keep = min(1.0, math.nextafter(1.0 - redraw / look, 2.0))
+            ratio = math.log1p(gap / (look - redraw_more)) * _UP
+            event = VisibleMixture(min(1.0, look * _UP), compose(LazySwitchDecision(keep, ratio), draw))
+            best = min(best, event, key=lambda one: float(one.rdp(_ORDER)[0]))
+    return best

@@ -1,0 +1,231 @@
+"""The shrinking dartboard with a budget of draws: a private learner of experts whose cost needs no tail.
+
+The shrinking dartboard keeps its expert x after a batch with probability exp(-eta L[x]), and otherwise throws a new
+dart at the weights (Geulen, Voecking & Winkler 2010); privately it also redraws for no reason with probability p, and
+never draws more than K times (Asi, Feldman, Koren & Talwar 2023). Without the budget it is the variant "dartboard" of
+:class:`~hockeystick.learners.LazyExperts`, on which this learner is built: its runs are that learner's, frozen at the
+K-th draw.
+
+With the budget every run makes at most K - 1 draws that read data, so its cost is one switching decision and K - 1
+draws, also in pure and zero-concentrated terms, which the learner without a budget does not bound well. The price is
+regret in the runs that would have drawn more often.
+
+Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Dong, Durfee & Rogers 2020.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, field, frozen
+from scipy import stats
+
+from hockeystick.accounting import AccountantGraph
+from hockeystick.accounting.validate import integer, probability
+from hockeystick.learners.common import arguments
+from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate
+from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
+from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
+from hockeystick.learners.lazy.experts.lazy_run import LazyRun
+
+
+def _budget(value: object) -> int | None:
+    return None if value is None else integer("budget", value, low=1)
+
+
+@frozen(kw_only=True)
+class ShrinkingDartboard:
+    """The shrinking dartboard, plain (p = 0, no budget: not private) or private.
+
+    Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
+    places). The guarantee holds for adversaries that choose losses adaptively.
+
+    Args:
+        rounds: T >= 1, one person each.
+        experts: d >= 2.
+        batch: B in 1 .. T; rounds per action.
+        learning_rate: eta > 0, per unit of loss.
+        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
+        budget: K >= 1: the most draws of a run, the first, uniform one included; None for no limit.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+    batch: int = field(default=1, converter=arguments.batch)
+    learning_rate: float = field(converter=arguments.learning_rate)
+    fake_switch_probability: float = field(default=0.0, converter=arguments.fake_switch_probability)
+    budget: int | None = field(default=None, converter=_budget)
+    clip: bool = field(default=False, converter=arguments.clip)
+
+    def __attrs_post_init__(self) -> None:
+        _ = self.unlimited  # refuses a batch longer than the run
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        rounds: int,
+        experts: int,
+        epsilon: float,
+        delta: float,
+        group: int = 1,
+        beta: float | None = None,
+        clip: bool = False,
+    ) -> "ShrinkingDartboard":
+        """The learner of least worst-case regret bound, budget included, whose certified epsilon is <= ``epsilon``.
+
+        Args:
+            rounds: T >= 2.
+            experts: d >= 2.
+            epsilon: Target, > 0.
+            delta: The delta at which epsilon is meant, in (0, 1).
+            group: The target holds for any so many people together.
+            beta: The budget is the least that a run wishes to exceed with so small a probability, in (0, 1); by
+                default one that costs 1 % of the regret bound without privacy, sqrt(T*ln(d)/2).
+            clip: As for the learner.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
+        """
+        rounds, experts = arguments.rounds(rounds), arguments.experts(experts)
+        beyond = 0.01 * math.sqrt(0.5 * math.log(experts) / rounds) if beta is None else beta
+        beyond = probability("beta", beyond, open=True)
+
+        def learner(parameters: LazyParameters) -> "ShrinkingDartboard":
+            return cls(
+                rounds=rounds,
+                experts=experts,
+                batch=parameters.batch,
+                learning_rate=parameters.learning_rate,
+                fake_switch_probability=parameters.fake_switch_probability,
+                clip=clip,
+            ).within(beyond)
+
+        return learner(
+            calibrate(
+                rounds=rounds,
+                experts=experts,
+                epsilon=epsilon,
+                delta=delta,
+                group=group,
+                shadow=False,
+                beyond=beyond,
+                event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
+            )
+        )
+
+    @property
+    def unlimited(self) -> LazyExperts:
+        """The same learner without a budget."""
+        return LazyExperts(
+            rounds=self.rounds,
+            experts=self.experts,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            fake_switch_probability=self.fake_switch_probability,
+            variant="dartboard",
+            clip=self.clip,
+        )
+
+    @property
+    def learner(self) -> LazyExperts:
+        """The same learner, its budget as the number of draws after the first, uniform one."""
+        return evolve(self.unlimited, draw_budget=None if self.budget is None else self.budget - 1)
+
+    def within(self, beta: float) -> "ShrinkingDartboard":
+        """This learner with the least budget that a run would exceed with probability at most ``beta``, in (0, 1).
+
+        Whatever the losses, the wish to redraw comes in each batch with probability at most r, so that the wishes are
+        fewer than a binomial number.
+        """
+        beta = probability("beta", beta, open=True)
+        trials, r = self.unlimited.batches - 1, self.unlimited.largest_redraw_probability
+        budget = int(stats.binom.isf(beta, trials, r)) + 1
+        while stats.binom.sf(budget - 1, trials, r) > beta:
+            budget += 1
+        return evolve(self, budget=budget)
+
+    # --- privacy -----------------------------------------------------------------------------------------------------
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view of decisions and draws.
+
+        With a budget K - 1 draws are charged in full: the first of a run is uniform, and one draw alone reads no data.
+        """
+        return self.learner.graph()
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Two neighbouring streams of shape (rounds, experts) that are hard to keep apart.
+
+        The first round's losses are 1 on one half of the experts, or on the other; all later ones are 0.
+        """
+        return self.unlimited.worst_case_neighbours()
+
+    def log_likelihood_ratio(
+        self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
+    ) -> FloatArray:
+        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
+        return self.learner.log_likelihood_ratio(transcripts, losses0, losses1)
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
+        """``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
+        return self.learner.simulate(losses, rng, runs)
+
+    def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
+        """One simulated run; see ``LazyExperts.run``. To publish one, ``learner.release`` it."""
+        return self.learner.run(losses, rng)
+
+    # --- utility -----------------------------------------------------------------------------------------------------
+
+    def marginals(self, losses: npt.ArrayLike) -> FloatArray:
+        """Exact law of each batch's action, shape ``(batches, experts)``, by dynamic programming over (action, draws).
+
+        O(batches * experts * budget). Without a budget it is the measure of multiplicative weights.
+        """
+        return self._law(losses)[0]
+
+    def expected_draws(self, losses: npt.ArrayLike) -> float:
+        """Exact expected number of draws of a run, the first one included."""
+        return self._law(losses)[1]
+
+    def expected_regret(self, losses: npt.ArrayLike) -> float:
+        """Exact expected regret against the best single expert, without simulation."""
+        stream = self._stream(losses)
+        return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
+
+    def regret_bound(self) -> float:
+        """Worst-case expected regret: ln(d)/eta + eta*T*B/8, plus T times the chance of wishing for K more draws."""
+        return self.learner.regret_bound()
+
+    @property
+    def _most(self) -> int:
+        batches = self.unlimited.batches
+        return batches if self.budget is None else min(self.budget, batches)
+
+    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
+        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+
+    def _law(self, losses: npt.ArrayLike) -> tuple[FloatArray, float]:
+        chain = self.unlimited.chain(losses)
+        weights = np.exp(chain.log_weights)
+        experts = np.arange(self.experts)
+        table = np.zeros((self.experts, self._most))  # [action, draws already made, less one]
+        table[:, 0] = weights[0]
+        found, draws = np.empty_like(weights), 1.0
+        found[0] = weights[0]
+        for s in range(1, chain.batches):
+            keep = np.exp(chain.log_keep(s, experts, None))[:, None]
+            wishing = np.sum(table[:, :-1] * (1.0 - keep), axis=0)
+            table[:, :-1] *= keep  # who has spent the budget stays
+            table[:, 1:] += weights[s][:, None] * wishing
+            draws += float(wishing.sum())
+            found[s] = table.sum(axis=1)
+        return found, draws

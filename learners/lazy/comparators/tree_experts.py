@@ -1,0 +1,442 @@
+"""Follow the leader of noisy prefix sums: the private learners that switch as they like, of experts and over R^d.
+
+All past losses, or gradients, are published as prefix sums with noise that is correlated over rounds (binary tree, or
+matrix mechanism), and each round's action is read off the latest sum. One person costs what one contribution to the
+prefix sums costs, whatever the actions, so that the price is in the dimension and not in switches: these are the
+baselines of the lazy learners.
+
+* :class:`TreeExperts`: the expert with the least noisy loss so far (Agarwal & Singh 2017). A person's d losses move by
+  at most sqrt(d) in L2, which is its cost in high dimension.
+* :class:`PrivateFTRL`: the minimiser of <noisy gradient sum, x> + (lambda/2) ||x||^2 over a domain (DP-FTRL; Kairouz et
+  al. 2021). Gradients of norm at most L move by at most 2 L. They depend on earlier noise; the prefix sums' noise stays
+  private under that (Denisov et al. 2022, Theorem 2.1).
+
+The last round's losses are never read. Neighbouring streams differ in one round's losses (replace-one, rounds pinned).
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from scipy.special import log_ndtr
+
+from hockeystick import accounting
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+from hockeystick.learners.lazy.convex.losses import convex_losses
+from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, ConvexLosses, Domain, LinearLosses
+from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
+from hockeystick.mechanisms.contract.arguments import generator, quotient_up
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.streams.factorisations import square_root
+from hockeystick.mechanisms.streams.matrix_mechanism import MatrixStream
+from hockeystick.mechanisms.streams.tree_aggregation import TreeStream
+
+Sums = Literal["tree", "square root"]
+PrefixSums = TreeAggregation | MatrixMechanism
+
+_WINDOW = 9.0  # standard deviations in which a winner's noise lies, up to 1e-18
+_CELLS = 1 << 20
+_GRID = 2.0**-24  # of a released perturbation, relative to its scale
+
+
+@frozen(eq=False)
+class PublishedRuns:
+    """What is published in R runs: the noisy sums, of which the actions are post-processing.
+
+    Attributes:
+        sums: Shape ``(R, rounds - 1, d)``: noisy sums of the first 1, 2, ... rounds' losses or gradients.
+        actions: The expert of each round, shape ``(R, rounds)``; or its point, shape ``(R, rounds, d)``.
+    """
+
+    sums: FloatArray
+    actions: npt.NDArray[np.int64] | FloatArray
+
+
+def _rounds(value: object) -> int:
+    return integer("rounds", value, low=2)
+
+
+def _scale(value: object) -> float:
+    return real("scale", value, low=0.0, low_open=True)
+
+
+def _perturbation(value: object) -> float:
+    return real("perturbation", value, low=0.0)
+
+
+def _sums(value: object) -> Sums:
+    if value == "tree":
+        return "tree"
+    if value == "square root":
+        return "square root"
+    raise InvalidArgumentError("sums", value, "is unknown", 'use "tree" or "square root"')
+
+
+def _domain(value: object) -> Domain:
+    if not isinstance(value, Ball | Box):
+        raise InvalidArgumentError("domain", value, "is no domain", "use a Ball or a Box")
+    return value
+
+
+def _lipschitz(value: object) -> float:
+    return real("lipschitz", value, low=0.0, low_open=True)
+
+
+def _regularisation(value: object) -> float | None:
+    return None if value is None else real("regularisation", value, low=0.0, low_open=True)
+
+
+def _prefix_sums(sums: Sums, rounds: int, scale: float, sensitivity: float) -> PrefixSums:
+    if sums == "tree":
+        return TreeAggregation(rounds - 1, scale, sensitivity=sensitivity)
+    return MatrixMechanism(square_root(rounds - 1), scale, sensitivity=sensitivity)
+
+
+def _calibrated(sums: Sums, rounds: int, sensitivity: float, epsilon: float, delta: float) -> float:
+    """The least scale that meets the target."""
+    if _sums(sums) == "tree":
+        scale = TreeAggregation.calibrated(rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+    else:
+        root = square_root(rounds - 1)
+        scale = MatrixMechanism.calibrated(root, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+    # A mechanism built anew from its scale may cost an ulp more than the one that was calibrated.
+    step = 2.0**-52
+    while accounting.epsilon(_prefix_sums(sums, rounds, scale, sensitivity).event(), delta).upper > epsilon:
+        scale, step = scale * (1.0 + step), 2.0 * step
+    return scale
+
+
+def _of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:
+    """The scale at which a person costs ``rho``, rounded up."""
+    unit = _prefix_sums(_sums(sums), rounds, sensitivity, sensitivity).event().zcdp_rho()
+    return sensitivity * math.sqrt(quotient_up(unit, real("rho", rho, low=0.0, low_open=True))) * (1.0 + 2.0**-50)
+
+
+def _plan(mechanism: PrefixSums, rounds: int, assumption: str) -> AccountantGraph:
+    return (
+        AccountantGraph(
+            adjacency=Adjacency.REPLACE_ONE, pinned=True, assumptions=(assumption, "each person is one round")
+        )
+        .source("rounds", size=rounds)
+        .release("prefix sums", mechanism.event(), reads=("rounds",))
+        .post("actions", reads=("prefix sums",))
+    )
+
+
+# --- experts ---------------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class TreeExperts:
+    """Follows the expert that leads in noisy prefix sums of the losses.
+
+    Args:
+        rounds: T >= 2, one person each.
+        experts: d >= 2.
+        scale: The standard deviation of the noise on each of the sums' measurements (the tree's blocks), per expert.
+        sums: "tree", read with least variance from below, or "square root" for the matrix mechanism of that name.
+        perturbation: Standard deviation of a normal number per expert, drawn once and added to all sums. It steadies
+            the leader where the noise is too small to do so, and costs nothing.
+        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    rounds: int = field(converter=_rounds)
+    experts: int = field(converter=arguments.experts)
+    scale: float = field(converter=_scale)
+    sums: Sums = field(default="tree", converter=_sums)
+    perturbation: float = field(default=0.0, converter=_perturbation)
+    clip: bool = field(default=False, converter=arguments.clip)
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        rounds: int,
+        experts: int,
+        epsilon: float,
+        delta: float,
+        sums: Sums = "tree",
+        perturbation: float = 0.0,
+    ) -> "TreeExperts":
+        """The learner with the least noise that is (epsilon, delta)-DP."""
+        distance = _losses_sensitivity(arguments.experts(experts))
+        scale = _calibrated(sums, _rounds(rounds), distance, epsilon, delta)
+        return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
+
+    @classmethod
+    def of_zcdp(
+        cls, *, rounds: int, experts: int, rho: float, sums: Sums = "tree", perturbation: float = 0.0
+    ) -> "TreeExperts":
+        """The learner that is rho-zCDP."""
+        scale = _of_zcdp(sums, _rounds(rounds), _losses_sensitivity(arguments.experts(experts)), rho)
+        return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
+
+    @property
+    def mechanism(self) -> PrefixSums:
+        """The prefix sums of the first T - 1 rounds; replacing a person's losses moves them by up to sqrt(d) in L2."""
+        return _prefix_sums(self.sums, self.rounds, self.scale, _losses_sensitivity(self.experts))
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan: the prefix sums as one release, the actions behind it."""
+        return _plan(self.mechanism, self.rounds, "every loss lies in [0, 1]")
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Two streams of shape (rounds, experts) at the largest distance: the first losses are all 1, or all 0.
+
+        The sums tell them apart best; the leaders alone would not, as all experts move alike.
+        """
+        first, second = np.zeros((self.rounds, self.experts)), np.zeros((self.rounds, self.experts))
+        first[0] = 1.0
+        return first, second
+
+    def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> PublishedRuns:
+        """``runs`` independent runs, with real noise, runs on the leading axis."""
+        stream = self._stream(losses)
+        noise, perturbing = generator(rng).spawn(2)
+        sums = self.mechanism.simulate(stream[:-1], noise, runs)
+        return PublishedRuns(
+            sums, self._leaders(sums, self.perturbation * perturbing.standard_normal((runs, 1, self.experts)))
+        )
+
+    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """The expert of each round of one simulated run, shape ``(rounds,)``: seeded, so not a private release."""
+        actions: npt.NDArray[np.int64] = np.asarray(self.simulate(losses, rng, 1).actions[0], dtype=np.int64)
+        return actions
+
+    def release(
+        self,
+        losses: npt.ArrayLike,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """The expert of each round, shape ``(rounds,)``, from secure noise; arguments as for a mechanism's release."""
+        stream, source = self._stream(losses), check_noise(noise)
+
+        def drawn() -> FloatArray:
+            return np.asarray(self.mechanism.release(stream[:-1], noise=source))
+
+        sums = charged(self.mechanism.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        shift: FloatArray = np.zeros(self.experts)
+        if self.perturbation:
+            shift = source.gaussian(1.0 / _GRID, self.experts).astype(np.float64) * (self.perturbation * _GRID)
+        found: npt.NDArray[np.int64] = self._leaders(sums[None], shift[None, None])[0]
+        return found
+
+    def log_likelihood_ratio(self, found: PublishedRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
+        """ln p(sums | losses0) / p(sums | losses1), one number per run."""
+        given = (self._stream(losses)[:-1] for losses in (losses0, losses1))
+        return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))
+
+    def marginals(self, losses: npt.ArrayLike) -> FloatArray:
+        """The law of each round's expert, shape ``(rounds, experts)``, by quadrature to about 1e-12.
+
+        The experts' noises in one round are independent and of one variance: expert j leads with its sum at y with
+        density p_j(y) * prod_{k != j} P(sum_k > y). In round 0, without a perturbation, it is expert 0.
+        """
+        stream = self._stream(losses)
+        totals = np.zeros_like(stream)
+        np.cumsum(stream[:-1], axis=0, out=totals[1:])
+        spread = np.sqrt(np.append(0.0, self.mechanism.variances()) + self.perturbation**2)
+        found = np.zeros_like(stream)
+        if spread[0] == 0.0:
+            found[0, 0], spread[0] = 1.0, 1.0
+        z = np.linspace(-_WINDOW, _WINDOW, 361)
+        rows = max(1, _CELLS // (z.size * self.experts))
+        for start in range(1 if self.perturbation == 0.0 else 0, self.rounds, rows):
+            part = slice(start, min(self.rounds, start + rows))
+            lead = (totals[part] - totals[part].min(axis=1, keepdims=True)) / spread[part, None]
+            gap = z[None, :, None] - lead[:, None, :]  # of a winner at z, counted from the best expert's mean
+            beaten = log_ndtr(-gap)
+            density = np.exp(-0.5 * gap**2 + beaten.sum(axis=2, keepdims=True) - beaten)
+            found[part] = density.sum(axis=1) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
+        return found
+
+    def expected_regret(self, losses: npt.ArrayLike) -> float:
+        """Exact expected regret against the best single expert, without simulation."""
+        stream = self._stream(losses)
+        return float(np.sum(self.marginals(stream) * stream)) - regret_floor(stream)[1]
+
+    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
+        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+
+    def _leaders(self, sums: FloatArray, shift: FloatArray) -> npt.NDArray[np.int64]:
+        first = np.argmin(shift, axis=2)
+        return np.concatenate([first, np.argmin(sums + shift, axis=2)], axis=1)
+
+
+def _losses_sensitivity(experts: int) -> float:
+    """sqrt(d), rounded up: how far replacing one round's losses in [0, 1]^d can move them in L2."""
+    return math.nextafter(math.sqrt(experts), math.inf)
+
+
+# --- convex losses ---------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class PrivateFTRL:
+    """DP-FTRL: follows the regularised leader of noisy gradient sums.
+
+    Args:
+        rounds: T >= 2, one person each.
+        domain: X, a ball or a box.
+        lipschitz: L > 0. Gradients are scaled down to norm L before anything else, so that privacy does not rest on it.
+        scale: The standard deviation of the noise on each entry of the sums' measurements, in units of L's.
+        regularisation: lambda > 0, in units of loss per squared length; None for the one of the least regret bound.
+        sums: "tree" or "square root"; see :class:`TreeExperts`.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    rounds: int = field(converter=_rounds)
+    domain: Domain = field(converter=_domain)
+    lipschitz: float = field(converter=_lipschitz)
+    scale: float = field(converter=_scale)
+    regularisation: float | None = field(default=None, converter=_regularisation)
+    sums: Sums = field(default="tree", converter=_sums)
+
+    @classmethod
+    def calibrated(
+        cls, *, rounds: int, domain: Domain, lipschitz: float, epsilon: float, delta: float, sums: Sums = "tree"
+    ) -> "PrivateFTRL":
+        """The learner with the least noise that is (epsilon, delta)-DP."""
+        scale = _calibrated(sums, _rounds(rounds), _gradient_sensitivity(_lipschitz(lipschitz)), epsilon, delta)
+        return cls(rounds=rounds, domain=domain, lipschitz=lipschitz, scale=scale, sums=sums)
+
+    @classmethod
+    def of_zcdp(
+        cls, *, rounds: int, domain: Domain, lipschitz: float, rho: float, sums: Sums = "tree"
+    ) -> "PrivateFTRL":
+        """The learner that is rho-zCDP."""
+        scale = _of_zcdp(sums, _rounds(rounds), _gradient_sensitivity(_lipschitz(lipschitz)), rho)
+        return cls(rounds=rounds, domain=domain, lipschitz=lipschitz, scale=scale, sums=sums)
+
+    @property
+    def mechanism(self) -> PrefixSums:
+        """The prefix sums of the first T - 1 gradients; replacing a person's loss moves them by up to 2L in L2."""
+        return _prefix_sums(self.sums, self.rounds, self.scale, _gradient_sensitivity(self.lipschitz))
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan: the prefix sums as one release, the points behind it."""
+        return _plan(self.mechanism, self.rounds, "the gradient of a round depends on its own loss and its point alone")
+
+    @property
+    def strength(self) -> float:
+        """lambda: as given, or sqrt(2A)/D0 for the A and D0 of :meth:`regret_bound`."""
+        if self.regularisation is not None:
+            return self.regularisation
+        return math.sqrt(2.0 * self._drift()) / self.domain.largest_norm
+
+    def regret_bound(self) -> float:
+        """Expected regret on every stream of L-Lipschitz losses: lambda D0^2 / 2 + A / lambda, D0 = max ||x||.
+
+        A = T L^2 / 2 + L sum_t sqrt(d var_t): follow the regularised leader without noise has the first part (Orabona
+        2019, chapter 7), and a sum that is off by N moves its leader by at most ||N|| / lambda.
+        """
+        return self.strength * self.domain.largest_norm**2 / 2.0 + self._drift() / self.strength
+
+    def _drift(self) -> float:
+        noise = np.sqrt(self.domain.dimension * self.mechanism.variances()).sum()
+        return self.rounds * self.lipschitz**2 / 2.0 + self.lipschitz * float(noise)
+
+    def worst_case_neighbours(self) -> tuple[LinearLosses, LinearLosses]:
+        """Two streams at the largest distance: the first loss is L <e, x> or -L <e, x>, all others are 0."""
+        first, second = np.zeros((2, self.rounds, self.domain.dimension))
+        first[0, 0], second[0, 0] = self.lipschitz, -self.lipschitz
+        return LinearLosses(first), LinearLosses(second)
+
+    def simulate(self, losses: ConvexLosses, rng: np.random.Generator, runs: int) -> PublishedRuns:
+        """``runs`` independent runs, with real noise, runs on the leading axis; a loop over rounds alone."""
+        stream = self._stream(losses)
+        shape = (self.rounds - 1, self.domain.dimension)
+        sums = self.mechanism.simulate(np.zeros(shape), generator(rng), runs)  # so far its noise alone
+        points = np.empty((len(sums), self.rounds, self.domain.dimension))
+        total = np.zeros((len(sums), self.domain.dimension))
+        points[:, 0] = self._leader(total)
+        for t in range(self.rounds - 1):
+            total += self._gradient(stream, points[:, t], t)
+            sums[:, t] += total
+            points[:, t + 1] = self._leader(sums[:, t])
+        return PublishedRuns(sums, points)
+
+    def run(self, losses: ConvexLosses, rng: np.random.Generator) -> FloatArray:
+        """The point of each round of one simulated run, shape ``(rounds, d)``: seeded, so not a private release."""
+        return np.asarray(self.simulate(losses, rng, 1).actions[0])
+
+    def release(
+        self,
+        losses: ConvexLosses,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> FloatArray:
+        """The point of each round, shape ``(rounds, d)``, from secure noise; arguments as for a mechanism's release."""
+        stream, d = self._stream(losses), self.domain.dimension
+        source = check_noise(noise)
+
+        def begun() -> MatrixStream | TreeStream:
+            return self.mechanism.stream((d,), noise=source)
+
+        running = charged(self.mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        points = np.empty((self.rounds, d))
+        points[0] = self._leader(np.zeros((1, d)))[0]
+        for t in range(self.rounds - 1):
+            noisy = running.add(self._gradient(stream, points[[t]], t)[0])
+            points[t + 1] = self._leader(noisy[None])[0]
+        return points
+
+    def losses_of(self, losses: ConvexLosses, found: PublishedRuns) -> FloatArray:
+        """The total loss of each run's points, shape ``(R,)``."""
+        stream = self._stream(losses)
+        points: FloatArray = np.asarray(found.actions, dtype=np.float64)
+        return np.asarray(np.sum([stream.total(points[:, t], t, t + 1) for t in range(self.rounds)], axis=0))
+
+    def log_likelihood_ratio(self, found: PublishedRuns, losses0: LinearLosses, losses1: LinearLosses) -> FloatArray:
+        """ln p(sums | losses0) / p(sums | losses1), one number per run, for linear losses.
+
+        Raises:
+            InvalidArgumentError: other losses, whose gradients depend on each run's points.
+        """
+        given = []
+        for losses in (losses0, losses1):
+            if not isinstance(losses, LinearLosses):
+                raise InvalidDataError("losses", losses, "are not linear", "give LinearLosses")
+            self._stream(losses)
+            given.append(_scaled_down(losses.gradients[:-1], self.lipschitz))
+        return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))
+
+    def _stream(self, losses: ConvexLosses) -> ConvexLosses:
+        return convex_losses.checked_losses(
+            "losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz
+        )
+
+    def _gradient(self, losses: ConvexLosses, points: FloatArray, t: int) -> FloatArray:
+        return _scaled_down(losses.gradient(points, t, t + 1), self.lipschitz)
+
+    def _leader(self, sums: FloatArray) -> FloatArray:
+        return self.domain.project(-sums / self.strength)
+
+
+def _gradient_sensitivity(lipschitz: float) -> float:
+    """2L, and a little more than scaling down to L may err."""
+    return 2.0 * lipschitz * (1.0 + 2.0**-40)
+
+
+def _scaled_down(rows: FloatArray, bound: float) -> FloatArray:
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))

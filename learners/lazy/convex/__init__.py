@@ -1,0 +1,1 @@
+"""Lazy online learning over convex sets."""

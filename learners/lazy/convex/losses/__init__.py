@@ -1,0 +1,1 @@
+"""Convex losses, their sums, and the Gibbs measure of a sum."""

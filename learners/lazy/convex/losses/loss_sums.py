@@ -1,0 +1,311 @@
+"""Sums of convex losses as they come, one round or many at a time, in whole numbers where that is possible.
+
+A linear loss, or a quadratic one of round level sets, is <s, x> + k*||x||^2/2 up to a constant: of these only the sums
+of s and k are kept, as whole multiples of a unit far below the Lipschitz constant. So a sum is the sum of its losses
+exactly, in whatever order they came, and one person's loss moves it by that loss and by no rounding. Losses of other
+families have no such statistic and are kept as they are.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from scipy import special
+
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.learners.lazy.convex.losses.convex_losses import (
+    LIPSCHITZ_SLACK,
+    ConvexLosses,
+    Domain,
+    FloatArray,
+    LinearLosses,
+    QuadraticLosses,
+    RegressionLosses,
+)
+
+_BITS = 50  # of the largest entry of one loss
+_ROUNDS = 1 << (62 - _BITS)  # that fit into 64-bit integers
+
+Piece = tuple[ConvexLosses, int, int]
+Point = Sequence[int]
+
+
+@frozen
+class LossUnits:
+    """The units in which slopes and curvatures are counted: powers of two that depend on no data.
+
+    Attributes:
+        slope: Of each entry of s.
+        curvature: Of k.
+    """
+
+    slope: Fraction
+    curvature: Fraction
+
+    @classmethod
+    def of(cls, domain: Domain, lipschitz: float) -> "LossUnits":
+        """Units for losses that are ``lipschitz``-Lipschitz over the domain.
+
+        Then k*diameter <= 2*lipschitz and ||s|| <= lipschitz + k*(largest norm). Rounding to units changes a loss by a
+        function whose Lipschitz constant is below a tenth of ``LIPSCHITZ_SLACK``, with which costs are charged.
+
+        Raises:
+            InvalidArgumentError: the domain is so far from the origin, or has so many dimensions, that it is not.
+        """
+        away = domain.largest_norm / domain.diameter
+        curvature = _power_above(2.0 * lipschitz / domain.diameter * 1.001)
+        slope = _power_above(lipschitz * (1.0 + 2.0 * away) * 1.001)
+        error = math.sqrt(domain.dimension) * slope + curvature * domain.largest_norm
+        if not error * 2.0**-_BITS <= 0.1 * LIPSCHITZ_SLACK * lipschitz:
+            raise InvalidArgumentError(
+                "domain", domain, "is too far from the origin to count losses exactly", "move the origin into it"
+            )
+        if not 1e-280 < min(slope, curvature) <= max(slope, curvature) < 1e280:
+            raise InvalidArgumentError("lipschitz", lipschitz, "is out of the range of floats", "change the unit")
+        return cls(Fraction(slope) / 2**_BITS, Fraction(curvature) / 2**_BITS)
+
+
+def _power_above(x: float) -> float:
+    return math.ldexp(1.0, math.frexp(x)[1])
+
+
+class LossSum:
+    """A sum of losses that grows; a builder. Its size does not depend on their number, but for those it has to keep."""
+
+    __slots__ = ("_count", "_curvature", "_kept", "_recent", "_slope", "_units")
+
+    def __init__(self, dimension: int, units: LossUnits) -> None:
+        self._units = units
+        self._recent: npt.NDArray[np.int64] = np.zeros(dimension, dtype=np.int64)
+        self._slope: list[int] | None = None
+        self._count, self._curvature = 0, 0
+        self._kept: list[Piece] = []
+
+    @property
+    def counted(self) -> bool:
+        """Whether the sum is known exactly, as one slope and one curvature."""
+        return not self._kept
+
+    @property
+    def slope(self) -> list[int]:
+        """The sum of all s, in units."""
+        recent: list[int] = self._recent.tolist()
+        return recent if self._slope is None else [a + b for a, b in zip(self._slope, recent, strict=True)]
+
+    @property
+    def curvature(self) -> int:
+        """The sum of all k, in units."""
+        return self._curvature
+
+    @property
+    def kept(self) -> tuple[Piece, ...]:
+        """The losses that have no such form: (stream, first round, round after the last)."""
+        return tuple(self._kept)
+
+    def read(self, losses: ConvexLosses, start: int, stop: int) -> None:
+        """Adds rounds start .. stop-1 of a (checked) stream."""
+        if not isinstance(losses, LinearLosses | QuadraticLosses):
+            if self._kept and self._kept[-1][0] is losses and self._kept[-1][2] == start:
+                start = self._kept.pop()[1]
+            self._kept.append((losses, start, stop))
+            return
+        for first in range(start, stop, _ROUNDS):
+            last = min(stop, first + _ROUNDS)
+            if isinstance(losses, LinearLosses):
+                rows = losses.gradients[first:last]
+            else:
+                rows = -losses.curvature * losses.centres[first:last]
+                self._curvature += (last - first) * round(Fraction(losses.curvature) / self._units.curvature)
+            # Dividing by a power of two is exact; what is rounded is each loss for itself.
+            self._add(np.rint(rows / float(self._units.slope)).astype(np.int64).sum(axis=0), last - first)
+
+    def _add(self, codes: npt.NDArray[np.int64], count: int) -> None:
+        if self._count + count > _ROUNDS:
+            self._slope, self._count = self.slope, 0
+            self._recent = np.zeros_like(self._recent)
+        self._recent = self._recent + codes
+        self._count += count
+
+    def add(self, other: "LossSum") -> None:
+        """Adds another sum."""
+        if other._slope is None:
+            self._add(other._recent, other._count)
+        else:
+            self._slope, self._count = [a + b for a, b in zip(self.slope, other.slope, strict=True)], 0
+            self._recent = np.zeros_like(self._recent)
+        self._curvature += other._curvature
+        for piece in other._kept:
+            self.read(*piece)
+
+    def value(self, point: Point, unit: Fraction) -> Fraction:
+        """The sum at a point, given in units of ``unit``, up to a constant; exact where all losses are counted."""
+        linear = sum(map(operator.mul, self.slope, point)) * self._units.slope * unit
+        square = sum(map(operator.mul, point, point)) if self._curvature else 0
+        found = linear + self._curvature * self._units.curvature * square * unit * unit / 2
+        if self._kept:
+            found += Fraction(self.kept_value(np.array([float(x * unit) for x in point])))
+        return Fraction(found)
+
+    def kept_value(self, point: FloatArray) -> float:
+        """The sum of the losses that are kept, at a point of shape (d,), up to a constant, in floating point."""
+        values: list[float] = []
+        for losses, start, stop in self._kept:
+            if isinstance(losses, RegressionLosses):
+                values += _regression_values(losses, start, stop, point).tolist()
+            else:
+                values.append(float(losses.total(point[None], start, stop)[0]))
+        return math.fsum(values)
+
+    def kept_slope(self, point: FloatArray) -> list[float]:
+        """A subgradient, of d numbers, of the sum of the regression losses that are kept."""
+        parts = [each.features * _regression_slopes(each, point)[:, None] for each in self.regressions()]
+        return [math.fsum(column) for column in np.concatenate(parts).T.tolist()] if parts else [0.0] * point.size
+
+    def regressions(self) -> list[RegressionLosses]:
+        """The regression losses that are kept, one stream per link."""
+        return [each for each in _together(self._kept) if isinstance(each, RegressionLosses)]
+
+    def form(self) -> tuple[list[Fraction], Fraction]:
+        """The sums of s and of k; for a sum that is ``counted``."""
+        return [entry * self._units.slope for entry in self.slope], self._curvature * self._units.curvature
+
+    def losses(self) -> ConvexLosses:
+        """The sum as a stream of one round, in floating point."""
+        slope = np.array([[float(entry) for entry in self.form()[0]]])
+        curvature = float(self.form()[1])
+        counted = QuadraticLosses(-slope / curvature, curvature) if curvature else LinearLosses(slope)
+        return SummedLosses((counted, *_together(self._kept))) if self._kept else counted
+
+    # --- to and from JSON --------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """A value for ``json.dumps``.
+
+        Raises:
+            InvalidArgumentError: it holds losses of a family that is none of the library's.
+        """
+        for losses, _, _ in self._kept:
+            if not isinstance(losses, RegressionLosses):
+                raise InvalidDataError("losses", losses, "can't be written down", "use the library's families")
+        kept = [[each.link, each.features.tolist(), each.targets.tolist()] for each in self.regressions()]
+        return {"slope": [str(entry) for entry in self.slope], "curvature": str(self._curvature), "kept": kept}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any], dimension: int, units: LossUnits) -> "LossSum":
+        """What :meth:`to_json` has written; raises KeyError, TypeError or ValueError for what it hasn't."""
+        built = cls(dimension, units)
+        slope, built._curvature = [int(entry) for entry in found["slope"]], int(found["curvature"])
+        if len(slope) != dimension or built._curvature < 0:
+            raise ValueError("no sum of losses in this dimension")
+        built._slope = slope if any(slope) else None
+        for link, features, targets in found["kept"]:
+            losses = RegressionLosses(features, targets, link)
+            if losses.dimension != dimension:
+                raise ValueError("losses of another dimension")
+            built.read(losses, 0, losses.rounds)
+        return built
+
+
+def _regression_values(losses: RegressionLosses, start: int, stop: int, point: FloatArray) -> FloatArray:
+    """The values of rounds start .. stop-1, each up to a constant, shape (stop - start,).
+
+    With predictions of size P at most, each is off by at most (d + 20)*(1 + P) units of roundoff: d + 2 for products
+    and sums, less than 10 for the link. Absolute losses are taken relative to |target|, so that large targets do not
+    matter.
+    """
+    y = losses.targets[start:stop]
+    prediction = np.sum(losses.features[start:stop] * point, axis=1)
+    if losses.link == "absolute":
+        far = np.abs(y) > np.abs(prediction)
+        return np.asarray(np.where(far, -np.sign(y) * prediction, np.abs(prediction - y) - np.abs(y)))
+    if losses.link == "hinge":
+        return np.asarray(np.maximum(0.0, 1.0 - y * prediction))
+    return np.asarray(np.logaddexp(0.0, -y * prediction))
+
+
+def _regression_slopes(losses: RegressionLosses, point: FloatArray) -> FloatArray:
+    """A subgradient of each loss in its prediction, shape (T,)."""
+    y = losses.targets
+    prediction = np.sum(losses.features * point, axis=1)
+    if losses.link == "absolute":
+        return np.asarray(np.sign(prediction - y))
+    if losses.link == "hinge":
+        return np.asarray(-y * (y * prediction < 1.0))
+    return np.asarray(-y * special.expit(-y * prediction))
+
+
+def _together(pieces: Sequence[Piece]) -> list[ConvexLosses]:
+    """The same losses in few streams: those of one link are joined."""
+    joined: list[ConvexLosses] = []
+    regressions: dict[str, list[tuple[RegressionLosses, slice]]] = {}
+    for losses, start, stop in pieces:
+        if isinstance(losses, RegressionLosses):
+            regressions.setdefault(losses.link, []).append((losses, slice(start, stop)))
+        else:
+            joined.append(_Window(losses, start, stop))
+    for parts in regressions.values():
+        features = np.concatenate([losses.features[rows] for losses, rows in parts])
+        targets = np.concatenate([losses.targets[rows] for losses, rows in parts])
+        joined.append(RegressionLosses(features, targets, parts[0][0].link))
+    return joined
+
+
+@frozen(eq=False)
+class _Window:
+    """Rounds start .. stop-1 of a stream, as a stream."""
+
+    losses: ConvexLosses
+    start: int
+    stop: int
+
+    @property
+    def rounds(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def dimension(self) -> int:
+        return self.losses.dimension
+
+    def lipschitz(self, domain: Domain) -> FloatArray:
+        return self.losses.lipschitz(domain)[self.start : self.stop]
+
+    def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        return self.losses.total(points, self.start + start, self.start + stop)
+
+    def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        return self.losses.gradient(points, self.start + start, self.start + stop)
+
+
+@frozen(eq=False)
+class SummedLosses:
+    """The sum of several streams, as a stream of one round."""
+
+    parts: tuple[ConvexLosses, ...]
+
+    @property
+    def rounds(self) -> int:
+        return 1
+
+    @property
+    def dimension(self) -> int:
+        return self.parts[0].dimension
+
+    def lipschitz(self, domain: Domain) -> FloatArray:
+        return np.array([math.fsum(float(part.lipschitz(domain).sum()) for part in self.parts)])
+
+    def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        found = np.zeros(points.shape[0])
+        for part in self.parts if stop > start else ():
+            found += part.total(points, 0, part.rounds)
+        return found
+
+    def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
+        found = np.zeros(points.shape)
+        for part in self.parts if stop > start else ():
+            found += part.gradient(points, 0, part.rounds)
+        return found

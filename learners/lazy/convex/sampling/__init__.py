@@ -1,0 +1,1 @@
+"""Exact and approximate samplers of log-concave laws."""

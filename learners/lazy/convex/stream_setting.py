@@ -1,0 +1,119 @@
+"""What a stream of convex losses has to know of its learner before it starts: units, checks, and how points are drawn.
+
+A point is a vector of whole numbers, in a unit that depends on no data and is far finer than a float of the domain's
+size: coins and checkpoints use it as it is, and what is played is the nearest point in floats.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.learners.lazy.convex.losses.convex_losses import (
+    ConvexLosses,
+    FloatArray,
+    LinearLosses,
+    QuadraticLosses,
+    RegressionLosses,
+)
+from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
+from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
+from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTangentSampler
+from hockeystick.mechanisms import LazySampler, Noise, SimulationNoise
+
+if TYPE_CHECKING:
+    from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
+
+_DIGITS = 160  # binary digits, after the point, of a point in units of the domain's size
+
+Point = tuple[int, ...]
+
+
+@frozen(eq=False)
+class StreamSetting:
+    """What a stream's arithmetic needs to know; all of it is public.
+
+    Attributes:
+        learner: The learner.
+        secure: Its sampler, if that is fit for release.
+        units: Of losses.
+        unit: Of points.
+    """
+
+    learner: LazyConvex
+    secure: ExactSampler | SecureTangentSampler | None
+    units: LossUnits
+    unit: Fraction
+
+    @classmethod
+    def of(cls, learner: LazyConvex, noise: Noise) -> StreamSetting:
+        domain, sampler = learner.domain, learner.sampler
+        secure = sampler if isinstance(sampler, ExactSampler | SecureTangentSampler) else None
+        if secure is None and not isinstance(noise, SimulationNoise):
+            raise InvalidArgumentError(
+                "sampler",
+                sampler,
+                "draws in floating point, which is no release",
+                "use ExactSampler() for linear and quadratic losses, SecureTangentSampler() for regression losses in "
+                "few dimensions, or noise=SimulationNoise(seed)",
+            )
+        if secure is not None:
+            secure.check_release(learner.weights, domain, learner.rounds, learner.batch)
+        unit = math.ldexp(1.0, math.frexp(domain.largest_norm)[1] - _DIGITS)
+        # To round point and shadow moves r - r' by up to 4*beta*L*sqrt(d)*unit = 2*sqrt(d*m)*unit*mu. Its tails are mu
+        # wide, and are bounded with a relative margin of 1e-9, for losses steeper than these by LIPSCHITZ_SLACK/4.
+        if (
+            not 2.0 * math.sqrt(domain.dimension * 2.0 * learner.inverse_temperature * learner.regularisation) * unit
+            <= 1e-12
+        ):
+            raise InvalidArgumentError(
+                "inverse_temperature", learner.inverse_temperature, "makes draws finer than the lattice", "lower it"
+            )
+        return cls(learner, secure, LossUnits.of(domain, learner.lipschitz), Fraction(unit))
+
+    def check(self, losses: ConvexLosses) -> None:
+        """Refuses a family of losses of which the sampler can't draw."""
+        counted = isinstance(losses, LinearLosses | QuadraticLosses)
+        fits = isinstance(losses, RegressionLosses) and isinstance(self.secure, SecureTangentSampler)
+        if self.secure is not None and not (counted or fits):
+            raise InvalidDataError(
+                "losses",
+                losses,
+                f"are none of which {type(self.secure).__name__} draws",
+                "use SecureTangentSampler() for regression losses, or another sampler with SimulationNoise(seed)",
+            )
+
+    def plan(self) -> LazySampler:
+        """The walk over all boundaries; with a single batch there is one that is never reached."""
+        learner = self.learner
+        return LazySampler(
+            learner.switch,
+            learner.draw,
+            boundaries=max(1, learner.batches - 1),
+            shadow=learner.refresh_probability,
+            budget=learner.draw_budget,
+        )
+
+    def nothing(self) -> LossSum:
+        """The sum of no losses."""
+        return LossSum(self.learner.domain.dimension, self.units)
+
+    def floats(self, point: Point) -> FloatArray:
+        """A point in the domain's units, shape (d,)."""
+        return np.array([float(x * self.unit) for x in point])
+
+    def draw(self, total: LossSum, noise: Noise) -> Point:
+        """A point from the measure after the losses in ``total``."""
+        learner = self.learner
+        if self.secure is not None:
+            return self.secure.released(learner.weights, learner.domain, total, self.unit, noise)
+        if not isinstance(noise, SimulationNoise):  # not reached: see ``of``
+            raise InvalidArgumentError("noise", noise, "has no generator", "use SimulationNoise")
+        measure = learner.weights.measure(learner.domain, total.losses(), 1)
+        point = learner.sampler.sample(measure, noise.rng, 1)[0]
+        return tuple(int(Fraction(float(x)) // self.unit) for x in point)

@@ -1,0 +1,306 @@
+"""Calibration of the lazy learners: the parameters of least worst-case regret whose certified epsilon meets a target.
+
+Two steps. A fast search over batch, fake-switch probability and learning rate uses closed Renyi curves, vectorised;
+it may err by a little in either direction and promises nothing. Then the learning rate is moved, at fixed batch and
+fixed ratio of fake-switch probability to learning rate, until the *graph's* epsilon is as large as the target allows.
+Only that last number counts, and it never exceeds the target. Neither step takes longer for more rounds.
+
+This file holds what all lazy learners share, and the search for those of experts.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.experts.multiplicative_weights import best_learning_rate, regret_bound
+
+LARGEST_FAKE = 0.999
+_LOWEST = 60.0  # how far below its start, in logarithms, a learning rate is looked for
+_ALL_METHODS = 4  # more ways than these to spread a group over batches are bounded by the Renyi curve alone
+
+
+@frozen(kw_only=True)
+class Target:
+    """What a calibration is to meet: ``epsilon`` at ``delta`` for any ``group`` of people, rounds being people.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    epsilon: float
+    delta: float
+    group: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        real("epsilon", self.epsilon, low=0.0, low_open=True)
+        real("delta", self.delta, low=0.0, high=1.0, low_open=True, high_open=True)
+        integer("group", self.group, low=1)
+
+    def orders(self) -> FloatArray:
+        """Renyi orders around the best one, which is near 1 + sqrt(ln(1/delta)/rho) for a zCDP parameter rho."""
+        log = max(1.0, -math.log(self.delta))
+        root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of rho
+        middle = math.sqrt(log) / root
+        return np.asarray(1.0 + np.geomspace(middle / 300.0, middle * 1000.0, 96))
+
+    def unmet(self) -> InvalidArgumentError:
+        """The refusal of a target that nothing meets."""
+        return InvalidArgumentError(
+            "epsilon",
+            self.epsilon,
+            f"no parameters meet it at delta={self.delta:g}",
+            "ask for a larger epsilon or delta",
+        )
+
+
+# --- what all lazy learners share ------------------------------------------------------------------------------------
+
+
+def batch_grid(largest: int, per_decade: int = 4) -> list[int]:
+    """Batch sizes from 1 to ``largest``, evenly spread on a logarithmic scale."""
+    count = 2 + math.ceil(per_decade * math.log10(largest))
+    return [int(b) for b in np.unique(np.round(np.geomspace(1.0, largest, count)))]
+
+
+def mixture_curve(orders: FloatArray, chance: FloatArray, inner: FloatArray) -> FloatArray:
+    """Renyi divergence of a draw that happens with a public probability, visibly."""
+    mixed: FloatArray = np.logaddexp(np.log1p(-chance), np.log(chance) + (orders - 1.0) * inner) / (orders - 1.0)
+    return mixed
+
+
+def approximate_delta(
+    target: Target,
+    orders: FloatArray,
+    *,
+    fake: FloatArray,
+    log_ratios: FloatArray,
+    weights: FloatArray,
+    draws: FloatArray,
+    draw: FloatArray,
+) -> FloatArray:
+    """Delta at the target epsilon of a decision and the draws behind it, for each of R settings.
+
+    The decision has two outcomes and a log-ratio of known law, so that its loss is averaged over exactly; the draws are
+    charged by their Renyi curve. For a search: nothing is rounded up.
+
+    Args:
+        target: Its epsilon is meant.
+        orders: Shape (A,).
+        fake: p, shape (R,).
+        log_ratios, weights: The values of |ln(k/k')| and their chances, shape (R, m).
+        draws: Curve of all draws but the decision's own, shape (R, A).
+        draw: Curve of that one, which follows where the learner moved, shape (R, A).
+    """
+    keep = 1.0 - fake[:, None]
+    other = keep * np.exp(-log_ratios)
+    moved = fake[:, None] - keep * np.expm1(-log_ratios)
+    loss = np.log(moved / fake[:, None])
+    # Canonne, Kamath & Steinke 2020, Prop. 12, at what is left of epsilon.
+    order = orders - 1.0
+    constant = -np.log(order) + orders * np.log1p(-1.0 / orders)
+
+    def tail(left: FloatArray, curve: FloatArray) -> FloatArray:
+        log_delta = (order * curve + constant)[:, None, :] - order * left[:, :, None]
+        smallest: FloatArray = np.exp(np.minimum(0.0, log_delta.min(axis=2)))
+        return smallest
+
+    left, behind = np.full_like(log_ratios, target.epsilon), draws + draw
+    keeps_more = keep * tail(left - log_ratios, draws) + fake[:, None] * tail(left + loss, behind)
+    keeps_less = other * tail(left + log_ratios, draws) + moved * tail(left - loss, behind)
+    found: FloatArray = np.sum(weights * np.maximum(keeps_more, keeps_less), axis=1)
+    return found
+
+
+def largest_certified(target: Target, event: Callable[[float], PrivacyEvent], start: float, cap: float) -> float | None:
+    """The largest number up to ``cap``, about, whose event meets the target; None if none is found near ``start``."""
+
+    def excess(x: float, all_methods: bool) -> float:
+        """ln of the certified epsilon over the target."""
+        cost = event(x)
+        few = len(getattr(cost, "branches", ())) <= _ALL_METHODS
+        found = accounting.epsilon(cost, target.delta, method=None if all_methods and few else "rdp").upper
+        if found <= target.epsilon:  # rounding must not say otherwise
+            return min(0.0, math.log(found / target.epsilon)) if found > 0.0 else -math.inf
+        return max(5e-324, math.log(found / target.epsilon)) if math.isfinite(found) else math.inf
+
+    # The Renyi bound alone costs milliseconds and is sound; all methods together can only add to it.
+    # That may be much: a decision whose total variation is below delta costs nothing in truth.
+    best = largest_meeting(lambda x: excess(x, False), start, cap, step=0.02, accuracy=1e-4)
+    start = start if best is None else max(best, start)
+    return largest_meeting(lambda x: excess(x, True), start, cap, step=2e-3, accuracy=2e-3)
+
+
+def largest_meeting(
+    excess: Callable[[float], float], start: float, cap: float, *, step: float, accuracy: float
+) -> float | None:
+    """The largest number up to ``cap`` at which an increasing function is at most 0; None if none is found near by.
+
+    The function is at least -``accuracy`` there, or the number is within ``accuracy`` of one where it is above 0. As it
+    may be slow, it is interpolated.
+    """
+    good: tuple[float, float] | None = None
+    bad: tuple[float, float] | None = None
+    trial = min(start, cap)
+    while trial > start - _LOWEST:
+        value = excess(trial)
+        if value <= 0.0:
+            good = trial, value
+        else:
+            bad = trial, value
+        if good is not None and (
+            good[0] == cap or good[1] >= -accuracy or (bad and bad[0] - good[0] <= 0.1 * accuracy)
+        ):
+            break
+        if good is not None and bad is not None:
+            share = (-0.5 * accuracy - good[1]) / (bad[1] - good[1]) if math.isfinite(bad[1] - good[1]) else 0.5
+            trial = good[0] + min(max(share, 0.1), 0.9) * (bad[0] - good[0])
+        else:  # one side is missing: walk towards it, in steps that double
+            stride = max(step, min(1.0, abs(value))) if math.isfinite(value) else step
+            trial = min(cap, trial + stride) if bad is None else trial - stride
+            step *= 2.0
+    return None if good is None else good[0]
+
+
+# --- experts ---------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class LazyParameters:
+    """Batch B, learning rate eta and fake-switch probability p (of the action and of the shadow)."""
+
+    batch: int
+    learning_rate: float
+    fake_switch_probability: float
+
+
+def calibrate(
+    *,
+    rounds: int,
+    experts: int,
+    epsilon: float,
+    delta: float,
+    shadow: bool,
+    event: Callable[[LazyParameters], PrivacyEvent],
+    group: int = 1,
+    beyond: float | None = None,
+) -> LazyParameters:
+    """Parameters that (nearly) minimise ln(d)/eta + eta*T*B/8 subject to a certified epsilon of at most ``epsilon``.
+
+    Args:
+        rounds: T >= 2.
+        experts: d >= 2.
+        epsilon: Target, > 0.
+        delta: The delta at which epsilon is meant, in (0, 1).
+        shadow: True for L2P with the tight normaliser, False for the dartboard.
+        event: What the learner with given parameters costs a group: its graph's guarantee, as an event.
+        group: How many people the target protects together, >= 1.
+        beyond: The chance with which a run may wish for more draws than the budget that ``event`` charges in full; None
+            where there is no budget.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or a target that no learning rate meets.
+    """
+    search = _Search(
+        integer("rounds", rounds, low=2),
+        integer("experts", experts, low=2),
+        Target(epsilon=epsilon, delta=delta, group=group),
+        shadow,
+        beyond,
+    )
+    found = search.best()
+    ratio = found.fake_switch_probability / found.learning_rate
+
+    def at(log_rate: float) -> LazyParameters:
+        rate = math.exp(log_rate)
+        return LazyParameters(found.batch, rate, min(LARGEST_FAKE, ratio * rate))
+
+    start, cap = math.log(found.learning_rate), math.log(search.cap(found.batch))
+    best = largest_certified(search.target, lambda log_rate: event(at(log_rate)), start, cap)
+    if best is None:
+        raise search.target.unmet()
+    return at(best)
+
+
+@frozen
+class _Search:
+    """The fast search: a coarse grid, then a finer one around its optimum."""
+
+    rounds: int
+    experts: int
+    target: Target
+    shadow: bool
+    beyond: float | None
+
+    def cap(self, batch: int) -> float:
+        return best_learning_rate(rounds=self.rounds, experts=self.experts, batch=batch)
+
+    def best(self) -> LazyParameters:
+        largest = max(1, int(min(self.rounds / 50.0, 200.0 / self.target.epsilon)))
+        batches, multiples = batch_grid(largest), np.geomspace(0.5, 100.0, 24)
+        best: tuple[float, LazyParameters, float] | None = None
+        for _ in range(2):
+            for batch in batches:
+                for bound, parameters, multiple in self._rates(batch, multiples):
+                    if best is None or bound < best[0]:
+                        best = (bound, parameters, multiple)
+            if best is None:
+                raise self.target.unmet()
+            centre = best[1].batch
+            batches = sorted({round(b) for b in np.linspace(max(1.0, centre / 1.5), min(largest, centre * 1.5), 9)})
+            multiples = best[2] * np.geomspace(0.8, 1.25, 13)
+        assert best is not None
+        return best[1]
+
+    def _rates(self, batch: int, multiples: FloatArray) -> list[tuple[float, LazyParameters, float]]:
+        """For each multiple m, with p = m*eta/epsilon: the largest rate that meets the target, and its bound."""
+        high = np.full(multiples.shape, math.log(self.cap(batch)))
+        start = low = high - _LOWEST
+        low = np.where(self._meets(batch, high, multiples), high, low)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            meets = self._meets(batch, middle, multiples)
+            low, high = np.where(meets, middle, low), np.where(meets, high, middle)
+        found = []
+        for log_rate, multiple in zip(low[low > start], multiples[low > start], strict=True):
+            rate = math.exp(log_rate)
+            fake = min(LARGEST_FAKE, float(multiple) * rate / self.target.epsilon)
+            bound = regret_bound(rounds=self.rounds, experts=self.experts, batch=batch, learning_rate=rate)
+            found.append((bound, LazyParameters(batch, rate, fake), float(multiple)))
+        return found
+
+    def _meets(self, batch: int, log_rate: FloatArray, multiples: FloatArray) -> FloatArray:
+        orders, n, k = self.target.orders(), -(-self.rounds // batch), self.target.group
+        eta = np.exp(log_rate)[:, None]
+        p = np.minimum(LARGEST_FAKE, multiples[:, None] * eta / self.target.epsilon)
+        draw = np.minimum(orders * (k * eta) ** 2 / 2.0, 2.0 * k * eta)  # range 2*k*eta: rho = (2*k*eta)^2/8
+        log_ratio = (2.0 if self.shadow else 1.0) * eta
+        redraw = -np.expm1(np.log1p(-p) - batch * log_ratio)
+        if self.beyond is None:
+            draws, own = max(0, n - 2) * mixture_curve(orders, redraw, draw), draw
+            if self.shadow:
+                draws = draws + (n - 1) * mixture_curve(orders, p, draw)
+        else:
+            draws, own = _wishes(n - 1, redraw, self.beyond) * draw, 0.0 * draw
+        found = approximate_delta(
+            self.target,
+            orders,
+            fake=p[:, 0],
+            log_ratios=k * log_ratio,
+            weights=np.ones_like(log_ratio),
+            draws=draws,
+            draw=own,
+        )
+        return np.asarray(found <= self.target.delta)
+
+
+def _wishes(trials: int, chance: FloatArray, beyond: float) -> FloatArray:
+    """About how many successes of a binomial law are exceeded with a given probability."""
+    z = math.sqrt(-2.0 * math.log(beyond))
+    mean = trials * chance
+    return np.asarray(np.minimum(trials, mean + z * np.sqrt(mean) + z * z / 3.0))

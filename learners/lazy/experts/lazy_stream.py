@@ -1,0 +1,230 @@
+"""The lazy learner of experts one round at a time, for publication: exact coins and draws, a state that can be saved.
+
+Losses are rounded to whole multiples of 2^-30 (coarser beyond 2^32 rounds) as they come in. From there on all sums are
+whole numbers, so one person's losses change them by exactly what the guarantee says; the coins have exactly the stated
+probabilities (``LazySwitch``), and the draws exactly the stated odds (``ExponentialMechanism``). What is published is
+the experts that were played; when they were drawn afresh, and the shadow, would be covered as well.
+
+Memory is two rows of losses, whatever the number of rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from attrs import asdict, frozen
+
+from hockeystick.accounting import Adjacency
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.validate import array, as_array, integer
+from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
+from hockeystick.learners.experts.expert_losses import checked_losses
+from hockeystick.learners.experts.loss_batches import loss_batches
+from hockeystick.mechanisms import ExponentialMechanism
+from hockeystick.mechanisms.contract.arguments import quotient_up
+from hockeystick.mechanisms.lazy.lazy_sampler import LazyWalk, WalkState
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
+
+if TYPE_CHECKING:
+    from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
+
+_FINEST = 30  # binary digits of a loss after the point
+_WHOLE_BITS = 62  # of a sum of losses
+_KIND, _VERSION = "checkpoint of a LazyStream", 1
+_ROWS = 4096  # rounds that are rounded together
+
+Whole = npt.NDArray[np.int64]
+
+
+@frozen(eq=False)
+class LazyRelease:
+    """What a run publishes. No loss and no regret: they are functions of the data that no guarantee here covers.
+
+    Attributes:
+        actions: Shape ``(rounds,)``: the expert played in each round.
+        switched: Shape ``(batches,)``, bool: whether it was drawn afresh for the batch.
+        simulated: Whether the noise was, so that this is no release.
+    """
+
+    actions: npt.NDArray[np.integer]
+    switched: npt.NDArray[np.bool_]
+    simulated: bool
+
+    @property
+    def switches(self) -> int:
+        """How often the expert was drawn afresh after the first draw, the same one or another."""
+        return int(self.switched.sum())
+
+
+class LazyStream:
+    """One run of a ``LazyExperts``, which ``LazyExperts.start`` begins and ``LazyExperts.resume`` takes up again.
+
+    It can't be copied or pickled: what was charged is one run. See :meth:`checkpoint` for saving it.
+    """
+
+    __slots__ = ("_batch", "_bits", "_draw", "_learner", "_rate", "_round", "_simulated", "_total", "_walk")
+
+    def __init__(self, learner: LazyExperts, walk: LazyWalk[int] | int, simulated: bool) -> None:
+        self._learner, self._walk, self._simulated = learner, walk, simulated
+        self._bits = min(_FINEST, _WHOLE_BITS - learner.rounds.bit_length())
+        unit = float(2**self._bits)
+        self._rate = Fraction(learner.learning_rate) / 2**self._bits
+        # The scores are whole; the scale is rounded so that a draw costs no more than it is charged for.
+        self._draw = ExponentialMechanism(quotient_up(unit, learner.learning_rate), sensitivity=unit)
+        self._total, self._batch = np.zeros((2, learner.experts), np.int64)
+        self._round = 0
+
+    @property
+    def round(self) -> int:
+        """How many rounds are over."""
+        return self._round
+
+    @property
+    def switched(self) -> bool:
+        """Whether the expert was drawn afresh for this batch."""
+        return isinstance(self._walk, LazyWalk) and self._walk.switched
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is, so that this is no release."""
+        return self._simulated
+
+    def predict(self) -> int:
+        """Returns the expert for the round to come; the same one until ``update`` has been told of it.
+
+        Raises:
+            StreamHaltedError: all rounds are over.
+        """
+        self._go_on()
+        return self._action
+
+    def update(self, loss: npt.ArrayLike) -> None:
+        """Takes in the losses of the round that ``predict`` was asked about, shape ``(experts,)``, in [0, 1].
+
+        Raises:
+            StreamHaltedError: all rounds are over.
+            InvalidArgumentError: bad losses; they were not taken in.
+        """
+        self._go_on()
+        self._add(self._whole(as_array("losses", loss, data=True)[None], self._round))
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Returns the run's state, ready for JSON, with which ``LazyExperts.resume`` goes on.
+
+        It holds sums of the losses, and is to be kept as private as they are. It holds no seed and no coin yet to be
+        tossed: whoever reads it cannot tell what will be drawn. A run that is resumed twice is two runs, of which only
+        one may be published; nothing here can see to that.
+        """
+        walk = self._walk
+        body = {
+            "round": self._round,
+            "total": self._total.tolist(),
+            "batch": self._batch.tolist(),
+            "walk": asdict(walk.state()) if isinstance(walk, LazyWalk) else walk,
+        }
+        return seal(body, kind=_KIND, version=_VERSION, learner=self._learner, simulated=self._simulated)
+
+    @property
+    def _action(self) -> int:
+        return self._walk.action if isinstance(self._walk, LazyWalk) else self._walk
+
+    def _go_on(self) -> None:
+        if self._round == self._learner.rounds:
+            raise StreamHaltedError(f"all {self._round} rounds are over; start another run")
+
+    def _whole(self, rows: npt.NDArray[Any], first: int) -> Whole:
+        """Checked losses as whole multiples of 2^-bits."""
+        shape = (len(rows), self._learner.experts)
+        checked = checked_losses(
+            "losses", rows, rounds=shape[0], experts=shape[1], clip=self._learner.clip, first=first
+        )
+        found: Whole = np.rint(checked * 2.0**self._bits).astype(np.int64)
+        return found
+
+    def _add(self, rows: Whole) -> None:
+        """Takes in rounds that all lie in the present batch."""
+        self._batch += rows.sum(axis=0)
+        self._round += len(rows)
+        if self._round % self._learner.batch == 0 and self._round < self._learner.rounds:
+            self._total += self._batch
+            if isinstance(self._walk, LazyWalk):
+                self._walk.step(self._log_ratio, self._drawn)
+            self._batch[:] = 0
+
+    def _log_ratio(self, expert: int) -> Fraction:
+        ratio: Fraction = -int(self._batch[expert]) * self._rate
+        return ratio
+
+    def _drawn(self, noise: Noise) -> int:
+        return int(self._draw.release(-self._total, noise=noise))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a LazyStream can't be copied or pickled: its cost covers one run; see checkpoint()")
+
+
+def start(
+    learner: LazyExperts,
+    *,
+    ledger: AnyLedger | None,
+    name: str | None,
+    reads: Iterable[str] | None,
+    noise: Noise | None,
+) -> LazyStream:
+    """See ``LazyExperts.start``."""
+    source = check_noise(noise)
+
+    def first(noise: Noise) -> int:
+        return int(noise.uniform(learner.experts, 1)[0])
+
+    def begin() -> LazyStream:
+        sampler = learner.sampler()
+        walk = first(source) if sampler is None else sampler.start(first, noise=source)
+        return LazyStream(learner, walk, source.simulated)
+
+    return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+
+
+@unchained()
+def resume(learner: LazyExperts, checkpoint: dict[str, Any], *, noise: Noise | None) -> LazyStream:
+    """See ``LazyExperts.resume``."""
+    source = check_noise(noise)
+    body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=learner, simulated=source.simulated)
+    sampler = learner.sampler()
+    try:
+        walk: LazyWalk[int] | int
+        if sampler is None:
+            walk = integer("walk", body["walk"], low=0, high=learner.experts - 1)
+        else:
+            walk = sampler.resume(WalkState(**body["walk"]), noise=source)
+        stream = LazyStream(learner, walk, source.simulated)
+        stream._round = integer("round", body["round"], low=0, high=learner.rounds)
+        shape = (learner.experts,)
+        stream._total, stream._batch = (array(n, body[n], shape=shape, dtype=np.int64) for n in ("total", "batch"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
+    return stream
+
+
+def play(stream: LazyStream, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> LazyRelease:
+    """Plays all rounds of ``stream``, which has just been started."""
+    learner = stream._learner
+    label = np.min_scalar_type(learner.experts - 1)
+    actions, switched = np.empty(learner.batches, label), np.zeros(learner.batches, np.bool_)
+    actions[0] = stream.predict()
+    for single in loss_batches(losses, rounds=learner.rounds, experts=learner.experts, batch=1, clip=learner.clip):
+        for block in np.split(single.sums, range(_ROWS, len(single.sums), _ROWS)):
+            whole = stream._whole(block, stream.round)
+            while len(whole):
+                ahead = min(len(whole), learner.batch - stream.round % learner.batch)
+                stream._add(whole[:ahead])
+                whole = whole[ahead:]
+                if stream.round < learner.rounds:
+                    at = stream.round // learner.batch
+                    actions[at], switched[at] = stream.predict(), stream.switched
+    return LazyRelease(np.repeat(actions, learner.batch)[: learner.rounds], switched, stream.simulated)

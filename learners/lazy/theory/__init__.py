@@ -1,0 +1,1 @@
+"""What the paper prints, lower bounds, rates and exact oracles."""

@@ -1,0 +1,162 @@
+"""How many problems of experts can share the same people and one budget, at a regret that is almost free of privacy.
+
+Asi, Koren, Liu & Talwar 2024 (section 1.1) promise T^(1/2) of them, since each is free of privacy down to epsilon =
+T^(-1/4), and single epsilons add up like a square root. No learner is known for that rate. But the count does grow
+so, if curves are added up instead of epsilons: see :func:`free_instances`.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError, VisibleMixture
+from hockeystick.accounting.losses import optimal_composition
+from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts, Variant
+
+Known = Literal["curve", "epsilon"]
+
+_ORDERS = 1.0 + np.geomspace(0.02, 1e5, 96)
+
+
+@frozen
+class FreeInstances:
+    """How many problems share one budget, and the learner of each; certified by the learners' graphs.
+
+    Attributes:
+        instances: The count K.
+        learner: Plays each of them.
+        epsilon: The epsilon of one problem alone that was counted by, or None if curves were.
+    """
+
+    instances: int
+    learner: LazyExperts
+    epsilon: float | None = None
+
+
+def free_instances(
+    *,
+    rounds: int,
+    experts: int,
+    epsilon: float,
+    delta: float,
+    excess: float = 2.0,
+    variant: Variant = "dartboard",
+    known: Known = "curve",
+) -> FreeInstances:
+    """The most problems of experts that can all take the same people's losses at (epsilon, delta) in total.
+
+    Each has a worst-case regret of at most ``excess`` * sqrt(T ln d); without privacy it is sqrt(T ln d / 2). Batches
+    and fake-switch probabilities are searched on a grid, and every learner has the smallest learning rate that its
+    regret allows, of order T^(-1/2). How the count grows depends on what is known of each problem's learner:
+
+    * its "curve": the count is certified by the Renyi curve of the composed graphs. A decision costs rate^2/p in Renyi
+      terms and all redraws T p rate^2, so that p ~ T^(-1/2) is best and the count grows like T^(1/2). A single
+      decision's worst loss, rate/p, is then of order 1;
+    * its "epsilon" alone, at delta/(2K): the count is certified by the optimal composition of K equal (epsilon, delta)
+      guarantees (Kairouz, Oh & Viswanath 2015). Now rate/p has to fall with epsilon_1 ~ K^(-1/2), and redraws cost
+      epsilon_1^2 ~ T p rate^2 > T rate^3/epsilon_1: epsilon_1 ~ T^(-1/6) and the count grows like T^(1/3).
+
+    Problems may be played side by side: both compositions hold for interactive mechanisms, interleaved (Lyu 2022).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain (``excess`` at least 0.75), or not one problem fits.
+    """
+    rounds = integer("rounds", rounds, low=2)
+    experts = integer("experts", experts, low=2)
+    epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
+    allowed = real("excess", excess, low=0.75) * math.sqrt(rounds * math.log(experts))
+    if known not in ("curve", "epsilon"):
+        raise InvalidArgumentError("known", known, "is unknown", 'use "curve" or "epsilon"')
+    offered = [(learner, _paid(learner, _ORDERS)) for learner in _offered(rounds, experts, allowed, variant)]
+    if known == "curve":
+        spare = epsilon - _conversion(delta)
+        learner = max(offered, key=lambda pair: float(np.max(spare / pair[1])))[0]
+        return _certified(learner, epsilon, delta)
+    found: FreeInstances | None = None
+    while True:  # which learner is best depends on delta/(2K), by its logarithm alone
+        each = _conversion(delta / (2.0 * (1 if found is None else found.instances)))
+        learner = min(offered, key=lambda pair: float(np.min(pair[1] + each)))[0]
+        more = _certified_alone(learner, epsilon, delta)
+        if found is not None and more.instances <= found.instances:
+            return found
+        found = more
+
+
+def _conversion(delta: float) -> FloatArray:
+    """What is added to a Renyi curve to make it an epsilon (Canonne, Kamath & Steinke 2020, Prop. 12), per order."""
+    found: FloatArray = np.log1p(-1.0 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1.0)
+    return found
+
+
+def _offered(rounds: int, experts: int, allowed: float, variant: Variant) -> Iterator[LazyExperts]:
+    """Learners whose regret bound is ``allowed``."""
+    for batch in range(1, rounds + 1):
+        root = allowed**2 - rounds * batch * math.log(experts) / 2.0
+        if root < 0.0:
+            break
+        # The smaller root of ln(d)/rate + rate*T*B/8 = allowed, by the stable one of its two forms.
+        rate = 2.0 * math.log(experts) / (allowed + math.sqrt(root))
+        for p in np.unique(np.minimum(0.9, rate * np.geomspace(0.5, 1e4, 40))):
+            yield LazyExperts(
+                rounds=rounds,
+                experts=experts,
+                batch=batch,
+                learning_rate=rate,
+                fake_switch_probability=float(p),
+                variant=variant,
+            )
+
+
+def _paid(learner: LazyExperts, orders: FloatArray) -> FloatArray:
+    """The Renyi curve of the first person's events, as in the learner's graph; a search may err, it certifies none."""
+    draw = learner.draw.event()
+    later = VisibleMixture(learner.largest_redraw_probability, draw).rdp(orders)
+    shadow = VisibleMixture(learner.refresh_probability, draw).rdp(orders)
+    first = learner.switch.event().rdp(orders) + draw.rdp(orders)
+    found: FloatArray = first + max(0, learner.batches - 2) * later + max(0, learner.batches - 1) * shadow
+    return found
+
+
+def _certified(learner: LazyExperts, epsilon: float, delta: float) -> FreeInstances:
+    """The largest count at which the composed event meets the target."""
+    event = learner.graph().guarantee().event
+
+    def meets(instances: int) -> bool:
+        together = accounting.compose((event, instances))
+        return accounting.epsilon(together, delta, method="rdp").upper <= epsilon
+
+    return FreeInstances(_most(meets, epsilon), learner)
+
+
+def _certified_alone(learner: LazyExperts, epsilon: float, delta: float) -> FreeInstances:
+    """The largest count at which the optimal composition of single guarantees meets the target."""
+    event = learner.graph().guarantee().event
+
+    def one(instances: int) -> float:
+        return accounting.epsilon(event, delta / (2.0 * instances), method="rdp").upper
+
+    def meets(instances: int) -> bool:
+        part = (one(instances), delta / (2.0 * instances), instances)
+        return optimal_composition.delta([part], epsilon) <= delta
+
+    most = _most(meets, epsilon)
+    return FreeInstances(most, learner, one(most))
+
+
+def _most(meets: Callable[[int], bool], epsilon: float) -> int:
+    """The largest count that meets a condition which fewer meet as well."""
+    if not meets(1):
+        raise InvalidArgumentError("epsilon", epsilon, "is not enough for one problem", "allow more epsilon or regret")
+    low, high = 1, 2
+    while meets(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if meets(middle) else (low, middle)
+    return low

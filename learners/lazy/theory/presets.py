@@ -1,0 +1,247 @@
+"""The parameters that the theorems on the lazy learner print, as learners, with what is wrong about each.
+
+Asi, Koren, Liu & Talwar 2024 set the parameters of Theorems 3.10 (experts) and 3.12 (convex losses) up to constants and
+rounding, and not without contradictions. A preset takes them as they stand, makes of them a learner that can run, says
+in typed warnings what had to be filled in and which printed conditions fail, and sets beside the epsilon that was asked
+for what the learner's graph certifies. To be private, calibrate (``LazyExperts.calibrated``,
+``LazyConvex.calibrated``).
+"""
+
+import math
+from typing import Generic, Literal, TypeVar
+
+from attrs import frozen
+
+from hockeystick.accounting import Bracket
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
+from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
+from hockeystick.learners.lazy.theory.printed_guarantee import (
+    Condition,
+    PrintedGuarantee,
+    paper_epsilon,
+    paper_epsilon_convex,
+    paper_rate,
+)
+
+LARGEST_FAKE = 0.999
+"""The fake-switch probability that stands in for a printed one of 1 or more."""
+
+_FAILURE_SHARE = 0.05  # of delta, for the bounds behind the convex learner's certificate
+
+Defect = Literal["missing", "rounded", "out of range", "condition", "not private"]
+
+L = TypeVar("L", LazyExperts, LazyConvex)
+
+
+@frozen
+class PresetWarning:
+    """One thing to know about a preset.
+
+    Attributes:
+        defect: "missing": the statement leaves a parameter open. "rounded": a batch was made a whole number of rounds.
+            "out of range": a printed parameter can't be used as it is. "condition": a printed condition fails.
+            "not private": the certified epsilon exceeds the target.
+        text: What, in one sentence.
+    """
+
+    defect: Defect
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.defect}: {self.text}"
+
+
+@frozen(eq=False)
+class Preset(Generic[L]):
+    """A theorem's parameters.
+
+    Attributes:
+        source: The theorem.
+        learner: The learner that has them.
+        epsilon: The target that was asked for, and that the theorem promises.
+        delta: The delta of all epsilons here.
+        certified: What the learner's graph certifies, full view.
+        printed: What the formula of Theorem 3.2 gives for these parameters, and its conditions.
+        warnings: What to know.
+    """
+
+    source: str
+    learner: L
+    epsilon: float
+    delta: float
+    certified: Bracket
+    printed: PrintedGuarantee
+    warnings: tuple[PresetWarning, ...]
+
+    @property
+    def certified_private(self) -> bool:
+        """Whether the graph certifies the target."""
+        return self.certified.upper <= self.epsilon
+
+
+def paper_stmt_3_10(
+    *, rounds: int, experts: int, epsilon: float, delta: float, fake_switch_probability: float | None = None
+) -> Preset[LazyExperts]:
+    """The statement of Theorem 3.10: B = 1/eps, eta = min(eps_0, eps)^(2/3) T^(-1/3), eps_0 = T^(-1/4) ln(d)^(3/4).
+
+    It names no p, and lacks the 1/ln(T/delta) of its proof's eta. For small targets no p makes the learner as private
+    as stated: at T = 1e4, d = 2, eps = 0.1, every p leaves an exact epsilon of more than twice that at delta = 1e-6.
+
+    Args:
+        rounds: T >= 1.
+        experts: d >= 2.
+        epsilon: Target, > 0.
+        delta: In (0, 1).
+        fake_switch_probability: p in (0, 1); None for the proof's 10 eta/eps.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    rounds, experts, epsilon, delta = _checked(rounds, experts, epsilon, delta)
+    fake = fake_switch_probability
+    if fake is not None:
+        fake = real("fake_switch_probability", fake, low=0.0, high=1.0, low_open=True, high_open=True)
+    rate = _experts_rate(rounds, experts, epsilon)
+    filled = "p = 10 eta/eps, from the proof" if fake is None else f"p = {fake:g}, as given"
+    missing = PresetWarning("missing", f"the statement names no fake-switch probability; here {filled}")
+    return _experts("Theorem 3.10, as stated", rounds, experts, epsilon, delta, rate, fake, (missing,))
+
+
+def paper_proof_3_10(*, rounds: int, experts: int, epsilon: float, delta: float) -> Preset[LazyExperts]:
+    """The proof of Theorem 3.10: B = 1/eps, p = 10 eta/eps, and the statement's eta divided by ln(T/delta).
+
+    The arguments are those of :func:`paper_stmt_3_10`. Its eta is a largest one; any smaller one would do.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    rounds, experts, epsilon, delta = _checked(rounds, experts, epsilon, delta)
+    rate = _experts_rate(rounds, experts, epsilon) / math.log(rounds / delta)
+    return _experts("Theorem 3.10, as in its proof", rounds, experts, epsilon, delta, rate, None, ())
+
+
+def paper_3_12(*, rounds: int, domain: Domain, lipschitz: float, epsilon: float, delta: float) -> Preset[LazyConvex]:
+    """Theorem 3.12: B = 1/(2 eps ln(1/delta)), p = eta/eps, eta = eps^(2/3) / (T^(1/3) ln(T/delta)).
+
+    And lambda = (L/D) max(sqrt(T), sqrt(d ln T)/eta), beta = eta^2 lambda / (20 L^2). That beta is too large for the
+    eta at any delta_0 small enough to be of use: ln(2/delta_0) could be 2.5 at most. The certificate does not rest on
+    eta; the normaliser 2 B eta does, which at worst clips more coins.
+
+    Args:
+        rounds: T >= 2.
+        domain: Where points lie; D is its diameter.
+        lipschitz: L > 0.
+        epsilon: Target, > 0.
+        delta: In (0, 1).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    rounds, _, epsilon, delta = _checked(integer("rounds", rounds, low=2), 2, epsilon, delta)
+    lipschitz = real("lipschitz", lipschitz, low=0.0, low_open=True)
+    rate = epsilon ** (2.0 / 3.0) / (rounds ** (1.0 / 3.0) * math.log(rounds / delta))
+    batch, notes = _batch(rounds, 1.0 / (2.0 * epsilon * -math.log(delta)), "1/(2 eps ln(1/delta))")
+    fake, more = _fake(rate / epsilon, "eta/eps")
+    steep = max(math.sqrt(rounds), math.sqrt(domain.dimension * math.log(rounds)) / rate)
+    regularisation = lipschitz / domain.diameter * steep
+    weights = {
+        "inverse_temperature": rate**2 * regularisation / (20.0 * lipschitz**2),
+        "regularisation": regularisation,
+        "lipschitz": lipschitz,
+    }
+    learner = LazyConvex(
+        rounds=rounds,
+        domain=domain,
+        batch=batch,
+        fake_switch_probability=fake,
+        normaliser=2.0 * batch * rate,
+        failure=_FAILURE_SHARE * delta,
+        **weights,
+    )
+    printed = paper_epsilon_convex(rounds=rounds, batch=batch, fake_switch_probability=fake, delta=delta, **weights)
+    needed = paper_rate(dict(printed.constants)["delta_0"], **weights)
+    own = (
+        Condition("eta >= mu^2 + 2 mu sqrt(ln(2/delta_0)), by Lemma 3.11", rate, needed, rate >= needed),
+        Condition("eta / p <= epsilon / 2, by its proof", rate / fake, epsilon / 2.0, rate / fake <= epsilon / 2.0),
+    )
+    return _preset("Theorem 3.12", learner, epsilon, delta, printed, (*notes, *more), own)
+
+
+def _checked(rounds: int, experts: int, epsilon: float, delta: float) -> tuple[int, int, float, float]:
+    return (
+        integer("rounds", rounds, low=1),
+        integer("experts", experts, low=2),
+        real("epsilon", epsilon, low=0.0, low_open=True),
+        real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True),
+    )
+
+
+def _experts_rate(rounds: int, experts: int, epsilon: float) -> float:
+    free = rounds**-0.25 * math.log(experts) ** 0.75
+    return float(min(free, epsilon) ** (2.0 / 3.0) * rounds ** (-1.0 / 3.0))
+
+
+def _experts(
+    source: str,
+    rounds: int,
+    experts: int,
+    epsilon: float,
+    delta: float,
+    rate: float,
+    fake: float | None,
+    notes: tuple[PresetWarning, ...],
+) -> Preset[LazyExperts]:
+    batch, rounded = _batch(rounds, 1.0 / epsilon, "1/eps")
+    more: tuple[PresetWarning, ...] = ()
+    if fake is None:
+        fake, more = _fake(10.0 * rate / epsilon, "10 eta/eps")
+    learner = LazyExperts(
+        rounds=rounds,
+        experts=experts,
+        batch=batch,
+        learning_rate=rate,
+        fake_switch_probability=fake,
+        normaliser="paper",
+    )
+    printed = paper_epsilon(rounds=rounds, batch=batch, learning_rate=rate, fake_switch_probability=fake, delta=delta)
+    return _preset(source, learner, epsilon, delta, printed, (*notes, *rounded, *more), ())
+
+
+def _batch(rounds: int, printed: float, formula: str) -> tuple[int, tuple[PresetWarning, ...]]:
+    """The whole number of rounds, 1 .. T, below a printed batch; a number that is whole up to rounding counts as it."""
+    batch = max(1, min(rounds, math.floor(printed * (1.0 + 1e-12))))
+    if abs(printed - batch) <= 1e-9 * batch:
+        return batch, ()
+    return batch, (PresetWarning("rounded", f"the batch B = {formula} = {printed:.6g} was made {batch}"),)
+
+
+def _fake(printed: float, formula: str) -> tuple[float, tuple[PresetWarning, ...]]:
+    if printed < 1.0:
+        return printed, ()
+    text = f"the fake-switch probability p = {formula} = {printed:.6g} is none; here {LARGEST_FAKE:g}"
+    return LARGEST_FAKE, (PresetWarning("out of range", text),)
+
+
+def _preset(
+    source: str,
+    learner: L,
+    epsilon: float,
+    delta: float,
+    printed: PrintedGuarantee,
+    notes: tuple[PresetWarning, ...],
+    own: tuple[Condition, ...],
+) -> Preset[L]:
+    """The preset, with warnings for what fails: the theorem's own conditions, Theorem 3.2's, and the target."""
+    certified = learner.graph().guarantee().epsilon(delta, bracket=True)
+    warnings = list(notes)
+    for condition in (*own, *printed.conditions):
+        if not condition.holds:
+            text = f"{condition.statement} fails: {condition.value:.6g} against {condition.limit:.6g}"
+            warnings.append(PresetWarning("condition", text))
+    if certified.upper > epsilon:
+        text = f"certified epsilon {certified.upper:.6g} exceeds {epsilon:.6g}"
+        warnings.append(PresetWarning("not private", text))
+    where = f"Asi, Koren, Liu & Talwar 2024, {source}"
+    return Preset(where, learner, epsilon, delta, certified, printed, tuple(warnings))

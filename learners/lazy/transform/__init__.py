@@ -1,0 +1,1 @@
+"""The lazy transformation of any learner with bounded density ratios."""

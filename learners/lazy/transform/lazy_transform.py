@@ -1,0 +1,335 @@
+"""The lazy transform of any base learner: it mostly repeats its last action, hides why it moves, and what that costs.
+
+Before each batch but the first a coin looks at the last batch's losses, at the action x and at a shadow y drawn from
+the same measures (Asi, Koren, Liu & Talwar 2024, Algorithm 1):
+
+    keep x with probability (1 - p) * exp(min(0, r - c)),    r = log_func(losses, x) - log_func(losses, y),
+
+and otherwise draw x afresh from the measure before the batch; y is redrawn with probability p_y, whatever the data. As
+long as r never exceeds c, x follows the measure of its batch exactly. Privacy rests on :class:`LazyPlan` and on bounds
+on r; they follow from the constants of the :class:`LazyMeasure` as below. Of the printed proof nothing is used, and
+none of its conditions is needed.
+
+**With a ratio width w** (known, or w = 2*eta at delta_0 = 0) everything holds for sure, for losses chosen adaptively,
+too. With f and f' the ``log_func`` of a loss and of its replacement, and B losses per batch:
+
+* |r| <= B*w, a difference of two values of a sum of B functions of range w;
+* |r - r'| <= 2*w at the decision after the batch, and min(0, . - c) moves no numbers apart;
+* a draw's log-ratio is f - f' up to a constant, of range 2*w: ``BoundedRange(2 w)``. At delta_0 = 0 both measures are
+  within e^(+-eta) of the one without the loss: ``PureDP(2 eta)``, too. Of both, the smaller zCDP is charged. For
+  w <= eta the first implies the second, for w = 2*eta the second the first.
+
+**With delta_0 > 0 and no width up to 4*eta** the bounds hold for losses fixed in advance, but for a failure, and a draw
+is ``ApproximateDP(2 eta, (1 + e^eta) delta_0)``: see :mod:`~hockeystick.learners.lazy.transform.rare_ratios`.
+"""
+
+import math
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from attrs import field, frozen
+
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.events.catalogue import ApproximateDP, BoundedRange, PureDP
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.lazy.convex.lazy_convex import ConvexTranscripts
+from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
+from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
+from hockeystick.learners.lazy.transform.base_learner import Actions, LazyMeasure, MeasurePath
+from hockeystick.learners.lazy.transform.rare_ratios import RatioBounds, neighbour_delta, ratio_bounds
+from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
+from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
+from hockeystick.mechanisms import LazySwitch
+from hockeystick.mechanisms.contract.arguments import generator
+
+_UP = 1.0 + 1e-12  # more than the rounding of a few operations
+
+Normaliser = Literal["safe", "paper", "tight"]
+ViewedRuns = Transcripts | ConvexTranscripts
+"""The full view of runs: of points that are numbers, or vectors."""
+
+
+@frozen(eq=False)
+class TransformRun:
+    """One simulated run. Simulation noise is seeded and reproducible, so this is not a private release.
+
+    Attributes:
+        actions: Shape ``(rounds,)`` or ``(rounds, d)``: what is played in each round.
+        transcript: The full view, one run.
+        loss: Total loss.
+        best: The (nearly) best fixed action in hindsight.
+        regret: ``loss`` minus that of ``best``.
+    """
+
+    actions: Actions
+    transcript: ViewedRuns
+    loss: float
+    best: Actions
+    regret: float
+
+
+def _normaliser(value: object) -> Normaliser | float:
+    if value == "safe" or value == "paper" or value == "tight":
+        return value
+    if isinstance(value, str):
+        raise InvalidArgumentError("normaliser", value, "is unknown", 'use "safe", "paper", "tight" or a number >= 0')
+    return real("normaliser", value, low=0.0)
+
+
+def _margin(value: object) -> float:
+    return real("margin", value, low=0.0, low_open=True)
+
+
+@frozen(kw_only=True, slots=False)
+class LazyTransform:
+    """The lazy learner over a base measure.
+
+    Neighbouring streams differ in one round's loss, replaced by any other of the measure's class (replace-one; rounds
+    keep their places).
+
+    Args:
+        measure: The base learner.
+        rounds: T >= 1, one person each.
+        batch: B in 1 .. T; rounds per action.
+        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
+        shadow_probability: p_y in [0, 1): the chance, per batch, that the shadow is redrawn; None for p.
+        normaliser: The log-normaliser c: "safe" for 4*B*eta, "paper" for 2*B*eta, "tight" for B times the ratio width,
+            where that is known, or a number >= 0. Where r may exceed it, actions no longer follow their measure
+            exactly; privacy holds for each.
+        margin: m > 0, where bounds on r may fail: they are 2*(1+m)*B*eta for r and 4*(1+m)*eta for its change. The
+            smaller delta_0, the smaller a margin is worth its failure.
+        adversary: "oblivious": all losses are fixed in advance. "adaptive": each may depend on all that was drawn
+            before it; refused where bounds on r do not hold for sure.
+        draw_budget: After so many draws of actions and shadows, the first ones not counted, the learner keeps its
+            action for good; None for no limit.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, a measure whose constants are no finite numbers, or one
+            that moves nothing (eta = 0).
+    """
+
+    measure: LazyMeasure
+    rounds: int = field(converter=arguments.rounds)
+    batch: int = field(default=1, converter=arguments.batch)
+    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
+    shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
+    normaliser: Normaliser | float = field(default="safe", converter=_normaliser)
+    margin: float = field(default=1.0, converter=_margin)
+    adversary: Adversary = field(default="oblivious", converter=adversary_of)
+    draw_budget: int | None = field(default=None, converter=arguments.draw_budget)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch > self.rounds:
+            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+        real("measure.eta", self.measure.eta, low=0.0, low_open=True)
+        real("measure.delta0", self.measure.delta0, low=0.0, high=1.0, high_open=True)
+        if self.measure.ratio_width is not None:
+            real("measure.ratio_width", self.measure.ratio_width, low=0.0, low_open=True)
+        if self.normaliser == "tight" and self.sure_width is None:
+            raise InvalidArgumentError("normaliser", "tight", "needs a measure with a ratio width", 'use "safe"')
+        if self.adversary == "adaptive" and self.bounds.once + self.bounds.per_boundary > 0.0:
+            raise InvalidArgumentError(
+                "adversary",
+                "adaptive",
+                "is not covered: bounds on log-ratios hold for losses fixed in advance",
+                "use a measure with a smaller ratio width",
+            )
+
+    # --- derived numbers ---------------------------------------------------------------------------------------------
+
+    @property
+    def batches(self) -> int:
+        """Number of batches n = ceil(T / B)."""
+        return -(-self.rounds // self.batch)
+
+    @property
+    def refresh_probability(self) -> float:
+        """The shadow's redraw probability p_y."""
+        return self.fake_switch_probability if self.shadow_probability is None else self.shadow_probability
+
+    @property
+    def sure_width(self) -> float | None:
+        """The range of one loss's ``log_func``, where it is bounded for sure: w, and at most 2*eta at delta_0 = 0."""
+        known = self.measure.ratio_width
+        if self.measure.delta0 > 0.0:
+            return known
+        return 2.0 * self.measure.eta if known is None else min(known, 2.0 * self.measure.eta)
+
+    @property
+    def log_normaliser(self) -> float:
+        """The number c."""
+        if self.normaliser == "tight":
+            return self.batch * (self.sure_width or 0.0)
+        if isinstance(self.normaliser, str):
+            return (4.0 if self.normaliser == "safe" else 2.0) * self.batch * self.measure.eta
+        return self.normaliser
+
+    @cached_property
+    def bounds(self) -> RatioBounds:
+        """The bounds on log-ratios, for sure or up to a failure."""
+        eta, sure = self.measure.eta, self.sure_width
+        if sure is not None and sure <= 4.0 * eta:
+            return RatioBounds(2.0 * sure, self.batch * sure)
+        return ratio_bounds(
+            eta,
+            self.measure.delta0,
+            batch=self.batch,
+            batches=self.batches,
+            fake=self.fake_switch_probability,
+            shadow=self.refresh_probability,
+            margin=self.margin,
+            total_variation=self.measure.total_variation,
+        )
+
+    @property
+    def switch(self) -> LazySwitch:
+        """One boundary's decision."""
+        certain = math.inf if self.sure_width is None else self.batch * self.sure_width
+        return LazySwitch(
+            self.fake_switch_probability,
+            normaliser=self.log_normaliser,
+            sensitivity=self.bounds.change,
+            lowest=-certain,
+            highest=certain,
+        )
+
+    @property
+    def draw(self) -> PrivacyEvent:
+        """One draw, for one replaced loss.
+
+        An inexact sampler, within tau of its measure, turns an (eps, delta) into (eps, delta + (1 + e^eps) tau).
+
+        Raises:
+            UnsupportedEventError: the sampler has no certificate.
+        """
+        eta, delta0, tau = self.measure.eta, self.measure.delta0, self.measure.total_variation
+        width = None if self.sure_width is None else 2.0 * self.sure_width
+        if delta0 > 0.0 and (width is None or width > 4.0 * eta):
+            epsilon, delta = 2.0 * eta, neighbour_delta(eta, delta0)
+        elif tau > 0.0:
+            epsilon, delta = min(2.0 * eta if delta0 == 0.0 else math.inf, math.inf if width is None else width), 0.0
+        else:
+            events: list[PrivacyEvent] = [] if width is None else [BoundedRange(width)]
+            if delta0 == 0.0:
+                events.append(PureDP(2.0 * eta))
+            return min(events, key=lambda event: event.zcdp_rho())
+        return ApproximateDP(epsilon, min(1.0, (delta + (1.0 + math.exp(min(epsilon, 700.0))) * tau) * _UP))
+
+    @property
+    def largest_redraw_probability(self) -> float:
+        """Largest probability of redrawing the action at a boundary (rounded up), while |r| is within its bound."""
+        return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.bounds.largest))
+
+    # --- privacy -----------------------------------------------------------------------------------------------------
+
+    def plan(self) -> LazyPlan:
+        """What decisions and draws cost.
+
+        Raises:
+            UnsupportedEventError: the sampler has no certificate.
+        """
+        bounds, draw = self.bounds, self.draw
+        fails = bounds.once + bounds.per_boundary > 0.0
+        assumptions = list(self.measure.assumptions)
+        if fails or not isinstance(draw, BoundedRange):
+            assumptions.append("measures that differ by one loss are (eta, delta_0)-indistinguishable as stated")
+        if fails:
+            assumptions.append("all losses are fixed in advance")
+        return LazyPlan(
+            batches=self.batches,
+            switch=self.switch.event(),
+            draw=draw,
+            redraw=self.largest_redraw_probability,
+            refresh=self.refresh_probability,
+            draws=self.draw_budget,
+            # A limit on draws is charged whatever the chance of a draw is.
+            boundary_failure=bounds.per_boundary if self.draw_budget is None else 0.0,
+            failure=bounds.once,
+            assumptions=tuple(assumptions),
+        )
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
+        return self.plan().graph()
+
+    def epsilon_for(self, round_: int, delta: float) -> float:
+        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
+        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
+        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
+
+    def worst_case_neighbours(self) -> tuple[Any, Any]:
+        """Two neighbouring streams that are hard to keep apart, if the measure knows any."""
+        return self.measure.neighbours(self.rounds)
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def path(self, losses: Any) -> MeasurePath:
+        """The measures along ``losses``, which are checked here."""
+        return self.measure.path(losses, rounds=self.rounds, batch=self.batch)
+
+    def log_keep(self, path: MeasurePath, batch: int, x: Actions, y: Actions) -> FloatArray:
+        """Log-probability, shape (R,), of keeping x with the shadow y at the boundary into ``batch`` >= 1 (0-based)."""
+        return np.asarray(math.log1p(-self.fake_switch_probability) + self._log_real_keep(path, batch, x, y))
+
+    def _log_real_keep(self, path: MeasurePath, batch: int, x: Actions, y: Actions) -> FloatArray:
+        # The last batch's losses alone: equal (x, y) get bit-identical coins whatever the past.
+        ratio = path.log_func(batch - 1, x) - path.log_func(batch - 1, y)
+        return np.minimum(0.0, ratio - self.log_normaliser)
+
+    def simulate(self, losses: Any, rng: np.random.Generator, runs: int) -> ViewedRuns:
+        """``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
+
+        The real switch, the fake switch, the shadow's coin and the two kinds of draws come from five independent
+        substreams seeded by ``rng``.
+        """
+        path, runs = self.path(losses), integer("runs", runs, low=1)
+        found = simulated_walks(
+            batches=self.batches,
+            runs=runs,
+            sample=path.sample,
+            log_real_keep=lambda batch, x, y: self._log_real_keep(path, batch, x, y),
+            fake=self.fake_switch_probability,
+            refresh=self.refresh_probability,
+            draw_budget=self.draw_budget,
+            generators=substreams(generator(rng), 5),
+        )
+        return Transcripts(*found) if found[0].ndim == 2 else ConvexTranscripts(*found)
+
+    def run(self, losses: Any, rng: np.random.Generator) -> TransformRun:
+        """One simulated run over ``losses``."""
+        path, transcript = self.path(losses), self.simulate(losses, rng, 1)
+        played = transcript.actions[0]
+        loss = math.fsum(float(path.loss(s, played[[s]])[0]) for s in range(self.batches))
+        best, floor = path.best()
+        actions = np.repeat(played, self.batch, axis=0)[: self.rounds]
+        return TransformRun(actions, transcript, loss, best, loss - floor)
+
+    def log_likelihood_ratio(self, transcripts: ViewedRuns, losses0: Any, losses1: Any) -> FloatArray:
+        """ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
+
+        Once the draw budget is spent nothing is decided any more, so that keeping says nothing.
+
+        Raises:
+            InvalidArgumentError: transcripts of another kind, or a measure whose normaliser is not known.
+        """
+        paths = self.path(losses0), self.path(losses1)
+        shadows, refreshed = transcripts.shadows, transcripts.refreshed
+        if shadows is None or refreshed is None or transcripts.switched.shape[1] != self.batches:
+            raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
+        total = np.zeros(transcripts.runs)
+        budget = 2 * self.batches if self.draw_budget is None else self.draw_budget
+        used = np.cumsum(transcripts.switched + 0 + refreshed, axis=1)
+        for s in range(1, self.batches):
+            x, y = transcripts.actions[:, s - 1], shadows[:, s - 1]
+            keep0, keep1 = (self.log_keep(path, s, x, y) for path in paths)
+            bits = decision_loss(transcripts.switched[:, s], keep0, keep1)
+            total += np.where(used[:, s - 1] < budget, bits, 0.0)
+            for drawn, points in ((transcripts.switched[:, s], transcripts.actions), (refreshed[:, s], shadows)):
+                rows = np.flatnonzero(drawn)
+                if rows.size:
+                    at = points[rows, s]
+                    total[rows] += paths[0].log_density(s, at) - paths[1].log_density(s, at)
+        return total

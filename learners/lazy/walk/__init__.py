@@ -1,0 +1,1 @@
+"""The walk of epochs that all lazy learners take: its plan and its simulation."""

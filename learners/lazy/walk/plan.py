@@ -1,0 +1,101 @@
+"""What a lazy learner pays, as an accountant graph: one plan for all of them, whatever they draw and from what.
+
+A lazy learner publishes one action per batch. Seen in full are its switching decisions, its draws and its shadow's
+draws; the actions are post-processing. One person's losses are in one batch, and:
+
+* until that batch is over, nothing depends on them;
+* the decision right after it reads them, and no later decision does, given what is public: decisions compose in
+  parallel over batches;
+* if that decision falls on "redraw", a draw follows for sure: it is paid in full, since its coin is already spent;
+* from then on each draw happens with a chance that is the same in both worlds: a visible mixture.
+
+Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Theorem 3.2); of its proof nothing is used.
+"""
+
+import math
+
+from attrs import field, frozen
+
+from hockeystick.accounting import AccountantGraph, Adjacency, PrivacyEvent, Reach, VisibleMixture
+from hockeystick.accounting.events.catalogue import ApproximateDP
+
+_ROUNDING = 1e-12  # more than the rounding error of a probability from logarithms
+
+
+def largest_redraw(fake_switch_probability: float, smallest_log_keep: float) -> float:
+    """1 - (1 - p) * exp(``smallest_log_keep``), rounded up: the largest chance of a redraw at a boundary.
+
+    An upper bound has to be one: a visible mixture costs more, the likelier its event is.
+    """
+    found = -math.expm1(math.log1p(-fake_switch_probability) + smallest_log_keep)
+    return min(1.0, found * (1.0 + _ROUNDING))
+
+
+@frozen(kw_only=True)
+class LazyPlan:
+    """The costs of a lazy walk through ``batches`` batches for the people in them, under replace-one.
+
+    Attributes:
+        batches: n >= 1.
+        switch: One decision, for one person of the batch before it.
+        draw: One draw, of an action or of a shadow, for one person of any batch before it.
+        redraw: The largest chance that a decision falls on "redraw", over all states and losses.
+        refresh: The chance of a shadow's draw at a boundary, which depends on no data; 0 without a shadow.
+        draws: The most draws that a run makes at boundaries, shadows included; None for no limit.
+        boundary_failure: Chance, per boundary, that ``switch`` or ``redraw`` is exceeded.
+        failure: Chance, once per run, that any of them is.
+        assumptions: What the guarantee takes for granted, beside one person per round.
+    """
+
+    batches: int
+    switch: PrivacyEvent
+    draw: PrivacyEvent
+    redraw: float
+    refresh: float = 0.0
+    draws: int | None = None
+    boundary_failure: float = 0.0
+    failure: float = 0.0
+    assumptions: tuple[str, ...] = field(default=())
+
+    def graph(self) -> AccountantGraph:
+        """The plan: a few release families, whatever the number of rounds.
+
+        The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is
+        the boundary after which batch j is played:
+
+        * ``switch``: the decision, reads batch j-1 alone;
+        * ``redraw``: the draw on that decision's redraw branch, in full;
+        * ``later redraws``: from two boundaries on;
+        * ``shadow``: the shadow's draws;
+        * ``tails``, ``failure``: the failure of the bounds behind the other events, per boundary and once.
+
+        With a limit of K draws the three families of draws are ``draws``, K of them. That a draw comes at a random
+        time changes nothing: what is already seen fixes the law of the coins, in both worlds alike.
+        """
+        graph = AccountantGraph(
+            adjacency=Adjacency.REPLACE_ONE,
+            pinned=True,
+            assumptions=(*self.assumptions, "each person is one round"),
+        ).source("batches", size=self.batches)
+        most = None if self.draws is None else min(self.draws, (self.batches - 1) * (2 if self.refresh else 1))
+        if self.batches == 1 or most == 0:
+            return graph  # every action is drawn before any data is seen
+        reads, once, after = ("batches",), Reach(1, 1), Reach(1, None)
+        graph = graph.release("switch", self.switch, reads=reads, reach=once, leading=True)
+        if most is not None:
+            graph = graph.release("draws", self.draw, reads=reads, count=most, reach=once, cumulative=True)
+        else:
+            graph = graph.release("redraw", self.draw, reads=reads, reach=once, cumulative=True)
+            mixture = VisibleMixture(self.redraw, self.draw)
+            graph = graph.release("later redraws", mixture, reads=reads, reach=Reach(2, None), cumulative=True)
+            if self.refresh:
+                shadow = VisibleMixture(self.refresh, self.draw)
+                graph = graph.release("shadow", shadow, reads=reads, reach=after, cumulative=True)
+        # The bounds of a group are those of one person, times its number, with no larger failure: a delta per person
+        # more than covers them.
+        every = once if most is not None else after
+        for name, chance, reach in (("tails", self.boundary_failure, every), ("failure", self.failure, once)):
+            if chance > 0.0:
+                event = ApproximateDP(0.0, min(1.0, chance))
+                graph = graph.release(name, event, reads=reads, reach=reach, cumulative=True)
+        return graph

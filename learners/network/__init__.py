@@ -1,0 +1,1 @@
+"""Rounds between a server and clients, in one process or on Flower."""

@@ -1,0 +1,367 @@
+"""Federated algorithms on Flower: the server as a ``ServerApp``, each client as a ``ClientApp`` on a node of its own.
+
+The same :class:`~hockeystick.learners.network.conduct.Client` and server generator that run in one process run here,
+and with the same seeds they play the same. Flower only carries the messages (``learners/network/flower_wire.py`` has
+their
+format):
+
+* :func:`server_app` waits until every client has a node, then conducts the run. Clients are never sampled: which of
+  them take part is a matter of the algorithm and of its guarantee.
+* :func:`client_app` answers requests from one node's own losses with its own noise. Its state stays on the node, in
+  Flower's context of the run.
+
+A node takes part in a run once, request by request in their order: whatever is asked twice or out of order is refused,
+since a second answer would be a second release. Flower runs a node's messages in processes side by side, each with the
+context as it was; so the number of the last answer is also kept in a file, under a lock, in ``hockeystick`` in Flower's
+folder (``FLWR_HOME``, or ``.flwr`` at home). A node that can't answer says nothing but that; Flower's own report of an
+exception would carry its text to the server.
+
+Needs the extra ``federated``. ``docs/federated-deployment.md`` has a complete example, and what it does not protect.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from attrs import field, frozen
+from filelock import FileLock
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.optional_packages import require
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.network import flower_wire as wire
+from hockeystick.learners.network.conduct import (
+    Client,
+    FederationError,
+    Outcome,
+    Request,
+    Server,
+    State,
+    caught_up,
+    conduct,
+)
+
+Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
+_RECORD = "hockeystick"  # the one record of every message
+_STATE = "hockeystick state"  # the client's arrays, in the context beside a record of what has been answered
+_POLL = 0.25  # seconds between looks for replies
+
+
+@frozen
+class Node:
+    """Where a client runs.
+
+    Attributes:
+        partition: Which client it is, 0, ..., m - 1: the node's setting ``partition-id``.
+        run: Flower's number of the run. Every run on the same losses costs anew.
+        config: All settings of the node, from ``flower-supernode --node-config``.
+    """
+
+    partition: int
+    run: int
+    config: Mapping[str, object]
+
+
+def client_app(make_client: Callable[[Node, int], Client], *, seed: Callable[[Node], int] | None = None) -> Any:
+    """A ``flwr.clientapp.ClientApp`` of one client.
+
+    Flower starts a process for every message, so the client is made anew each time, from the same node and seed.
+
+    Args:
+        make_client: The client on a node, from the node and the client's seed. It must be the same client every time.
+            One that has another source of noise has no use for the seed.
+        seed: The client's seed, the same every time. By default 128 bits of the operating system's randomness, drawn
+            on first contact and kept with the state. Whoever knows it knows the noise: give one in trials only.
+
+    Raises:
+        MissingExtraError: Flower is not installed.
+    """
+    flower = _flower("flwr.clientapp", "client_app")
+    types = _flower("flwr.app", "client_app")
+    app = flower.ClientApp()
+
+    def replied(message: Any, record: wire.Record) -> Any:
+        return types.Message(types.RecordDict({_RECORD: types.ConfigRecord(record)}), reply_to=message)
+
+    @app.query()  # type: ignore[untyped-decorator]
+    def seat(message: Any, context: Any) -> Any:
+        try:
+            wire.read_seat_question(_record(message))
+            return replied(message, wire.seat_record(_node(context).partition))
+        except Exception as error:
+            _log.error("the node has not said which client it is: %s", type(error).__name__)
+            return replied(message, wire.refusal_record())
+
+    @app.train()  # type: ignore[untyped-decorator]
+    def answer(message: Any, context: Any) -> Any:
+        try:
+            requests = wire.read_requests(_record(message))
+            return replied(message, _answered(make_client, seed, types, context, requests))
+        except Exception as error:
+            _log.error("the node has not answered: %s", type(error).__name__)
+            _log.debug("the node has not answered", exc_info=True)
+            return replied(message, wire.refusal_record())
+
+    return app
+
+
+def server_app(
+    make_server: Callable[[Mapping[str, object]], Server[Result]],
+    *,
+    clients: int,
+    done: Callable[[Outcome[Result], Mapping[str, object]], object],
+    least: int = 1,
+    timeout: float = 60.0,
+    enrolment: float = 600.0,
+) -> Any:
+    """A ``flwr.serverapp.ServerApp`` that conducts one run and hands its outcome to ``done``.
+
+    Args:
+        make_server: The server of a run, from the run's settings (``flwr run --run-config``).
+        clients, least, timeout, enrolment: As for :func:`conduct_on_flower`.
+        done: Takes the outcome, and the run's settings.
+
+    Raises:
+        MissingExtraError: Flower is not installed.
+        InvalidArgumentError: as for :func:`conduct_on_flower`.
+    """
+    app = _flower("flwr.serverapp", "server_app").ServerApp()
+    terms = _Terms(clients, least, timeout, enrolment)
+
+    @app.main()  # type: ignore[untyped-decorator]
+    def main(grid: Any, context: Any) -> None:
+        settings = dict(context.run_config)
+        done(_conducted(make_server(settings), grid, terms), settings)
+
+    return app
+
+
+def conduct_on_flower(
+    server: Server[Result], grid: Any, *, clients: int, least: int = 1, timeout: float = 60.0, enrolment: float = 600.0
+) -> Outcome[Result]:
+    """Runs a server over a Flower ``Grid``, for a ``ServerApp`` that does other things as well.
+
+    Args:
+        server: The generator.
+        grid: What Flower gives to the ``ServerApp``.
+        clients: m. All of them must have a node before the first request.
+        least: How many have to answer a request properly.
+        timeout: Seconds that each request waits for answers. Who has not answered by then is left out of this request,
+            and not waited for at the next.
+        enrolment: Seconds to wait for the nodes.
+
+    Raises:
+        FederationError: not all clients have come, two nodes are the same client, or too few answer a request.
+        InvalidArgumentError: an argument is out of its range.
+    """
+    return _conducted(server, grid, _Terms(clients, least, timeout, enrolment))
+
+
+def _clients(value: object) -> int:
+    return integer("clients", value, low=1)
+
+
+def _seconds(value: object) -> float:
+    return real("timeout or enrolment", value, low=0.0, low_open=True)
+
+
+@frozen
+class _Terms:
+    clients: int = field(converter=_clients)
+    least: int
+    timeout: float = field(converter=_seconds)
+    enrolment: float = field(converter=_seconds)
+
+    def __attrs_post_init__(self) -> None:
+        integer("least", self.least, low=1, high=self.clients)
+
+
+def _conducted(server: Server[Result], grid: Any, terms: _Terms) -> Outcome[Result]:
+    try:
+        nodes = _enrolled(grid, terms.clients, terms.enrolment)
+        transport = _OverGrid(grid, nodes, terms.timeout)
+        return conduct(server, transport, clients=terms.clients, least=terms.least, progress=_progress)
+    finally:
+        server.close()
+
+
+def _progress(number: int) -> None:
+    _log.info("request %d is over", number)
+
+
+def _enrolled(grid: Any, clients: int, enrolment: float) -> tuple[int, ...]:
+    """The node of each client. Node numbers are Flower's and mean nothing; a node says itself which client it is."""
+    end = time.monotonic() + enrolment
+    asked: set[int] = set()
+    pending: dict[str, int] = {}
+    nodes: dict[int, int] = {}
+    while len(nodes) < clients:
+        new = sorted(set(grid.get_node_ids()) - asked)
+        asked.update(new)
+        pending |= _pushed(grid, {node: wire.seat_question() for node in new}, "query", enrolment)
+        for node, record in _pulled(grid, pending):
+            partition = None if record is None else _seat(record)
+            if partition is None or partition >= clients:
+                raise FederationError(f"a node is none of the clients 0, ..., {clients - 1}: set its partition-id")
+            if partition in nodes:
+                raise FederationError(f"two nodes are client {partition}: its losses would be used twice")
+            nodes[partition] = node
+        if len(nodes) < clients:
+            if time.monotonic() > end:
+                raise FederationError(f"{len(nodes)} of {clients} clients have come within {enrolment:g} s")
+            time.sleep(_POLL)
+    return tuple(nodes[client] for client in range(clients))
+
+
+def _seat(record: Mapping[str, object]) -> int | None:
+    try:
+        return wire.read_seat(record)
+    except wire.WireError:
+        return None
+
+
+@frozen(eq=False)
+class _OverGrid:
+    """The transport of :func:`hockeystick.learners.network.conduct.conduct` over a ``Grid``.
+
+    Flower takes a minute to notice that a node is gone. So that this costs one timeout and not one for every request,
+    whoever has not answered the last request is not waited for: it counts again if it is no slower than the others.
+    """
+
+    grid: Any
+    nodes: tuple[int, ...]
+    timeout: float
+    _silent: set[int] = field(factory=set, init=False)
+
+    def __call__(self, requests: Mapping[int, Sequence[Request]]) -> dict[int, object]:
+        end = time.monotonic() + self.timeout
+        online = set(self.grid.get_node_ids())
+        asked = {client: waiting for client, waiting in requests.items() if self.nodes[client] in online}
+        records = {self.nodes[client]: wire.requests_record(waiting) for client, waiting in asked.items()}
+        pending = _pushed(self.grid, records, "train", self.timeout)
+        client_at = {node: client for client, node in enumerate(self.nodes)}
+        awaited = {self.nodes[client] for client in set(asked) - self._silent} or set(records)
+        found: dict[int, object] = {}
+        while True:
+            for node, record in _pulled(self.grid, pending):
+                client = client_at[node]
+                answer = _answer(record, asked[client][-1].number)
+                if answer is not None:
+                    found[client] = answer
+            if awaited.isdisjoint(pending.values()) or time.monotonic() > end:
+                break
+            time.sleep(_POLL)
+        self._silent.clear()
+        self._silent.update(set(requests) - set(found))
+        return found
+
+
+def _answer(record: Mapping[str, object] | None, number: int) -> object | None:
+    """An answer, None for a refusal, and something that is no array for a message that can't be read."""
+    if record is None:
+        return None
+    try:
+        return wire.read_answer(record, number)
+    except wire.WireError:
+        return "unreadable"
+
+
+def _pushed(grid: Any, records: Mapping[int, wire.Record], kind: str, lifetime: float) -> dict[str, int]:
+    """Sends a record to each node, and returns which message went to which."""
+    types = _flower("flwr.app", "conduct_on_flower")
+    messages = [
+        types.Message(types.RecordDict({_RECORD: types.ConfigRecord(record)}), node, kind, ttl=lifetime)
+        for node, record in records.items()
+    ]
+    numbers = list(grid.push_messages(messages)) if messages else []
+    if len(numbers) != len(messages):
+        raise FederationError("the SuperLink has not taken the messages: they may be too large for it")
+    return {number: node for number, node in zip(numbers, records, strict=True) if number is not None}
+
+
+def _pulled(grid: Any, pending: dict[str, int]) -> list[tuple[int, Mapping[str, object] | None]]:
+    """The nodes that have replied, and their records, or None where Flower reports an error; no longer pending then."""
+    found: list[tuple[int, Mapping[str, object] | None]] = []
+    for message in grid.pull_messages(list(pending)) if pending else ():
+        node = pending.pop(message.metadata.reply_to_message_id, None)
+        if node is not None:
+            own = message.has_content() and message.metadata.src_node_id == node
+            found.append((node, _record(message) if own else None))
+    return found
+
+
+def _record(message: Any) -> Mapping[str, object]:
+    """The record of a message; an empty one, which is of no kind, if it is not alone in it."""
+    content = message.content
+    return dict(content.config_records.get(_RECORD, {})) if list(content) == [_RECORD] else {}
+
+
+def _node(context: Any) -> Node:
+    config = dict(context.node_config)
+    partition = config.get("partition-id")
+    if type(partition) is not int or partition < 0:
+        raise InvalidArgumentError("partition-id", partition, "is no client's number", "set it in --node-config")
+    return Node(partition, context.run_id, config)
+
+
+def _answered(
+    make_client: Callable[[Node, int], Client],
+    seed: Callable[[Node], int] | None,
+    types: Any,
+    context: Any,
+    requests: Sequence[Request],
+) -> wire.Record:
+    """The answer to the last request; the context then holds the state after it, and is as it was if anything fails."""
+    node = _node(context)
+    held = context.state.config_records.get(_RECORD)
+    answered = 0 if held is None else int(held["answered"])
+    new = [request for request in requests if request.number > answered]
+    if not new or new[0].number != answered + 1:
+        raise FederationError(f"request {answered + 1} is next")
+    last = new[-1]
+    with _claimed(f"{context.run_id}-{context.node_id}", answered, last.number):
+        drawn = secrets.token_bytes(16) if held is None else held["seed"]
+        client = make_client(node, int.from_bytes(drawn, "little") if seed is None else seed(node))
+        state, answer = caught_up(client, client.start() if held is None else _kept(context), new)
+        values = np.asarray(answer, dtype=np.float64)
+        if values.shape != (last.size,) or not np.isfinite(values).all():
+            raise FederationError("the client's answer is not a finite vector of the size asked for")
+        arrays = types.ArrayRecord({name: types.Array(np.asarray(each)) for name, each in state.items()})
+        kept = types.ConfigRecord({"answered": last.number, "seed": drawn})
+    context.state[_STATE] = arrays
+    context.state[_RECORD] = kept
+    return wire.answer_record(last.number, values)
+
+
+@contextmanager
+def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
+    """Holds the run on this node; after it, ``last`` is answered. An exception inside leaves it as it was.
+
+    Raises:
+        FederationError: the last request answered is not ``answered``: the context is an old one.
+    """
+    folder = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr") / "hockeystick"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.answered"
+    with FileLock(file.with_suffix(".lock")):
+        if (int(file.read_text()) if file.exists() else 0) != answered:
+            raise FederationError(f"request {answered + 1} has been answered")
+        yield
+        file.write_text(str(last))
+
+
+def _kept(context: Any) -> State:
+    return {name: each.numpy() for name, each in context.state.array_records[_STATE].items()}
+
+
+def _flower(module: str, name: str) -> Any:
+    return require(module, f"hockeystick.learners.network.flower.{name}", extra="federated")

@@ -1,0 +1,181 @@
+"""What a federated algorithm's requests and answers look like between machines.
+
+A message is one flat record of whole numbers, texts, lists of them, and bytes: the scalars of values and answers as
+little-endian 64-bit floats, nothing that a reader would have to unpickle or trust to allocate. Every record names its
+version and its kind. A reader takes exactly the fields that belong to the kind, each of its type, and refuses anything
+else with a :class:`WireError` that says which field is wrong and never what was in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.learners.network.conduct import Request
+
+T = TypeVar("T")
+FloatArray = npt.NDArray[np.float64]
+Record = dict[str, int | str | bytes | list[int] | list[float]]
+
+VERSION = 1
+REQUESTS, ANSWER, REFUSAL, SEAT = "requests", "answer", "refusal", "seat"
+_FLOATS = np.dtype("<f8")
+
+
+class WireError(HockeystickError):
+    """A message that is not in the format of this version."""
+
+
+def requests_record(requests: Sequence[Request]) -> Record:
+    """Requests to one client, oldest first, as a record.
+
+    Raises:
+        InvalidArgumentError: there is none, or they are not numbered consecutively.
+    """
+    if not _consecutive([request.number for request in requests]):
+        raise InvalidArgumentError("requests", len(requests), "are not consecutive", "give one run's, oldest first")
+    return {
+        "version": VERSION,
+        "kind": REQUESTS,
+        "first": requests[0].number,
+        "sizes": [request.size for request in requests],
+        "step lengths": [len(request.step) for request in requests],
+        "steps": [each for request in requests for each in request.step],
+        "value lengths": [request.values.size for request in requests],
+        "values": _packed(np.concatenate([request.values for request in requests])),
+        "ranges": _packed(np.array([(request.low, request.high) for request in requests]).ravel()),
+    }
+
+
+def read_requests(record: Mapping[str, object]) -> tuple[Request, ...]:
+    """The requests of a record of :func:`requests_record`; at least one, numbered consecutively.
+
+    Raises:
+        WireError: it is none.
+    """
+    _check_kind(record, REQUESTS, "first", "sizes", "step lengths", "steps", "value lengths", "values", "ranges")
+    first, sizes = _whole(record, "first"), _wholes(record, "sizes")
+    steps = _cut(_integers(record, "steps"), _wholes(record, "step lengths"), len(sizes), "steps")
+    values = _cut(_unpacked(record, "values").tolist(), _wholes(record, "value lengths"), len(sizes), "values")
+    ranges = _cut(_unpacked(record, "ranges").tolist(), [2] * len(sizes), len(sizes), "ranges")
+    if not sizes:
+        raise WireError("field 'sizes' is empty")
+    try:
+        return tuple(
+            Request(first + i, tuple(steps[i]), np.array(values[i], dtype=np.float64), size, *ranges[i])
+            for i, size in enumerate(sizes)
+        )
+    except InvalidArgumentError as error:
+        raise WireError(f"a request's {error.argument} is not valid") from None
+
+
+def answer_record(number: int, answer: FloatArray) -> Record:
+    """A client's answer to request ``number``, shape (size,), as a record."""
+    return {"version": VERSION, "kind": ANSWER, "number": number, "values": _packed(answer)}
+
+
+def refusal_record() -> Record:
+    """What a client says that does not answer. It gives no reason: a reason could depend on its losses."""
+    return {"version": VERSION, "kind": REFUSAL}
+
+
+def read_answer(record: Mapping[str, object], number: int) -> FloatArray | None:
+    """The answer to request ``number``, a vector of any size and content, or None for a refusal.
+
+    Raises:
+        WireError: it is neither, or the answer to another request.
+    """
+    if record.get("kind") == REFUSAL:
+        _check_kind(record, REFUSAL)
+        return None
+    _check_kind(record, ANSWER, "number", "values")
+    if _whole(record, "number") != number:
+        raise WireError("field 'number' is not that of the request")
+    return _unpacked(record, "values")
+
+
+def seat_question() -> Record:
+    """The server's question which client a node is."""
+    return {"version": VERSION, "kind": SEAT}
+
+
+def read_seat_question(record: Mapping[str, object]) -> None:
+    """Returns if it is one.
+
+    Raises:
+        WireError: it is none.
+    """
+    _check_kind(record, SEAT)
+
+
+def seat_record(partition: int) -> Record:
+    """A node's answer which client it is."""
+    return {"version": VERSION, "kind": SEAT, "partition": partition}
+
+
+def read_seat(record: Mapping[str, object]) -> int:
+    """Which client a node is.
+
+    Raises:
+        WireError: it doesn't say so.
+    """
+    _check_kind(record, SEAT, "partition")
+    return _whole(record, "partition")
+
+
+def _check_kind(record: Mapping[str, object], kind: str, *fields: str) -> None:
+    version = record.get("version")
+    if type(version) is not int or version != VERSION:
+        raise WireError(f"field 'version' is not {VERSION}: server and clients need the same version of the format")
+    if record.get("kind") != kind:
+        raise WireError(f"field 'kind' is not '{kind}'")
+    if set(record) != {"version", "kind", *fields}:
+        raise WireError(f"the fields are not those of '{kind}'")
+
+
+def _whole(record: Mapping[str, object], name: str) -> int:
+    value = record[name]
+    if type(value) is not int or value < 0:
+        raise WireError(f"field '{name}' is no whole number >= 0")
+    return value
+
+
+def _integers(record: Mapping[str, object], name: str) -> list[int]:
+    value = record[name]
+    if not isinstance(value, list) or any(type(each) is not int for each in value):
+        raise WireError(f"field '{name}' is no list of whole numbers")
+    return value
+
+
+def _wholes(record: Mapping[str, object], name: str) -> list[int]:
+    value = _integers(record, name)
+    if any(each < 0 for each in value):
+        raise WireError(f"field '{name}' holds a negative number")
+    return value
+
+
+def _packed(values: npt.NDArray[np.float64]) -> bytes:
+    return values.astype(_FLOATS).tobytes()
+
+
+def _unpacked(record: Mapping[str, object], name: str) -> FloatArray:
+    value = record[name]
+    if type(value) is not bytes or len(value) % _FLOATS.itemsize:
+        raise WireError(f"field '{name}' is not made of 64-bit floats")
+    return np.frombuffer(value, dtype=_FLOATS).astype(np.float64)
+
+
+def _cut(flat: list[T], lengths: list[int], pieces: int, name: str) -> list[list[T]]:
+    """A list of lists from all of their items and their lengths."""
+    if len(lengths) != pieces or sum(lengths) != len(flat):
+        raise WireError(f"field '{name}' does not have the stated length")
+    return [flat[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
+
+
+def _consecutive(numbers: Sequence[int]) -> bool:
+    return bool(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))

@@ -1,0 +1,1 @@
+"""Smoothed online learning and private query release."""

@@ -1,0 +1,1 @@
+"""Concept classes and their covers by brackets."""

@@ -1,0 +1,1 @@
+"""Intervals, rectangles and covers found by an oracle."""

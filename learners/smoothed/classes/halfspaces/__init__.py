@@ -1,0 +1,1 @@
+"""Halfspaces, polytopes and classes of small sign rank."""

@@ -1,0 +1,1 @@
+"""Sets where polynomials are positive."""

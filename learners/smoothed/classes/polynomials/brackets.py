@@ -1,0 +1,156 @@
+"""Brackets of polynomial thresholds on the line: cells of equal mass in which the sign is open, and a leading sign.
+
+A polynomial of degree at most D has at most D roots. The cells (q_j, q_{j+1}] that hold them form a multiset, filled
+up with the last cell; outside of these cells the sign is the one at minus infinity, changed once for each root to the
+left.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.smoothed.classes.boxes.intervals import bracket_cuts
+from hockeystick.learners.smoothed.classes.concept_class import (
+    BoolArray,
+    Brackets,
+    ConceptClass,
+    IntArray,
+    PredicateTable,
+    checked_scale,
+)
+from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
+
+
+def line_polynomials(roots: FloatArray, positive: BoolArray) -> FloatArray:
+    """Polynomial thresholds with these roots (M, D), infinite ones left out, and this sign at minus infinity (M,).
+
+    Returns:
+        Rows of parameters (M, D + 1): the coefficients of x .. x^D, then b, for 1[p(x) >= b].
+    """
+    count, degree = roots.shape
+    coefficients = np.zeros((count, degree + 1))  # of 1, x .. x^D
+    coefficients[:, 0] = np.where(positive, 1.0, -1.0)
+    for column in roots.T:  # factors r - x keep the sign at minus infinity
+        real = np.isfinite(column)
+        product = coefficients * np.where(real, column, 1.0)[:, None]
+        product[:, 1:] -= np.where(real[:, None], coefficients[:, :-1], 0.0)
+        coefficients = product
+    return np.column_stack([coefficients[:, 1:], -coefficients[:, 0]])
+
+
+def line_roots(parameters: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Roots (M, D) and signs at minus infinity (M,) of polynomial thresholds (M, D + 1); missing roots are infinite.
+
+    A pair of complex roots is given as twice its real part: it changes no sign, and rounding makes such pairs of double
+    roots.
+    """
+    roots, positive = np.full((len(parameters), parameters.shape[1] - 1), np.inf), np.empty(len(parameters), dtype=bool)
+    for i, row in enumerate(parameters):
+        powers = np.trim_zeros(np.append(row[-2::-1], -row[-1]), "f")  # highest first
+        if len(powers) < 2 or np.isinf(row[-1]):
+            positive[i] = row[-1] <= 0.0
+            continue
+        found = np.roots(powers).real
+        roots[i, : len(found)] = found
+        positive[i] = (powers[0] > 0.0) == (len(found) % 2 == 0)
+    return roots, positive
+
+
+def _epsilon(value: object) -> float:
+    return checked_scale("epsilon", value)
+
+
+@frozen(eq=False)
+class LineBrackets(Brackets):
+    """Brackets of polynomial thresholds on the line; bracket 2*r + s has the multiset of rank r and the sign s.
+
+    Roots are found in floats: at a root, and next to a double one, a prediction may differ by rounding.
+
+    Args:
+        concepts: The class of polynomial thresholds on the line.
+        epsilon: The mass of a bracket, in (0, 1].
+        measure: A measure on the line without atoms: at a double root one point alone may have the other sign.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    concepts: ConceptClass
+    epsilon: float = field(converter=_epsilon)
+    measure: BaseMeasure
+    cuts: FloatArray = field(init=False, repr=False)
+
+    @cuts.default
+    def _equal_masses(self) -> FloatArray:
+        if self.measure.atoms:
+            raise InvalidArgumentError("measure", self.measure, "has atoms", "take a cover from oracle_cover")
+        return bracket_cuts(self.measure, self.epsilon / self.degree)
+
+    @property
+    def lower(self) -> PredicateTable:
+        return _Side(self, upper=False)
+
+    @property
+    def upper(self) -> PredicateTable:
+        return _Side(self, upper=True)
+
+    @property
+    def degree(self) -> int:
+        """D."""
+        return self.concepts.parameter_count - 1
+
+    @property
+    def cells(self) -> int:
+        """K."""
+        return len(self.cuts) - 1
+
+    @property
+    def count(self) -> int:
+        return 2 * multiset_count(self.cells, self.degree)
+
+    @property
+    def width(self) -> float:
+        return self.epsilon
+
+    @property
+    def parameter_count(self) -> int:
+        return self.concepts.parameter_count
+
+    def index(self, parameters: npt.ArrayLike) -> IntArray:
+        roots, positive = line_roots(self.concepts.checked_parameters(parameters))
+        return 2 * multiset_rank(self.cell(roots), self.cells) + positive
+
+    def members(self) -> FloatArray:
+        chosen, positive = self.chosen(self.checked_rows(None))
+        reached = self.measure.cdf(0, self.cuts)
+        middles = self.measure.quantile(0, (reached[:-1] + reached[1:]) / 2.0)
+        middles[-1] = np.inf  # roots of the last cell may as well be missing
+        return line_polynomials(middles[chosen], positive)
+
+    def chosen(self, rows: IntArray) -> tuple[IntArray, BoolArray]:
+        """The cells (R, D) and the sign at minus infinity (R,) of brackets."""
+        return multiset_of_rank(rows // 2, self.cells, self.degree), rows % 2 == 1
+
+    def cell(self, places: FloatArray) -> IntArray:
+        """In which cell (q_j, q_{j+1}] numbers lie."""
+        found: IntArray = np.searchsorted(self.cuts[1:-1], places, side="left").astype(np.int64)
+        return found
+
+
+@frozen
+class _Side(PredicateTable):
+    brackets: LineBrackets
+    upper: bool = field(kw_only=True)
+
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
+        cells = self.brackets.cell(self.brackets.concepts.checked_points(points)[:, 0])
+        chosen, positive = self.brackets.chosen(self.brackets.checked_rows(rows))
+        sign = np.repeat(positive[:, None], len(cells), axis=1)
+        undecided = np.zeros_like(sign)
+        for column in chosen.T:
+            sign ^= column[:, None] < cells
+            undecided |= column[:, None] == cells
+        return sign | undecided if self.upper else sign & ~undecided

@@ -1,0 +1,1 @@
+"""Base measures, smooth data and projections between laws."""

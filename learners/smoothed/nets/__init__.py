@@ -1,0 +1,1 @@
+"""Private agnostic learning over nets."""

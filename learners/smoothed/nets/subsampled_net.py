@@ -1,0 +1,362 @@
+"""Subsampled Net: a private synthetic data set of m points from a public random sub-domain, good for a whole class.
+
+The exponential mechanism chooses among all multisets of m points of a public sub-domain V, by the largest gap over the
+class between the multiset and the data. V makes the candidates few whatever the domain is; if the data are near a
+sigma-smooth law, M = O(1/sigma) points of the base measure can imitate it (``net_bounds``). With V all of the domain it
+is SmallDB. The released points answer every query of the class, and everything computed from them is free.
+
+* *Privacy rests on no smoothness.* One draw of bounded range, whatever V and the data are, as long as V, m, epsilon and
+  n are public. Neighbours differ in one record's value; n is public.
+* *Exact draws.* By counting for thresholds on the line, at any size (``threshold_net``); by enumeration for any class
+  while there are at most a million candidates. A Markov chain comes only near the law: it has to be asked for, it
+  certifies nothing, and it releases nothing.
+* *The width of the queries' range* divides the score. The printed weight is right for width 1; for queries in {-1, 1}
+  it costs twice what it claims, and ``printed`` says so.
+
+Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithm 4 and Theorem G.1, corrected; Blum, Ligett & Roth 2008
+(SmallDB); McSherry & Talwar 2007; Durfee & Rogers 2019 (bounded range).
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from scipy.special import logsumexp
+
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    BoundedRange,
+    InvalidArgumentError,
+    InvalidDataError,
+    NonPrivate,
+    PrivacyEvent,
+)
+from hockeystick.accounting.validate import array, integer, real
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
+from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
+from hockeystick.learners.smoothed.nets.net_bounds import domain_size
+from hockeystick.learners.smoothed.nets.net_scores import IntArray, NetScores, multiset_count, multisets
+from hockeystick.learners.smoothed.nets.threshold_net import ThresholdNet
+from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.selection.common import ExactScores, softmax_draw
+
+
+@frozen(eq=False, kw_only=True)
+class NetRelease:
+    """A released net.
+
+    Attributes:
+        places: Of its points in the sub-domain, sorted, shape (m,).
+        points: The points, shape (m, d).
+        simulated: Whether the noise was simulated, so that it is no release.
+    """
+
+    places: IntArray
+    points: FloatArray
+    simulated: bool
+
+
+def _concepts(value: object) -> ConceptClass:
+    if not isinstance(value, ConceptClass):
+        raise InvalidArgumentError("concepts", value, "is no ConceptClass")
+    return value
+
+
+def _domain(value: object) -> FloatArray:
+    points: FloatArray = array("domain", value).astype(float)
+    points = points[:, None] if points.ndim == 1 else array("domain", points, ndim=2)
+    if not points.size:
+        raise InvalidArgumentError("domain", value, "is empty", "give at least one point")
+    points = np.unique(points, axis=0)
+    points.flags.writeable = False
+    return points
+
+
+def _size(value: object) -> int:
+    return integer("size", value, low=1)
+
+
+def _epsilon(value: object) -> float:
+    return real("epsilon", value, low=1e-90, high=1e3)
+
+
+def _records(value: object) -> int:
+    return integer("records", value, low=1)
+
+
+def _width(value: object) -> int:
+    return integer("width", value, low=1, high=2)
+
+
+def _printed(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError("printed", value, "is not a bool", "use True or False")
+    return value
+
+
+def _steps(value: object) -> int | None:
+    return None if value is None else integer("metropolis_steps", value, low=1)
+
+
+@frozen(eq=False, kw_only=True)
+class SubsampledNet:
+    """Chooses m points of a public sub-domain with odds e^(-epsilon n s/(2 w)), s the largest gap over the class.
+
+    Neighbouring data sets differ in one record's value (replace-one); n is public.
+
+    Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithm 4 and Theorem G.1, corrected; Blum, Ligett & Roth 2008.
+
+    Args:
+        concepts: The class of predicates, all of it.
+        domain: V, public points of shape (M, d), or (M,) on the line. Repeated ones count once. They must not depend on
+            the data.
+        size: m >= 1, the points of a net; they may repeat.
+        epsilon: In (0, 1000]; the cost, of bounded range and so also pure.
+        records: n >= 1, public.
+        width: w of the queries' range: 1 for predicates as {0, 1}, 2 for {-1, 1}. It matters for errors, and if
+            ``printed``; the corrected law is the same for both.
+        printed: Use the odds e^(-epsilon n s/2) of the paper, which cost w epsilon.
+        metropolis_steps: None for exact draws. A number runs a Markov chain of so many steps instead, whose law is only
+            near the stated one: the event is then ``NonPrivate``, and ``release`` refuses.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+
+    concepts: ConceptClass = field(converter=_concepts)
+    domain: FloatArray = field(converter=_domain, repr=False)
+    size: int = field(converter=_size)
+    epsilon: float = field(converter=_epsilon)
+    records: int = field(converter=_records)
+    width: int = field(default=1, converter=_width)
+    printed: bool = field(default=False, converter=_printed)
+    metropolis_steps: int | None = field(default=None, converter=_steps)
+
+    def __attrs_post_init__(self) -> None:
+        self.concepts.checked_points(self.domain)
+        if self.records * self.size > 2**53:
+            raise InvalidArgumentError("size", self.size, "makes n m more than 2^53", "take fewer points")
+
+    @classmethod
+    def draw(
+        cls,
+        concepts: ConceptClass,
+        measure: BaseMeasure,
+        rng: np.random.Generator,
+        *,
+        sigma: float,
+        accepted: int,
+        size: int,
+        epsilon: float,
+        records: int,
+        width: int = 1,
+    ) -> "SubsampledNet":
+        """The mechanism on M = ceil(4 k/sigma) fresh points of a base measure.
+
+        Args:
+            concepts: The class.
+            measure: The base measure, public; ``labelled_measure`` for labelled pairs.
+            rng: Public coins; they must be independent of the data.
+            sigma: Smoothness of the law near the data, in (0, 1]; sigma/2 for labelled pairs.
+            accepted: k, see ``net_bounds.plan_net``.
+            size, epsilon, records, width: See the class.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain.
+        """
+        public = _concepts(concepts).checked_measure(measure)
+        points = public.sample(generator(rng), domain_size(accepted, sigma))
+        return cls(concepts=concepts, domain=points, size=size, epsilon=epsilon, records=records, width=width)
+
+    @property
+    def multisets(self) -> int:
+        """|C| = C(M + m - 1, m)."""
+        return multiset_count(len(self.domain), self.size)
+
+    @property
+    def scale(self) -> float:
+        """Of whole scores n m s/w on the logarithmic scale of odds: 2 m/epsilon, rounded up."""
+        return quotient_up(2.0 * self.size, self._range())
+
+    def _range(self) -> float:
+        return self.epsilon * (self.width if self.printed else 1)  # exact: the width is 1 or 2
+
+    # --- privacy -----------------------------------------------------------------------------------------------------
+
+    def event(self) -> PrivacyEvent:
+        """What one record costs: ``BoundedRange(epsilon)``, w epsilon as printed; ``NonPrivate`` for a chain."""
+        return BoundedRange(self._range()) if self.metropolis_steps is None else NonPrivate()
+
+    def graph(self) -> AccountantGraph:
+        """The plan: one release that reads the records; all answers stand behind it."""
+        plan = AccountantGraph(
+            adjacency=Adjacency.REPLACE_ONE,
+            pinned=True,
+            assumptions=("the number of records is public", "the sub-domain was chosen without the data"),
+        )
+        plan = plan.source("records").public("sub-domain")
+        return plan.release("net", self.event(), reads=("records", "sub-domain")).post("answers", reads=("net",))
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """All records at the first point of the sub-domain, and one of them moved to the last: shape (n, d) each."""
+        first = np.repeat(self.domain[:1], self.records, axis=0)
+        second = first.copy()
+        second[0] = self.domain[-1]
+        return first, second
+
+    def log_likelihood_ratio(self, output: npt.ArrayLike, data0: npt.ArrayLike, data1: npt.ArrayLike) -> FloatArray:
+        """ln P(output | data0)/P(output | data1) of places, shape (runs, m): shape (runs,).
+
+        Raises:
+            InvalidArgumentError: no law is known: there are too many candidates, or it is a chain's.
+        """
+        return self._log_odds(output, data0) - self._log_odds(output, data1)
+
+    def _log_odds(self, output: npt.ArrayLike, data: npt.ArrayLike) -> FloatArray:
+        self._check_exact("log_likelihood_ratio")
+        records = self._checked(data)
+        if isinstance(self.concepts, Thresholds):
+            net = self._threshold_net(records)
+            return np.asarray(-net.scores(array("output", output, ndim=2)) / net.scale - net.log_normaliser())
+        nets, scores = self.candidates(), self._scores(records)
+        total = logsumexp(-scores(nets) / self.scale)
+        return np.asarray(-scores(output) / self.scale - total)
+
+    # --- draws -------------------------------------------------------------------------------------------------------
+
+    def candidates(self) -> IntArray:
+        """All nets, as sorted places in the domain, shape (|C|, m).
+
+        Raises:
+            InvalidArgumentError: there are more than a million.
+        """
+        return multisets(len(self.domain), self.size)
+
+    def law(self, data: npt.ArrayLike) -> FloatArray:
+        """The probability of each candidate for one data set, shape (|C|,), by enumeration. Private.
+
+        Raises:
+            InvalidArgumentError: more than a million candidates, data of another shape, or a chain.
+        """
+        self._check_exact("law")
+        records, nets = self._checked(data), self.candidates()
+        logits = -self._scores(records)(nets) / self.scale
+        weights = np.exp(logits - logits.max())
+        return np.asarray(weights / weights.sum())
+
+    def simulate(self, data: npt.ArrayLike, rng: np.random.Generator, runs: int) -> IntArray:
+        """``runs`` nets for one data set: sorted places, shape (runs, m). No release.
+
+        Raises:
+            InvalidArgumentError: more than a million candidates of a class other than thresholds, or data of another
+                shape.
+        """
+        records, source, count = self._checked(data), generator(rng), run_count(runs)
+        if self.metropolis_steps is not None:
+            return self._chain(records, source, count, self.metropolis_steps)
+        if isinstance(self.concepts, Thresholds):
+            return self._threshold_net(records).simulate(source, count)
+        sums = np.cumsum(self.law(records))
+        found = np.searchsorted(sums, source.random(count) * sums[-1], side="right")
+        return np.asarray(self.candidates()[np.minimum(found, len(sums) - 1)])
+
+    def release(
+        self,
+        data: npt.ArrayLike,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> NetRelease:
+        """One net with secure noise, to be published; arguments as for a mechanism's release.
+
+        It has exactly the stated law: scores are whole numbers, and no coin is rounded.
+
+        Raises:
+            InvalidArgumentError: as for ``simulate``; also a chain.
+            SecureReleaseUnavailableError: there is no secure source of noise.
+        """
+        self._check_exact("release")
+        records, source = self._checked(data), check_noise(noise)
+        if not isinstance(self.concepts, Thresholds):
+            self.candidates()  # refuses too many before anything is charged
+
+        def drawn() -> IntArray:
+            if isinstance(self.concepts, Thresholds):
+                return self._threshold_net(records).draw(source)
+            nets = self.candidates()
+            scores = (-self._scores(records)(nets)).tolist()
+            return np.asarray(nets[softmax_draw(ExactScores.of(scores, self.scale).gaps(), source)])
+
+        places = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return NetRelease(places=places, points=self.domain[places], simulated=source.simulated)
+
+    def largest_error(self, places: npt.ArrayLike, data: npt.ArrayLike) -> FloatArray:
+        """max over q of |q(net) - q(data)| for nets of places, shape (runs, m): shape (runs,). Private.
+
+        In the queries' own range, of width w.
+        """
+        records = self._checked(data)
+        if isinstance(self.concepts, Thresholds):
+            scores = self._threshold_net(records).scores(np.sort(array("places", places, ndim=2), axis=-1))
+        else:
+            scores = self._scores(records)(places)
+        return np.asarray(self.width * (scores / (self.records * self.size)))
+
+    def _checked(self, data: npt.ArrayLike) -> FloatArray:
+        points = self.concepts.checked_points(data)
+        if len(points) != self.records:
+            raise InvalidDataError("data", data, f"has {len(points)} records", f"n = {self.records} is public")
+        return points
+
+    def _check_exact(self, what: str) -> None:
+        if self.metropolis_steps is not None:
+            raise InvalidArgumentError(
+                "metropolis_steps", self.metropolis_steps, f"leaves no law for {what}", "leave it out: draw exactly"
+            )
+
+    def _scores(self, records: FloatArray) -> NetScores:
+        return NetScores(concepts=self.concepts, domain=self.domain, data=records, size=self.size)
+
+    def _threshold_net(self, records: FloatArray) -> ThresholdNet:
+        return ThresholdNet(domain=self.domain[:, 0], data=records[:, 0], size=self.size, scale=self.scale)
+
+    def _chain(self, records: FloatArray, rng: np.random.Generator, runs: int, steps: int) -> IntArray:
+        """States of independent Metropolis chains from uniform points: one random point is replaced in each step."""
+        scores, every = self._scores(records), np.arange(runs)
+        places = rng.integers(len(self.domain), size=(runs, self.size))
+        now = scores(places)
+        for _ in range(steps):
+            proposed, spot = places.copy(), rng.integers(self.size, size=runs)
+            proposed[every, spot] = rng.integers(len(self.domain), size=runs)
+            then = scores(proposed)
+            # Ordered tuples are proposed evenly; a multiset has fewer orders the more of its points coincide.
+            left = (places == places[every, spot][:, None]).sum(axis=1)
+            joined = (proposed == proposed[every, spot][:, None]).sum(axis=1)
+            odds = np.exp(np.minimum((now - then) / self.scale, 700.0)) * joined / left
+            moved = rng.random(runs) < odds
+            places[moved], now[moved] = proposed[moved], then[moved]
+        return np.sort(places, axis=-1)
+
+
+def small_db(
+    concepts: ConceptClass, points: npt.ArrayLike, *, size: int, epsilon: float, records: int, width: int = 1
+) -> SubsampledNet:
+    """SmallDB (Blum, Ligett & Roth 2008): the same mechanism on all of a finite domain.
+
+    Args:
+        concepts: The class.
+        points: The whole domain X, shape (N, d).
+        size, epsilon, records, width: See :class:`SubsampledNet`.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    return SubsampledNet(concepts=concepts, domain=points, size=size, epsilon=epsilon, records=records, width=width)

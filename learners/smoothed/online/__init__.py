@@ -1,0 +1,1 @@
+"""Smoothed online learning: games, adversaries, Hedge."""

@@ -1,0 +1,1 @@
+"""Private query release for smooth data."""

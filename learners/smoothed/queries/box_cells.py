@@ -1,0 +1,241 @@
+"""Cells of boxes: thresholds, intervals and rectangles on measures of independent coordinates.
+
+The sides of a cover's boxes cut each axis; cells are the products of what lies between, also where points have mass.
+Sums over boxes come from a table of cumulative sums, O(C + K) for all queries together. Any other box of the class ends
+inside cells, where the law is mu conditioned: there the table is interpolated, linearly in mu along each axis, which is
+exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.validate import array, integer
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
+from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, IntArray
+from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, UniformGrid
+from hockeystick.learners.smoothed.queries.cells import QueryCells, check_signed
+
+_MOST = 2**24  # numbers in a table
+
+
+@frozen(eq=False)
+class AxisCuts:
+    """An axis cut before each of ``cuts``, which are finite, sorted and distinct."""
+
+    measure: BaseMeasure
+    axis: int
+    cuts: FloatArray
+
+    @classmethod
+    def of(cls, measure: BaseMeasure, axis: int, ends: FloatArray) -> AxisCuts:
+        """From ends in any order, with repetitions and infinite ones, which need no cut."""
+        return cls(measure, axis, np.unique(ends[np.isfinite(ends)]))
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.cuts) + 1
+
+    @property
+    def edges(self) -> FloatArray:
+        """mu to the left of each cell, and last 1: shape (count + 1,)."""
+        return np.concatenate([[0.0], self.measure.cdf(self.axis, self.cuts, left=True), [1.0]])
+
+    def cells(self, x: FloatArray) -> IntArray:
+        """The cells of finite points."""
+        return np.searchsorted(self.cuts, x, "right")
+
+    def cell_of(self, ends: FloatArray) -> IntArray:
+        """The cell that begins at, or contains, each end; their number for infinity."""
+        return np.where(ends == np.inf, self.count, self.cells(ends))
+
+    def places(self, ends: FloatArray) -> FloatArray:
+        """Ends in units of cells: within a cell, the share of its mass that lies before."""
+        edges, cell = np.append(self.edges, 1.0), self.cell_of(ends)
+        inside = edges[np.minimum(cell + 1, self.count)] - edges[cell]
+        before = self.measure.cdf(self.axis, ends, left=True) - edges[cell]
+        share = np.divide(before, inside, out=np.zeros(len(cell)), where=inside > 0.0)
+        return np.asarray(cell + np.clip(share, 0.0, 1.0))
+
+
+@frozen(eq=False, kw_only=True)
+class BoxCells(QueryCells):
+    """Boxes with sides parallel to the axes, on a measure of independent coordinates.
+
+    Args:
+        cover: The cover, whose predicates are boxes.
+        axes: The cuts of each axis.
+        first, stop: Shape (K, d): query k holds in the cells first <= j < stop of each axis.
+        signed: Queries are 1 where they hold and -1 elsewhere, instead of 1 and 0.
+    """
+
+    cover: Cover
+    axes: tuple[AxisCuts, ...]
+    first: IntArray
+    stop: IntArray
+    signed: bool
+    masses: FloatArray = field(init=False)
+
+    @masses.default
+    def _masses(self) -> FloatArray:
+        table = np.ones(())
+        for cuts in self.axes:
+            table = np.multiply.outer(table, np.diff(cuts.edges))
+        return table.ravel()
+
+    @classmethod
+    def of(cls, cover: Cover, *, signed: bool = False) -> BoxCells:
+        """The cells of a cover of boxes.
+
+        Raises:
+            InvalidArgumentError: a class of something else than boxes, a measure whose coordinates are not independent,
+                or more than 2^24 cells.
+        """
+        if not isinstance(cover, Cover):
+            raise InvalidArgumentError("cover", type(cover).__name__, "is no Cover")
+        measure = cover.measure
+        if not measure.independent:
+            raise InvalidArgumentError("cover", measure, "has no independent coordinates", "use MatrixCells.of")
+        starts, stops = _sides(cover.concepts, cover.parameters)
+        axes = tuple(AxisCuts.of(measure, i, np.append(starts[:, i], stops[:, i])) for i in range(measure.dimension))
+        if (cells := math.prod(cuts.count for cuts in axes)) > _MOST:
+            raise InvalidArgumentError("cover", cells, "is too many cells", "take a larger gamma")
+        first, stop = (
+            np.stack([cuts.cell_of(ends[:, i]) for i, cuts in enumerate(axes)], axis=1) for ends in (starts, stops)
+        )
+        return cls(cover=cover, axes=axes, first=first, stop=stop, signed=check_signed(signed))
+
+    @property
+    def low(self) -> float:
+        return -1.0 if self.signed else 0.0
+
+    @property
+    def width(self) -> float:
+        return 2.0 if self.signed else 1.0
+
+    @property
+    def gamma(self) -> float:
+        measure, gamma = self.cover.measure, self.cover.gamma
+        if isinstance(measure, UniformGrid):  # all masses are whole numbers of points
+            return math.floor(Fraction(gamma) * measure.support_size) / measure.support_size
+        return gamma
+
+    @property
+    def failure(self) -> float:
+        return self.cover.failure_probability
+
+    @property
+    def whole(self) -> bool:
+        return True
+
+    @property
+    def queries(self) -> int:
+        return len(self.first)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells of each axis."""
+        return tuple(cuts.count for cuts in self.axes)
+
+    def counts(self, records: npt.ArrayLike) -> IntArray:
+        points = self.cover.concepts.checked_points(records)
+        cells = [cuts.cells(points[:, i]) for i, cuts in enumerate(self.axes)]
+        return np.bincount(np.ravel_multi_index(cells, self.shape), minlength=len(self.masses))
+
+    def answers(self, weights: npt.ArrayLike) -> FloatArray:
+        table = array("weights", weights)
+        return self._valued(self._sums(table, self.first, self.stop), table.sum(axis=-1, keepdims=True))
+
+    def inside(self, query: npt.ArrayLike) -> FloatArray:
+        index = self.checked_indices(query)
+        found = np.ones((*index.shape, 1))
+        for axis, size in enumerate(self.shape):
+            cell = np.arange(size)
+            holds = (cell >= self.first[index, axis, None]) & (cell < self.stop[index, axis, None])
+            found = (found[..., None] * holds[..., None, :]).reshape(*index.shape, -1)
+        return self._valued(found, 1.0)
+
+    def nearest(self, parameters: npt.ArrayLike) -> IntArray:
+        return self.cover.nearest(parameters)
+
+    def answer(self, parameters: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
+        sides = _sides(self.cover.concepts, self.cover.concepts.checked_parameters(parameters))
+        first, stop = (
+            np.stack([cuts.places(ends[:, i]) for i, cuts in enumerate(self.axes)], axis=1) for ends in sides
+        )
+        return self._valued(self._sums(self.law(weights), first, stop), 1.0)
+
+    def empirical(self, parameters: npt.ArrayLike, records: npt.ArrayLike) -> FloatArray:
+        rows, points = self.cover.concepts.checked_parameters(parameters), self.cover.concepts.checked_points(records)
+        step = max(1, _MOST // max(1, len(points)))
+        shares = [
+            self.cover.concepts.predict(rows[i : i + step], points).mean(axis=1) for i in range(0, len(rows), step)
+        ]
+        return self._valued(np.concatenate(shares), 1.0)
+
+    def sample(self, weights: npt.ArrayLike, rng: np.random.Generator, m: int) -> FloatArray:
+        law = self.law(weights)
+        chosen = rng.choice(len(law), integer("m", m, low=0), p=law / law.sum())
+        columns = []
+        for i, (cuts, cell) in enumerate(zip(self.axes, np.unravel_index(chosen, self.shape), strict=True)):
+            edges = cuts.edges
+            within = edges[cell] + (1.0 - rng.random(len(cell))) * (edges[cell + 1] - edges[cell])
+            columns.append(cuts.measure.quantile(i, np.minimum(within, 1.0)))
+        return np.stack(columns, axis=1)
+
+    def _valued(self, sums: FloatArray, total: FloatArray | float) -> FloatArray:
+        return 2.0 * sums - total if self.signed else sums
+
+    def _sums(self, weights: FloatArray, first: npt.NDArray[np.generic], stop: npt.NDArray[np.generic]) -> FloatArray:
+        """Sums of weights (..., C) over boxes of cells (K, d), from a table of sums over corners."""
+        lead, d = weights.shape[:-1], len(self.shape)
+        table = weights.reshape(*lead, *self.shape)
+        for axis in range(-d, 0):
+            table = np.cumsum(table, axis=axis)
+        table = np.pad(table, [(0, 0)] * len(lead) + [(1, 0)] * d)
+        found = np.zeros((*lead, len(first)))
+        for corner in itertools.product((0, 1), repeat=d):
+            at = np.where(corner, stop, first)
+            found += (-1) ** (d - sum(corner)) * _interpolated(table, at)
+        return found
+
+
+def _sides(concepts: ConceptClass, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Boxes {start <= x < stop} of predicates (K, p): two arrays (K, d); empty ones start and stop at infinity.
+
+    Between a float and the next one there is no point, so that a closed side stops before the float after it.
+    """
+    if isinstance(concepts, Thresholds):
+        starts, last = parameters, np.full_like(parameters, np.inf)
+    elif isinstance(concepts, Intervals | Rectangles):
+        starts, last = parameters[:, : concepts.dimension], parameters[:, concepts.dimension :]
+    else:
+        raise InvalidArgumentError("cover", type(concepts).__name__, "is no class of boxes", "use MatrixCells.of")
+    with np.errstate(over="ignore"):  # the float after the largest one is infinity
+        stops = np.where(np.isfinite(last), np.nextafter(last, np.inf), last)
+    empty = (starts >= stops).any(axis=1, keepdims=True)
+    return np.where(empty, np.inf, starts), np.where(empty, np.inf, stops)
+
+
+def _interpolated(table: FloatArray, places: npt.NDArray[np.generic]) -> FloatArray:
+    """A table (..., c_1 + 1, ..., c_d + 1) at places (K, d), multilinear between whole ones: shape (..., K)."""
+    whole = places.astype(np.int64)
+    if places.dtype.kind == "i":
+        return np.asarray(table[(..., *whole.T)])
+    d, share = places.shape[1], places.astype(float) - whole
+    ends = np.array(table.shape[-d:]) - 1
+    found = np.zeros((*table.shape[:-d], len(places)))
+    for corner in itertools.product((0, 1), repeat=d):
+        factor = np.where(corner, share, 1.0 - share).prod(axis=1)
+        found += factor * table[(..., *np.minimum(whole + corner, ends).T)]
+    return found

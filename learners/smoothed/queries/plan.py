@@ -1,0 +1,290 @@
+"""Plans for Smooth MWEM: how many rounds, and how much of the budget for each choice and each measurement.
+
+Everything is a function of public numbers: n, the cover's size, sigma, the target. The number of rounds minimises the
+error bound under closed forms; at that number both budgets grow together until the accountant's bound just meets the
+target. What an answer is off by is 4w/epsilon_em + w/epsilon_lap times L/n, so that choices get more: twice as much in
+pure epsilon, and 16^(1/3) = 2.52 times as much in zCDP, where they cost an eighth of a square and measurements half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from attrs import frozen
+from scipy import optimize
+
+from hockeystick import accounting
+from hockeystick.accounting import (
+    BoundedRange,
+    InvalidArgumentError,
+    InvalidDataError,
+    Laplace,
+    PrivacyEvent,
+    calibrate,
+    compose,
+)
+from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.smoothed.queries.cells import QueryCells
+from hockeystick.learners.smoothed.queries.error_bounds import progress
+from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
+
+Composition = Literal["certified", "pure", "simple", "advanced", "zcdp", "rdp", "pld"]
+Split = Literal["best", "equal"]
+
+PURE_SPLIT = 2.0
+"""epsilon_em/epsilon_lap of least error where epsilons add up."""
+ZCDP_SPLIT = 16.0 ** (1.0 / 3.0)
+"""The same where squares do."""
+
+_MOST_ROUNDS = 1 << 14
+_TRIED = 256  # numbers of rounds
+
+
+def calibrated(
+    cells: QueryCells,
+    *,
+    records: int,
+    sigma: float,
+    epsilon: float,
+    delta: float = 0.0,
+    rounds: int | None = None,
+    split: Split = "best",
+    group: int = 1,
+    failure: float | None = None,
+    vacuous: bool = False,
+    **options: Any,
+) -> SmoothMWEM:
+    """The learner of least error bound that is (epsilon, delta)-DP, certified by its own graph.
+
+    Args:
+        cells: The public cover.
+        records: n, public.
+        sigma: In (0, 1].
+        epsilon, delta: The target under replace-one.
+        rounds: R; None for the best number, at most K/4 - 1 without a failure probability.
+        split: "best" for the choices' larger share, or "equal".
+        group: The target is for so many records replaced.
+        failure: Allowed for the noise in the error bound; None for the paper's 2R/K.
+        vacuous: Take a learner whose error bound says nothing.
+        options: ``step``, ``project``, ``noise``, ``clip``, ``replay``, ``output`` of :class:`SmoothMWEM`.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or an error bound of w or more, which says nothing:
+            there are too few records for this epsilon.
+    """
+    target, allowed = real("epsilon", epsilon, low=1e-90), probability("delta", delta)
+    members, n = integer("group", group, low=1), integer("records", records, low=1)
+    if split not in ("best", "equal"):
+        raise InvalidArgumentError("split", split, "is unknown", 'use "best" or "equal"')
+    if not isinstance(cells, QueryCells):
+        raise InvalidArgumentError("cells", type(cells).__name__, "are no QueryCells", "use BoxCells.of(cover)")
+    ratio = 1.0 if split == "equal" else PURE_SPLIT if allowed == 0.0 else ZCDP_SPLIT
+    smooth, chance = _sigma(sigma), None if failure is None else probability("failure", failure, open=True)
+    if rounds is None:
+
+        def budget(R: FloatArray) -> FloatArray:
+            return _measuring(R, target / members, allowed, ratio)
+
+        step = options.get("step", "hoeffding")
+        R = _best_rounds(cells, n, smooth, budget, ratio=ratio, step=step, failure=chance, vacuous=vacuous)
+    else:
+        R = integer("rounds", rounds, low=1)
+
+    def built(measure: float) -> SmoothMWEM:
+        return SmoothMWEM(
+            cells=cells,
+            records=n,
+            sigma=smooth,
+            rounds=R,
+            epsilon_em=ratio * measure,
+            epsilon_lap=measure,
+            **options,
+        )
+
+    def event(measure: float) -> PrivacyEvent:
+        return built(measure).graph().guarantee(group=members).event
+
+    found = built(_largest(event, target, allowed, guess=target / (members * R * (1.0 + ratio))))
+    if not vacuous:
+        _refuse_vacuous(found, chance)
+    return found
+
+
+def printed(
+    cells: QueryCells, *, records: int, sigma: float, epsilon: float, rounds: int, **options: Any
+) -> SmoothMWEM:
+    """The paper's algorithm: T = ``rounds`` rounds of twice epsilon/(2T), its step, and noise for queries of w = 1.
+
+    For w = 1 it is epsilon-DP. For w = 2 it is not: its graph certifies 2 epsilon.
+    """
+    each = real("epsilon", epsilon, low=1e-90) / (2.0 * integer("rounds", rounds, low=1))
+    return SmoothMWEM(
+        cells=cells,
+        records=records,
+        sigma=sigma,
+        rounds=rounds,
+        epsilon_em=each,
+        epsilon_lap=each,
+        step="paper",
+        clip=False,
+        printed=True,
+        **options,
+    )
+
+
+def mwem(cells: QueryCells, *, records: int, epsilon: float, delta: float = 0.0, **options: Any) -> SmoothMWEM:
+    """The baseline without a cover (Hardt, Ligett & McSherry 2012): all queries of a class on a finite domain.
+
+    Nothing is assumed of the data: any data on the domain are as smooth as its least mass.
+
+    Args:
+        cells: Cells of all queries, of gamma 0.
+        records, epsilon, delta: See :func:`calibrated`.
+        options: As there.
+
+    Raises:
+        InvalidArgumentError: as there, or the cells are of a proper cover.
+    """
+    if not isinstance(cells, QueryCells) or cells.gamma > 0.0:
+        raise InvalidArgumentError(
+            "cells", getattr(cells, "gamma", None), "is the gamma of a cover", "give all queries"
+        )
+    least = float(cells.masses[cells.masses > 0.0].min())
+    return calibrated(cells, records=records, sigma=min(1.0, least), epsilon=epsilon, delta=delta, **options)
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+
+def step_epsilon(rounds: int, *, epsilon: float, delta: float, composition: Composition = "certified") -> float:
+    """The budget of each choice and each measurement, all alike, at which R rounds are (epsilon, delta)-DP.
+
+    Args:
+        rounds: R.
+        epsilon, delta: The target; delta may be 0 for "pure" and "certified".
+        composition: "certified" is the accountant's least bound, "rdp" or "pld" a part of it; "zcdp" squares alone, a
+            choice at e^2/8 and a measurement at e^2/2; "advanced" Theorem 3.20 of Dwork & Roth 2014, "simple" its
+            corollary, which the paper uses, for epsilon <= 1; "pure" the sum.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    R, target = integer("rounds", rounds, low=1), real("epsilon", epsilon, low=1e-90)
+    if composition == "pure":
+        probability("delta", delta)
+        return target / (2.0 * R)
+    allowed = probability("delta", delta, open=composition != "certified")
+    if composition == "simple":
+        real("epsilon", target, high=1.0)
+        return target / (4.0 * math.sqrt(R * math.log(1.0 / allowed)))
+    if composition == "advanced":
+        return _root(lambda e: math.sqrt(4.0 * R * math.log(1.0 / allowed)) * e + 2.0 * R * e * math.expm1(e), target)
+    if composition == "zcdp":
+        return math.sqrt(_largest_rho(target, allowed) / (0.625 * R))
+    if composition not in ("certified", "rdp", "pld"):
+        raise InvalidArgumentError("composition", composition, "is unknown")
+    method = None if composition == "certified" else composition
+
+    def event(e: float) -> PrivacyEvent:
+        return compose((BoundedRange(e), R), (Laplace(1.0 / e), R))
+
+    return _largest(event, target, allowed, guess=target / (2.0 * R), method=method)
+
+
+@frozen
+class _Target:
+    """(epsilon, delta) by one method; the certified one for None."""
+
+    epsilon: float
+    delta: float
+    method: str | None
+
+    def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
+        found = accounting.epsilon(event, self.delta, method=self.method or method).upper
+        if found <= self.epsilon:
+            return min(0.0, math.log(found / self.epsilon)) if found > 0.0 else -60.0
+        return min(60.0, max(1e-15, math.log(found / self.epsilon)))
+
+
+def _largest(
+    event: Callable[[float], PrivacyEvent], epsilon: float, delta: float, *, guess: float, method: str | None = None
+) -> float:
+    """The largest budget at which an event meets the target, to six digits, or to rounding for delta = 0."""
+    target = _Target(epsilon, delta, method)
+    if delta > 0.0:
+        return calibrate(event, target, guess=guess).value
+    found, less = guess, 2.0**-50
+    while target.excess(event(found)) > 0.0:
+        found, less = guess * (1.0 - less), 2.0 * less
+    return found
+
+
+def _root(cost: Callable[[float], float], target: float) -> float:
+    """Where an increasing cost reaches the target, from below."""
+    found = float(optimize.brentq(lambda e: cost(e) - target, 0.0, 1.0 + target, xtol=1e-300, rtol=1e-14))
+    while cost(found) > target:
+        found *= 1.0 - 2.0**-40
+    return found
+
+
+def _largest_rho(epsilon: float, delta: float) -> float:
+    """The largest rho that is (epsilon, delta)-DP by the best order (Canonne, Kamath & Steinke 2020, Prop. 12)."""
+    orders = 1.0 + np.geomspace(1e-3, 1e5, 4000)
+    spare = epsilon - np.log1p(-1.0 / orders) + np.log(delta * orders) / (orders - 1.0)
+    return float((spare / orders).max())
+
+
+# --- rounds ----------------------------------------------------------------------------------------------------------
+
+
+def _sigma(value: object) -> float:
+    return real("sigma", value, low=0.0, high=1.0, low_open=True)
+
+
+def _measuring(rounds: FloatArray, epsilon: float, delta: float, ratio: float) -> FloatArray:
+    """Budget of a measurement under closed forms: pure composition, or zCDP's where that allows more."""
+    pure = epsilon / (rounds * (1.0 + ratio))
+    if delta == 0.0:
+        return np.asarray(pure)
+    rho = max(0.0, _largest_rho(epsilon, delta))
+    return np.maximum(pure, np.sqrt(rho / (rounds * (ratio**2 / 8.0 + 0.5))))
+
+
+def _best_rounds(
+    cells: QueryCells,
+    records: int,
+    sigma: float,
+    budget: Callable[[FloatArray], FloatArray],
+    *,
+    ratio: float,
+    step: str,
+    failure: float | None,
+    vacuous: bool,
+) -> int:
+    """R of least error bound, where R rounds leave ``budget(R)`` for a measurement."""
+    K, w = cells.queries, cells.width
+    most = _MOST_ROUNDS if failure is not None else K // 4 - 1
+    if most < 1 and not vacuous:
+        raise InvalidArgumentError("failure", None, f"leaves no room with {K} queries", "give a failure probability")
+    R = np.unique(np.rint(np.geomspace(1, max(1, min(most, _MOST_ROUNDS)), _TRIED)))
+    tail = np.log(2.0 * R / failure) if failure is not None else math.log(K)
+    noise = w * (2.0 * (math.log(K) + tail) / ratio + tail) / (budget(R) * records)
+    left = np.array([progress(T, sigma, w, "paper" if step == "paper" else "hoeffding") for T in R + 1.0])
+    return int(R[np.argmin(left + noise)])
+
+
+def _refuse_vacuous(found: SmoothMWEM, failure: float | None) -> None:
+    if found.replay or found.output == "last":
+        return  # nothing is proved for these
+    bound = found.error_bound(failure=failure).error
+    if bound >= found.cells.width:
+        raise InvalidDataError(
+            "records",
+            found.records,
+            f"are too few: errors are bounded by {bound:.3g} only",
+            "give more records or budget, a larger gamma, or vacuous=True",
+        )

@@ -1,0 +1,1 @@
+"""What every mechanism is, and the arguments that it checks."""

@@ -1,0 +1,1 @@
+"""Clipping, bounded contributions, sampled records and groups."""

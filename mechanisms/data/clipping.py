@@ -1,0 +1,363 @@
+"""Transforms of data before noise is added, with their stability: clipped numbers and vectors, and their sums.
+
+Each transform is called with data and gives what a mechanism then reads; its ``stability(adjacency)`` is what
+``AccountantGraph.transform`` takes: how far apart its results are at most, per record by which the data differ.
+
+Sensitivity holds to the last bit. Sums of floats in floating point do not have the sensitivity of sums of real numbers
+(Casacuberta, Shoate, Vadhan & Wagaman 2022); so entries are rounded to a public grid and the whole numbers added.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import ArrayLike, NDArray
+
+from hockeystick.accounting import (
+    Adjacency,
+    InvalidArgumentError,
+    InvalidDataError,
+    UnsupportedAdjacencyError,
+    validate,
+)
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness import noise_on_a_grid
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Stability = dict[tuple[str, str], float]
+"""{(norm in, norm out): factor}, as a graph's transform takes it."""
+
+_GRID = 2.0**-26  # of the bound: sums of 2^26 rows are exact floats
+_EXACT = 2**53
+_ROW_BY_ROW: Stability = {("records", "records"): 1.0}
+
+
+def _bound(name: str, value: float) -> float:
+    return validate.real(name, value, low=-(2.0**900), high=2.0**900)
+
+
+def _low(value: float) -> float:
+    return _bound("low", value)
+
+
+def _high(value: float) -> float:
+    return _bound("high", value)
+
+
+def _radius(value: float) -> float:
+    return validate.real("bound", value, low=2.0**-900, high=2.0**900)
+
+
+def _norm(value: str) -> str:
+    if value not in ("l1", "l2", "linf"):
+        raise InvalidArgumentError("norm", value, "is unknown", "choose l1, l2 or linf")
+    return value
+
+
+def _records(value: int) -> int:
+    return validate.integer("records", value, low=1, high=2**40)
+
+
+def refuse(what: str, adjacency: Adjacency, remedy: str) -> UnsupportedAdjacencyError:
+    """Returns the error for a relation under which a transform has no stability."""
+    relation = adjacency.value if isinstance(adjacency, Adjacency) else repr(adjacency)
+    return UnsupportedAdjacencyError(f"{what} has no stability under {relation}: {remedy}")
+
+
+def up(number: Fraction) -> float:
+    """Returns the least float that is at least ``number``."""
+    found = float(number)
+    return found if Fraction(found) >= number else math.nextafter(found, math.inf)
+
+
+def _step(grid: float | None, bound: float) -> float:
+    if bound < 2.0**-870:
+        raise InvalidArgumentError("bound", bound, "is too small for a grid", "use other units")
+    step = noise_on_a_grid.grid(grid) if grid is not None else math.ldexp(0.5, math.frexp(bound)[1]) * _GRID
+    assert step is not None
+    if not 1.0 <= bound / step <= 2.0**31:
+        raise InvalidArgumentError("grid", grid, "does not fit the bound", f"try {bound * _GRID:g} rounded to 2^k")
+    return step
+
+
+def _in_units(total: Integers, step: float) -> NDArray[np.float64] | Integers:
+    return total if step == 1.0 else np.asarray(total.astype(np.float64) * step)
+
+
+def _check_count(name: str, rows: int, largest: int) -> None:
+    if rows * largest > _EXACT:
+        raise InvalidDataError(name, rows, "are too many rows for an exact sum", "use a coarser grid")
+
+
+@frozen
+class ClipNumbers:
+    """Clips every number to [low, high].
+
+    Raises:
+      InvalidArgumentError: an end is not finite, or low is not below high.
+    """
+
+    low: float = field(converter=_low)
+    high: float = field(converter=_high)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.low < self.high:
+            raise InvalidArgumentError("high", self.high, f"is not above low={self.low!r}", "give low < high")
+
+    def __call__(self, values: ArrayLike) -> Floats:
+        """Returns the clipped numbers, in an array of the same shape.
+
+        Raises:
+          InvalidArgumentError: a number is NaN or infinite; map missing values to a number first, record by record.
+        """
+        return np.asarray(np.clip(validate.array("values", values, data=True), self.low, self.high))
+
+    def stability(self, adjacency: Adjacency) -> Stability:
+        """Returns 1: a record stays a record, and two arrays of one shape get no farther apart in any norm."""
+        return {**_ROW_BY_ROW, ("l1", "l1"): 1.0, ("l2", "l2"): 1.0, ("linf", "linf"): 1.0}
+
+
+@frozen
+class ClipNorm:
+    """Scales every row of (rows, entries) down to a norm of at most ``bound``; L∞: clips every entry.
+
+    The exact norm of what is returned is at most the bound, as rounding is downwards: rows as long as the bound may
+    lose one part in 10^15 or so, unless they are whole numbers.
+
+    Args:
+      bound: the largest norm.
+      norm: "l1", "l2" or "linf".
+
+    Raises:
+      InvalidArgumentError: ``bound`` is not finite and positive, or the norm unknown.
+    """
+
+    bound: float = field(converter=_radius)
+    norm: str = field(default="l2", converter=_norm, kw_only=True)
+
+    def __call__(self, rows: ArrayLike) -> Floats:
+        """Returns the clipped rows.
+
+        Raises:
+          InvalidArgumentError: it is no array of rows, or an entry is NaN or infinite.
+        """
+        given = validate.array("rows", rows, ndim=2, data=True)
+        if self.norm == "linf" or not given.size:
+            return np.asarray(np.clip(given, -self.bound, self.bound))
+        slack = (given.shape[1] + 8) * 2.0**-52  # twice the rounding error of a sum of so many terms, and more
+        if slack > 0.01:
+            raise InvalidDataError("rows", given, "have too many entries", "clip parts of them")
+        found = np.empty_like(given)
+        for part in arguments.blocks(len(given), given.shape[1]):
+            found[part] = self._scaled_down(given[part], slack)
+        return found
+
+    def _scaled_down(self, rows: Floats, slack: float) -> Floats:
+        # In units of a power of two close to the largest entry, nothing overflows.
+        exponents = np.frexp(np.abs(rows).max(axis=1))[1]
+        scaled = np.ldexp(rows, -exponents[:, None])
+        size = _lengths(scaled, self.norm)
+        with np.errstate(over="ignore", under="ignore"):
+            inside = size * (1.0 + slack) <= np.ldexp(self.bound, -exponents)
+        inside |= self._whole_and_inside(rows)
+        factor = self.bound * (1.0 - 3 * slack) / np.where(size > 0.0, size, 1.0)
+        return np.where(inside[:, None], rows, scaled * factor[:, None])
+
+    def _whole_and_inside(self, rows: Floats) -> NDArray[np.bool_]:
+        """Rows of whole numbers, whose norm is computed without rounding, within the bound."""
+        whole: NDArray[np.bool_] = (rows == np.rint(rows)).all(axis=1)
+        small = np.where(whole[:, None] & (np.abs(rows) < 2.0**53), rows, 0.0)
+        measure = np.abs(small).sum(axis=1) if self.norm == "l1" else (small * small).sum(axis=1)
+        exact = Fraction(self.bound) ** (1 if self.norm == "l1" else 2)
+        limit = float(min(math.floor(exact), _EXACT - 1))
+        return np.asarray(whole & (small == rows).all(axis=1) & (measure <= limit))
+
+    def stability(self, adjacency: Adjacency) -> Stability:
+        """Returns 1: a record stays a record."""
+        return dict(_ROW_BY_ROW)
+
+
+def _lengths(rows: Floats, norm: str) -> Floats:
+    return np.asarray(np.abs(rows).sum(axis=1) if norm == "l1" else np.sqrt((rows * rows).sum(axis=1)))
+
+
+@frozen
+class ClippedSum:
+    """The sum of numbers, each clipped to [low, high] and rounded to the grid, without any error in adding.
+
+    Args:
+      low, high: what a record may add; the ends are rounded inwards to the grid.
+      grid: the step of the grid, a power of two; by default 2^-26 of the larger end, so that 67 million records can be
+        added. With a step of 1 the sum is an int.
+
+    Raises:
+      InvalidArgumentError: the range is empty or holds no point of the grid, or the grid is no power of two.
+    """
+
+    low: float = field(converter=_low)
+    high: float = field(converter=_high)
+    grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        ClipNumbers(self.low, self.high)
+        _, least, most = self._ends()
+        if least > most:
+            raise InvalidArgumentError("grid", self.grid, "has no point between low and high", "use a finer one")
+
+    def __call__(self, values: ArrayLike) -> float | int:
+        """Returns the sum of numbers of shape (records,).
+
+        Raises:
+          InvalidArgumentError: a number is NaN or infinite, or there are too many for the grid.
+        """
+        step, total = self._whole_sum(values)
+        return total if step == 1.0 else total * step
+
+    def _whole_sum(self, values: ArrayLike) -> tuple[float, int]:
+        numbers = validate.array("values", values, ndim=1, data=True)
+        step, least, most = self._ends()
+        _check_count("values", len(numbers), max(-least, most))
+        with np.errstate(over="ignore"):
+            return step, int(np.clip(np.rint(numbers / step), least, most).astype(np.int64).sum())
+
+    def _ends(self) -> tuple[float, int, int]:
+        step = _step(self.grid, max(-self.low, self.high))
+        return step, math.ceil(self.low / step), math.floor(self.high / step)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """Returns the largest change of the sum when one record changes; it is attained.
+
+        Under replace-with-null a null record adds nothing, or what 0 is clipped to.
+
+        Raises:
+          UnsupportedAdjacencyError: under local adjacency, where nobody adds up.
+        """
+        step, least, most = self._ends()
+        if adjacency is Adjacency.REPLACE_ONE:
+            return (most - least) * step
+        if adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
+            return max(-least, most) * step
+        raise refuse("a sum", adjacency, "it is the work of a curator")
+
+    def stability(self, adjacency: Adjacency) -> Stability:
+        """Returns the sensitivity, in every norm."""
+        factor = self.sensitivity(adjacency)
+        return {("records", norm): factor for norm in ("l1", "l2", "linf")}
+
+
+@frozen
+class ClippedMean:
+    """The mean of a public number of records, each clipped to [low, high] and rounded to the grid.
+
+    Only for relations that keep that number. Where records come and go, release a ``ClippedSum`` and a count, and
+    divide what was released.
+
+    Args:
+      records: how many there are; public.
+      low, high, grid: see ``ClippedSum``.
+
+    Raises:
+      InvalidArgumentError: as ``ClippedSum``, or ``records`` is no integer ≥ 1.
+    """
+
+    low: float = field(converter=_low)
+    high: float = field(converter=_high)
+    records: int = field(converter=_records, kw_only=True)
+    grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        self._sum()
+
+    def _sum(self) -> ClippedSum:
+        return ClippedSum(self.low, self.high, grid=self.grid)
+
+    def __call__(self, values: ArrayLike) -> float:
+        """Returns the mean of numbers of shape (records,).
+
+        Raises:
+          InvalidArgumentError: a number is NaN or infinite, or there are more or fewer than ``records``.
+        """
+        numbers = validate.array("values", values, shape=(self.records,), data=True)
+        step, total = self._sum()._whole_sum(numbers)
+        return total * step / self.records  # one rounding, which is in the sensitivity
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """Returns the largest change of the mean when one record changes, with the rounding of the division.
+
+        Raises:
+          UnsupportedAdjacencyError: the relation changes the number of records, or is local.
+        """
+        if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
+            raise refuse("a mean", adjacency, "release a ClippedSum and a count, and divide what was released")
+        change = Fraction(self._sum().sensitivity(adjacency)) / self.records
+        return up(change + Fraction(max(-self.low, self.high)) / 2**52)
+
+    def stability(self, adjacency: Adjacency) -> Stability:
+        """Returns the sensitivity, in every norm."""
+        factor = self.sensitivity(adjacency)
+        return {("records", norm): factor for norm in ("l1", "l2", "linf")}
+
+
+@frozen
+class ClippedVectorSum:
+    """The sum of rows, each clipped to a norm of at most ``bound`` and rounded to the grid, without error in adding.
+
+    A row is rounded to the nearest point of the grid, or towards 0 where that would leave the ball.
+
+    Args:
+      bound: the largest norm of a row.
+      norm: "l1", "l2" or "linf".
+      grid: the step of the grid, a power of two; by default 2^-26 of the bound, so that 67 million rows can be added.
+        With a step of 1 the sum is of whole numbers.
+
+    Raises:
+      InvalidArgumentError: as ``ClipNorm``, or the grid is no power of two or coarser than the bound.
+    """
+
+    bound: float = field(converter=_radius)
+    norm: str = field(default="l2", converter=_norm, kw_only=True)
+    grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        _step(self.grid, self.bound)
+
+    def __call__(self, rows: ArrayLike) -> Floats | Integers:
+        """Returns the sum of (rows, entries), of shape (entries,).
+
+        Raises:
+          InvalidArgumentError: it is no array of rows, an entry is NaN or infinite, or there are too many rows.
+        """
+        given = validate.array("rows", rows, ndim=2, data=True)
+        step, clip = _step(self.grid, self.bound), ClipNorm(self.bound, norm=self.norm)
+        _check_count("rows", len(given), math.ceil(self.bound / step))
+        total = np.zeros(given.shape[1], dtype=np.int64)
+        for part in arguments.blocks(len(given), given.shape[1]):
+            total += self._rounded(clip(given[part]) / step, step).sum(axis=0)
+        return _in_units(total, step)
+
+    def _rounded(self, inside: Floats, step: float) -> Integers:
+        nearest = np.rint(inside).astype(np.int64)
+        if self.norm == "linf":
+            measure, power = np.abs(nearest).max(axis=1, initial=0), 1
+        elif self.norm == "l1":
+            measure, power = np.abs(nearest).sum(axis=1), 1
+        else:
+            measure, power = (nearest * nearest).sum(axis=1), 2
+        beyond = measure > math.floor((Fraction(self.bound) / Fraction(step)) ** power)
+        return np.where(beyond[:, None], np.trunc(inside).astype(np.int64), nearest)
+
+    def stability(self, adjacency: Adjacency) -> Stability:
+        """Returns the largest change of the sum in ``norm``, and in those that are never larger: bound or twice that.
+
+        Raises:
+          UnsupportedAdjacencyError: under local adjacency, where nobody adds up.
+        """
+        if adjacency not in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL, Adjacency.REPLACE_ONE):
+            raise refuse("a sum", adjacency, "it is the work of a curator")
+        factor = self.bound * (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0)
+        norms = ("l1", "l2", "linf")
+        return {("records", norm): factor for norm in norms[norms.index(self.norm) :]}

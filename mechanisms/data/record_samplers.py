@@ -1,0 +1,353 @@
+"""Samplers of records, each with the one accounting event that its law has earned.
+
+* ``PoissonSample``: every record joins by a coin of its own.
+* ``SampleWithoutReplacement``: a uniformly random subset of fixed size.
+* ``TruncatedPoissonSample``: a Poisson sample cut down to a largest batch.
+* ``FixedBatches``: a partition, in the given order or a random one. That is parallel composition and no amplification.
+
+What makes a sample cheap is that nobody learns it: indices, and for the Poisson samples their number too, are as secret
+as the data. A draw takes coins and uniform integers of exactly the stated law; no float is compared. ``event`` says
+what an access to the sample costs, under those neighbouring relations for which a theorem says so; it refuses others.
+
+Reports of local randomisers that are shuffled before anyone sees them are cheaper, too (Erlingsson et al. 2019), but
+the accounting holds no theorem on that: ``FixedBatches.event`` refuses the local relation, and the reports are charged
+as if they were seen in order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+from scipy import stats
+
+from hockeystick import accounting
+from hockeystick.accounting import (
+    Adjacency,
+    InvalidArgumentError,
+    PrivacyEvent,
+    UnsupportedAdjacencyError,
+    UnsupportedEventError,
+    validate,
+)
+from hockeystick.accounting.events.basic.event import check_event
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Masks = NDArray[np.bool_]
+
+
+class Sampler(ABC):
+    """A law of secret samples in which all sets of one size are equally probable."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def draw(self, records: int, *, noise: Noise | None = None) -> Indices:
+        """Returns the sorted indices of a sample out of ``records``. Keep them, and their number, as the data.
+
+        Args:
+          records: how many there are.
+          noise: the source of randomness; by default secure.
+
+        Raises:
+          InvalidArgumentError: a number of records that the sampler is not for, or no source of noise.
+          SecureReleaseUnavailableError: there is no secure source.
+        """
+
+    @abstractmethod
+    def simulate(self, records: int, rng: np.random.Generator, runs: int) -> Masks:
+        """Returns who is sampled in each of ``runs`` independent draws, shape (runs, records)."""
+
+    @abstractmethod
+    def event(self, inner: PrivacyEvent, *, adjacency: Adjacency) -> PrivacyEvent:
+        """Returns what one access to a sample costs, if it costs ``inner`` for a record known to be sampled.
+
+        Raises:
+          UnsupportedAdjacencyError: there is no theorem for this relation, or ``inner`` has no meaning under it.
+          UnsupportedEventError: there is none for this access.
+          InvalidArgumentError: ``inner`` is no event.
+        """
+
+    def check(self, records: int) -> int:
+        """Returns ``records``.
+
+        Raises:
+          InvalidArgumentError: it is no number of records that the sampler is for.
+        """
+        return validate.integer("records", records, low=0, high=2**40)
+
+    @abstractmethod
+    def log_sizes(self, records: int) -> Floats:
+        """Returns ln P(the sample has s records), s = 0 … records."""
+
+    def _refuse(self, adjacency: Adjacency, reason: str) -> UnsupportedAdjacencyError:
+        named = adjacency.value if isinstance(adjacency, Adjacency) else repr(adjacency)
+        return UnsupportedAdjacencyError(f"{type(self).__name__} under {named}: {reason}")
+
+
+def _accepted(event: PrivacyEvent, adjacency: Adjacency) -> PrivacyEvent:
+    if not event.accepts(adjacency):
+        raise UnsupportedAdjacencyError(f"{event} has no meaning under {adjacency.value}")
+    return event
+
+
+def _probability(value: float) -> float:
+    return validate.probability("probability", value)
+
+
+def _population(value: int) -> int:
+    return validate.integer("population", value, low=1, high=2**40)
+
+
+def _sample(value: int) -> int:
+    return validate.integer("sample", value, low=1)
+
+
+def _batch(value: int) -> int:
+    return validate.integer("batch", value, low=1)
+
+
+def _batches(value: int) -> int:
+    return validate.integer("batches", value, low=1)
+
+
+def _order(value: Literal["given", "random"]) -> Literal["given", "random"]:
+    if value not in ("given", "random"):
+        raise InvalidArgumentError("order", value, "is unknown", "use 'given' or 'random'")
+    return value
+
+
+@frozen
+class PoissonSample(Sampler):
+    """Each record joins independently with ``probability``, exactly the number that the float stores.
+
+    Its ``inner`` event is the access's cost per record *added to or removed from* the sample, under every relation: for
+    a sum of vectors of norm at most C with Gaussian noise of deviation s, ``Gaussian(s / C)``.
+
+    Raises:
+      InvalidArgumentError: the probability is not in [0, 1].
+    """
+
+    probability: float = field(converter=_probability)
+
+    def draw(self, records: int, *, noise: Noise | None = None) -> Indices:
+        count = self.check(records)
+        return np.flatnonzero(check_noise(noise).coins(self.probability, count)).astype(np.int64)
+
+    def simulate(self, records: int, rng: np.random.Generator, runs: int) -> Masks:
+        return np.asarray(_uniform(self.check(records), rng, runs) < self.probability)
+
+    def event(self, inner: PrivacyEvent, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
+        """Returns ``PoissonSampled``, or under replace-one ``PoissonSampledReplace``; see ``Sampler.event``."""
+        check_event(inner)
+        if adjacency is Adjacency.REPLACE_ONE:
+            return _accepted(accounting.PoissonSampledReplace(self.probability, inner), adjacency)
+        if adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
+            return _accepted(accounting.PoissonSampled(self.probability, inner), adjacency)
+        raise self._refuse(adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes")
+
+    def log_sizes(self, records: int) -> Floats:
+        return np.asarray(stats.binom.logpmf(np.arange(_listed(records) + 1), records, self.probability))
+
+
+@frozen
+class SampleWithoutReplacement(Sampler):
+    """A uniformly random subset of ``sample`` out of ``population`` records; both numbers are public.
+
+    Its ``inner`` event is the access's cost when a record of the sample is *replaced*: for a sum of vectors of norm at
+    most C with Gaussian noise of deviation s, ``Gaussian(s / (2·C))``.
+
+    Raises:
+      InvalidArgumentError: no integers ≥ 1, or a sample larger than the population.
+    """
+
+    population: int = field(converter=_population)
+    sample: int = field(converter=_sample)
+
+    def __attrs_post_init__(self) -> None:
+        if self.sample > self.population:
+            raise InvalidArgumentError("sample", self.sample, f"is larger than population={self.population}")
+
+    def draw(self, records: int, *, noise: Noise | None = None) -> Indices:
+        return np.sort(_permutation(self.check(records), check_noise(noise))[: self.sample])
+
+    def simulate(self, records: int, rng: np.random.Generator, runs: int) -> Masks:
+        return _lowest(_uniform(self.check(records), rng, runs), self.sample)
+
+    def event(self, inner: PrivacyEvent, *, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> PrivacyEvent:
+        """Returns ``SampledWithoutReplacement``; see ``Sampler.event``."""
+        check_event(inner)
+        if adjacency is not Adjacency.REPLACE_ONE:
+            raise self._refuse(adjacency, "a fixed size is for data of a fixed, public size; use replace-one")
+        return _accepted(accounting.SampledWithoutReplacement(self.population, self.sample, inner), adjacency)
+
+    def log_sizes(self, records: int) -> Floats:
+        found = np.full(_listed(self.check(records)) + 1, -np.inf)
+        found[self.sample] = 0.0
+        return found
+
+    def check(self, records: int) -> int:
+        if super().check(records) != self.population:
+            raise InvalidArgumentError("records", records, f"is not population={self.population}")
+        return self.population
+
+
+_TRUNCATED = {
+    Adjacency.ADD_OR_REMOVE_ONE: accounting.TruncatedPoissonSampled,
+    Adjacency.REPLACE_WITH_NULL: accounting.TruncatedPoissonSampledNull,
+    Adjacency.REPLACE_ONE: accounting.TruncatedPoissonSampledReplace,
+}
+
+
+@frozen
+class TruncatedPoissonSample(Sampler):
+    """A Poisson sample of which, if it has more than ``batch`` records, a uniformly random ``batch`` stay.
+
+    Its ``inner`` event is ``Gaussian``, the cost per record added to or removed from the sample.
+
+    Args:
+      population: the number of records of the *larger* of two neighbouring data sets; public.
+      probability: of a record to join.
+      batch: the most that stay.
+
+    Raises:
+      InvalidArgumentError: an argument outside its domain.
+    """
+
+    population: int = field(converter=_population)
+    probability: float = field(converter=_probability)
+    batch: int = field(converter=_batch)
+
+    def draw(self, records: int, *, noise: Noise | None = None) -> Indices:
+        count, source = self.check(records), check_noise(noise)
+        joined = np.flatnonzero(source.coins(self.probability, count))
+        if len(joined) > self.batch:
+            joined = np.sort(joined[_permutation(len(joined), source)[: self.batch]])
+        return joined.astype(np.int64)
+
+    def simulate(self, records: int, rng: np.random.Generator, runs: int) -> Masks:
+        keys = _uniform(self.check(records), rng, runs)
+        # Those who join have the keys below the probability, uniformly distributed; the lowest of them stay.
+        return np.asarray((keys < self.probability) & _lowest(keys, self.batch))
+
+    def event(self, inner: PrivacyEvent, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
+        """Returns ``TruncatedPoissonSampled``, or its form for ``adjacency``; see ``Sampler.event``."""
+        check_event(inner)
+        if adjacency not in _TRUNCATED:
+            raise self._refuse(
+                adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes"
+            )
+        if not isinstance(inner, accounting.Gaussian):
+            raise UnsupportedEventError(
+                f"{inner} on a truncated batch: the cost is known for one Gaussian access alone"
+            )
+        kind = _TRUNCATED[adjacency]
+        return kind(self.population, self.probability, self.batch, inner.noise_multiplier)
+
+    def log_sizes(self, records: int) -> Floats:
+        count = _listed(self.check(records))
+        found = np.asarray(stats.binom.logpmf(np.arange(count + 1), count, self.probability))
+        if self.batch < count:
+            found[self.batch] = stats.binom.logsf(self.batch - 1, count, self.probability)
+            found[self.batch + 1 :] = -np.inf
+        return found
+
+    def check(self, records: int) -> int:
+        count = super().check(records)
+        if not self.population - 1 <= count <= self.population:
+            raise InvalidArgumentError("records", records, f"is neither population={self.population} nor one less")
+        return count
+
+
+@frozen
+class FixedBatches:
+    """A partition of ``population`` records into ``batches`` whose sizes differ by one at most: one epoch.
+
+    Every record lies in one batch. ``order`` is "given" (neighbouring records share batches) or "random" (a uniformly
+    random permutation). Whether the permutation is public or secret, the same is claimed: parallel composition, that is
+    the cost of a single batch. No more is known to the accounting for a secret one, and nothing for a public one.
+
+    Raises:
+      InvalidArgumentError: no integers ≥ 1, more batches than records, or an unknown order.
+    """
+
+    population: int = field(converter=_population)
+    batches: int = field(converter=_batches)
+    order: Literal["given", "random"] = field(default="random", converter=_order)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batches > self.population:
+            raise InvalidArgumentError("batches", self.batches, f"is more than population={self.population}")
+
+    def draw(self, *, noise: Noise | None = None) -> tuple[Indices, ...]:
+        """Returns the sorted indices of every batch.
+
+        Raises:
+          SecureReleaseUnavailableError: the order is random, and there is no secure source of noise.
+        """
+        given = np.arange(_listed(self.population, "population"))
+        order = given if self.order == "given" else _permutation(self.population, check_noise(noise))
+        return tuple(np.sort(part) for part in np.array_split(order, self.batches))
+
+    def simulate(self, rng: np.random.Generator, runs: int) -> Indices:
+        """Returns the batch of every record, shape (runs, population)."""
+        source, count = arguments.generator(rng), arguments.run_count(runs, self.population)
+        sizes = [len(part) for part in np.array_split(np.arange(self.population), self.batches)]
+        batch = np.tile(np.repeat(np.arange(self.batches), sizes), (count, 1))
+        return batch if self.order == "given" else source.permuted(batch, axis=1)
+
+    def event(
+        self, inner: PrivacyEvent, *, epochs: int = 1, adjacency: Adjacency = Adjacency.REPLACE_ONE
+    ) -> PrivacyEvent:
+        """Returns the cost of one access to every batch in each of ``epochs`` epochs, if one access costs ``inner``.
+
+        Orders may differ from epoch to epoch. ``inner`` is meant under ``adjacency``.
+
+        Raises:
+          UnsupportedAdjacencyError: under add-or-remove-one a record more moves others to other batches, whose cost
+            would add up; and amplification by shuffling local reports is unknown to the accounting.
+          InvalidArgumentError: ``inner`` is no event, or ``epochs`` no integer ≥ 1.
+        """
+        check_event(inner)
+        count = validate.integer("epochs", epochs, low=1)
+        if adjacency is Adjacency.LOCAL:
+            raise UnsupportedAdjacencyError(
+                "FixedBatches under local: the accounting has no amplification by shuffling; charge every report by "
+                "its local randomiser"
+            )
+        if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
+            raise UnsupportedAdjacencyError(
+                "FixedBatches under add-or-remove-one: a record more or less moves others to other batches; use "
+                "replace-one or replace-with-null, where records keep their places"
+            )
+        return accounting.compose((_accepted(inner, adjacency), count))
+
+
+def _listed(count: int, name: str = "records") -> int:
+    return arguments.array_length(name, count)
+
+
+def _permutation(count: int, noise: Noise) -> Indices:
+    """A uniformly random order: that of distinct uniform keys, drawn anew where two are equal."""
+    while True:
+        keys = noise.uniform(2**62, count)
+        order = np.argsort(keys)
+        if count < 2 or np.diff(keys[order]).all():
+            return order.astype(np.int64)
+
+
+def _uniform(records: int, rng: np.random.Generator, runs: int) -> Floats:
+    return arguments.generator(rng).random((arguments.run_count(runs, records), records))
+
+
+def _lowest(keys: Floats, count: int) -> Masks:
+    """Which keys are among the ``count`` lowest of their row."""
+    if count >= keys.shape[1]:
+        return np.ones(keys.shape, dtype=bool)
+    return np.asarray(keys <= np.partition(keys, count - 1, axis=1)[:, count - 1 : count])

@@ -1,0 +1,1 @@
+"""Lazy switching: an answer is kept unless a coin says otherwise."""

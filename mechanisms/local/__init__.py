@@ -1,0 +1,1 @@
+"""Reports randomised by each client alone."""

@@ -1,0 +1,180 @@
+"""Randomised response: tell the truth with known odds, else any other category (Warner 1965; k-ary form)."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import ArrayLike, NDArray
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import Releasable
+
+_MOST_CATEGORIES = 2**53  # so that a category is a float, too
+_LIE_BITS = 192
+
+
+def categories(value: int) -> int:
+    """Returns the parameter ``categories``, an integer from 2 to 2^53."""
+    return validate.integer("categories", field_checks.categories(value), high=_MOST_CATEGORIES)
+
+
+def truths(name: str, value: ArrayLike, count: int) -> NDArray[np.int64]:
+    """Returns categories, integers from 0 to count − 1, in an array of any shape.
+
+    Raises:
+      InvalidArgumentError: an entry is none.
+    """
+    numbers = validate.array(name, value, low=0, high=count - 1, data=True)
+    if (numbers != np.floor(numbers)).any():
+        raise InvalidDataError(name, value, "is not made of categories", f"give integers from 0 to {count - 1}")
+    return numbers.astype(np.int64)
+
+
+def bits(name: str, value: ArrayLike) -> NDArray[np.bool_]:
+    """Returns bits, given as bools or as the numbers 0 and 1, in an array of any shape.
+
+    Raises:
+      InvalidArgumentError: an entry is none.
+    """
+    raw = validate.as_array(name, value, data=True)
+    if raw.dtype == np.bool_:
+        return raw
+    numbers = validate.array(name, value, low=0, high=1, data=True)
+    if (numbers != np.floor(numbers)).any():
+        raise InvalidDataError(name, value, "is not made of bits", "give True or False, 1 or 0")
+    return numbers.astype(np.bool_)
+
+
+def lie_probability(epsilon: float, categories: int) -> Fraction:
+    """Returns the probability of another category than the true one: a rational that is at least the real number.
+
+    The truth's odds against each other category are then at most e^epsilon; and at least 1, as more lies than
+    (categories − 1)/categories, where reports are uniform, are never told. Rounding adds less than 2^-191.
+    """
+    others, exact = categories - 1, decimal.Context(prec=80, Emin=-(10**9), traps=[])
+    odds = Fraction(exact.exp(Decimal(-epsilon))) * (1 + Fraction(1, 10**70))  # the digits' last may be rounded down
+    lie = others * odds / (1 + others * odds)
+    return min(Fraction(others, categories), Fraction(math.floor(lie * 2**_LIE_BITS) + 1, 2**_LIE_BITS))
+
+
+def lies(noise: Noise, probability: Fraction, categories: int, count: int) -> NDArray[np.int64]:
+    """Returns how far reports are shifted from the truth, modulo ``categories``: 0 for the truth, any other alike."""
+    shift = noise.uniform(categories - 1, count) + 1
+    shift *= noise.coins(probability, count)
+    return shift
+
+
+@frozen
+class RandomizedResponse(Releasable):
+    """Reports a category: the true one with odds e^epsilon against each single other one.
+
+    One person's answer is randomised, and the cost is that person's. Its sensitivity is none: the answer may change to
+    any other, under local adjacency and replace-one alike, and the number of respondents is public.
+
+    A release tosses its coins with a rational probability, so rounded that its odds never exceed e^epsilon.
+
+    Args:
+      epsilon: the logarithm of the odds; at 0 the report is pure noise.
+      categories: how many there are, numbered from 0; at most 2^53.
+
+    Raises:
+      InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``categories`` no integer ≥ 2.
+    """
+
+    epsilon: float = field(converter=field_checks.epsilon)
+    categories: int = field(default=2, converter=categories, kw_only=True)
+
+    def event(self) -> accounting.PrivacyEvent:
+        """Returns the cost of one person's report: ``RandomizedResponse(epsilon, categories)``."""
+        return accounting.RandomizedResponse(self.epsilon, self.categories)
+
+    def lie_probability(self) -> float:
+        """Returns the probability that the report is not the true category."""
+        odds = (self.categories - 1) * math.exp(-self.epsilon)
+        return odds / (1.0 + odds)
+
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int64]:
+        """Returns reports, integers of shape (runs, *value.shape); each entry of ``value`` is a person of their own.
+
+        Raises:
+          InvalidArgumentError: an entry is no integer from 0 to categories − 1, ``runs`` is no integer ≥ 1, or ``rng``
+            no generator.
+        """
+        truth = truths("value", value, self.categories)
+        source, shape = arguments.generator(rng), (arguments.run_count(runs, truth.size), *truth.shape)
+        shift = source.integers(1, self.categories, size=shape)  # to each other category with equal probability
+        shift *= source.random(shape) < self.lie_probability()
+        return np.asarray((truth + shift) % self.categories)
+
+    def worst_case_neighbours(self) -> tuple[int, int]:
+        """Returns two answers of one person; any two different ones are equally far apart."""
+        return 0, 1
+
+    def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the answers of ``size`` persons who all change theirs."""
+        count = arguments.group_size(size)
+        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
+        """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
+        v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
+        told = truths("output", output, self.categories)
+        if v0.shape != v1.shape or told.shape[1:] != v0.shape or told.ndim != v0.ndim + 1:
+            raise InvalidDataError(
+                "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}), and values of one shape"
+            )
+        for_first = (told == v0).astype(np.int64) - (told == v1)
+        return np.asarray(self.epsilon * for_first.reshape(len(told), -1).sum(axis=1))
+
+    def frequencies(self, reports: ArrayLike) -> NDArray[np.float64]:
+        """Returns unbiased estimates of the categories' true frequencies from reports of shape (respondents,).
+
+        They add up to 1 but may be negative.
+
+        Raises:
+          InvalidArgumentError: there is no report, one is no category, or ``epsilon`` is 0, where reports say nothing.
+        """
+        told = truths("reports", reports, self.categories)
+        if told.ndim != 1 or not len(told):
+            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
+        lie = self.lie_probability()
+        each = lie / (self.categories - 1)
+        seen = np.bincount(told, minlength=self.categories) / len(told)
+        return np.asarray((seen - each) / self._contrast())
+
+    def accuracy(self, beta: float, *, respondents: int) -> float:
+        """Returns t such that with probability at least 1 − ``beta`` no estimated frequency is off by more than t (L∞).
+
+        By Hoeffding's inequality over the respondents and a union bound over the categories.
+
+        Raises:
+          InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` no integer ≥ 1, or ``epsilon`` is 0.
+        """
+        failure = validate.probability("beta", beta, open=True)
+        count = validate.integer("respondents", respondents, low=1)
+        return math.sqrt(math.log(2 * self.categories / failure) / (2 * count)) / self._contrast()
+
+    def _contrast(self) -> float:
+        """How much more often a category is reported when it is the true one."""
+        if self.epsilon == 0.0:
+            raise InvalidArgumentError("epsilon", self.epsilon, "makes the reports pure noise", "use a positive one")
+        share = -math.expm1(-self.epsilon)
+        return share / (1.0 + (self.categories - 1) * math.exp(-self.epsilon))
+
+    def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
+        return truths("value", value, self.categories)
+
+    def _draw(self, checked: NDArray[np.int64], noise: Noise) -> Any:
+        probability = lie_probability(self.epsilon, self.categories)
+        shift = lies(noise, probability, self.categories, checked.size).reshape(checked.shape)
+        told = (checked + shift) % self.categories
+        return told if checked.ndim else int(told)

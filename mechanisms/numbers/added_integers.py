@@ -1,0 +1,214 @@
+"""What mechanisms that add independent whole-number noise to whole numbers have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import ArrayLike, NDArray
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.events.noise.integer_noise import Spread
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
+from hockeystick.mechanisms.release import Releasable
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FARTHEST = 2**61
+_TOLERANCE = 1e-9  # of the least noise
+_ALIKE = 1e-7  # of ln δ: as round-off tells vectors apart
+
+
+def whole_numbers(name: str, value: ArrayLike) -> Integers:
+    """Returns an array of whole numbers, clipped to ±2^61.
+
+    Noise of every scale that is drawn stays below 2^62 but for a probability of e^-1000, so that sums stay in 64 bits.
+    Clipping moves no value farther from another, while a refusal of large values would tell that there was one.
+
+    Raises:
+      InvalidArgumentError: it is not numeric or not finite, or an entry is no whole number.
+    """
+    raw = validate.as_array(name, value, data=True)
+    if raw.dtype.kind == "u":
+        return np.asarray(np.minimum(raw, np.uint64(FARTHEST)).astype(np.int64))
+    if raw.dtype.kind == "i":
+        return np.asarray(np.clip(raw.astype(np.int64), -FARTHEST, FARTHEST))
+    number = arguments.exact_floats(name, value)
+    if (number != np.rint(number)).any():
+        raise InvalidDataError(name, value, "holds a number that is not whole", "round it, and so its sensitivity")
+    return np.asarray(np.clip(number, -FARTHEST, FARTHEST).astype(np.int64))
+
+
+def noisy_sums(
+    value: ArrayLike, rng: np.random.Generator, runs: int, draw: Callable[[Noise, int], Integers]
+) -> Integers:
+    """Returns ``runs`` times the value plus fresh draws for its entries, a block at a time.
+
+    Raises:
+      InvalidArgumentError: see ``AdditiveIntegers.simulate``.
+    """
+    noiseless, noise = whole_numbers("value", value), SimulationNoise(arguments.generator(rng))
+    out = np.empty((arguments.run_count(runs, noiseless.size), *noiseless.shape), dtype=np.int64)
+    rows = out.reshape(len(out), noiseless.size)
+    for block in arguments.blocks(len(out), noiseless.size):
+        rows[block] = draw(noise, rows[block].size).reshape(rows[block].shape)
+        rows[block] += noiseless.ravel()
+    return out
+
+
+class AdditiveIntegers(Releasable):
+    """Base of a frozen attrs class with the few methods below: whole numbers of any shape in, whole numbers out.
+
+    Values are clipped to ±2^61. What is simulated and what is released has one law and takes one path in the code.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _whole_noise(self, noise: Noise, count: int) -> Integers:
+        """Independent draws."""
+
+    @abstractmethod
+    def _log_masses(self, drawn: Integers) -> Floats:
+        """ln P(noise = drawn), up to a constant."""
+
+    @abstractmethod
+    def _tail(self, reach: int) -> float:
+        """A bound on P(|noise| > reach)."""
+
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Integers:
+        """Returns outputs of shape (runs, *value.shape), whole numbers of 64 bits.
+
+        Raises:
+          InvalidArgumentError: the value holds what is no whole number, ``runs`` is no integer ≥ 1, or ``rng`` no
+            generator.
+        """
+        return noisy_sums(value, rng, runs, self._whole_noise)
+
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+        """Returns ln(P(output | value0) / P(output | value1)) for outputs of shape (runs, *value.shape)."""
+        v0, v1, drawn = (
+            whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output))
+        )
+        validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
+        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
+        losses = self._log_masses(drawn - v0) - self._log_masses(drawn - v1)
+        return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
+
+    def accuracy(self, beta: float, *, entries: int = 1) -> int:
+        """Returns t such that with probability at least 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).
+
+        Raises:
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
+        """
+        failure = validate.probability("beta", beta, open=True)
+        count = validate.integer("entries", entries, low=1)
+        allowed = -math.expm1(math.log1p(-failure) / count) * (1 - 1e-9)  # of one entry; the rest is for rounding
+        if self._tail(0) <= allowed:
+            return 0
+        low, high = 0, 1
+        while self._tail(high) > allowed:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._tail(middle) <= allowed else (middle, high)
+        return high
+
+    def _checked(self, value: ArrayLike) -> Integers:
+        return whole_numbers("value", value)
+
+    def _draw(self, checked: Integers, noise: Noise) -> Any:
+        found = checked + self._whole_noise(noise, checked.size).reshape(checked.shape)
+        return found if checked.ndim else int(found)
+
+
+def least_noise(
+    build: Callable[[float], object],
+    *,
+    epsilon: float,
+    delta: float,
+    guess: float,
+    low: float = 1e-9,
+    high: float = LARGEST_SCALE / 128,
+) -> float:
+    """Returns the noise at which ``build(noise)`` just is (``epsilon``, ``delta``)-DP, to nine digits and certainly.
+
+    Raises:
+      InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``delta`` not in (0, 1).
+      NumericalError: no noise from ``low`` to ``high`` can be shown to reach the target.
+    """
+    target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
+    # More noise is more private: where the least will do, nothing above need be tried.
+    if guess <= low and target.excess(accounting.calibration.event_of(build(low))) <= 0.0:
+        return low
+    start = min(max(guess, low), high)
+    if (found := _worst_first(build, target, start, low, high)) is not None:
+        return found
+    return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=_TOLERANCE).value
+
+
+def _worst_first(
+    build: Callable[[float], object], target: _Profile, guess: float, low: float, high: float
+) -> float | None:
+    """The least noise where the worst of many vectors counts; None where there are no two, or this gets nowhere.
+
+    Each vector has a profile of its own, and all take long. The least noise for one is sought, then the vector that
+    this noise serves worst, until it serves all. The noise of each is needed, so the last is the least.
+    """
+
+    def along(vector: tuple[int, ...]) -> Callable[[float], accounting.PrivacyEvent]:
+        def built(noise: float) -> accounting.PrivacyEvent:
+            event = accounting.calibration.event_of(build(noise))
+            return event.along(vector) if isinstance(event, Spread) else event
+
+        return built
+
+    event = accounting.calibration.event_of(build(guess))
+    vectors = event.shifts() if isinstance(event, Spread) else ()
+    if len(vectors) < 2:
+        return None
+    worst, noise = vectors[0], guess
+    for _ in vectors:
+        sought = along(worst)
+        noise = accounting.calibrate(sought, target, guess=noise, low=low, high=high, tolerance=_TOLERANCE).value
+        step = _TOLERANCE / 8
+        while noise < high:
+            excess = {vector: target.surplus(along(vector)(noise)) for vector in vectors}
+            worst = max(vectors, key=excess.__getitem__)
+            if excess[worst] > _ALIKE:
+                break
+            if target.excess(accounting.calibration.event_of(build(noise))) <= 0.0:
+                return noise
+            noise, step = min(noise * (1.0 + step), high), 2.0 * step
+        else:
+            return None
+    return None
+
+
+@frozen
+class _Profile:
+    """The target that an event is (``epsilon``, ``delta``)-DP, by its profile where it has one: that is exact here."""
+
+    epsilon: float
+    delta: float
+
+    def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
+        way = "pld" if event.has_profile() else method
+        found = self.surplus(event, way)
+        if found <= 0.0 and accounting.epsilon(event, self.delta, method=way).upper > self.epsilon:
+            return 1e-15  # the two inversions may round differently
+        return found
+
+    def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
+        """Returns ln(δ at ε / the target's δ)."""
+        way = "pld" if event.has_profile() else method
+        found = accounting.delta(event, self.epsilon, method=way).upper
+        return math.log(found / self.delta) if found else -60.0

@@ -1,0 +1,142 @@
+"""The discrete Gaussian mechanism: whole numbers plus noise of law P(k) ∝ e^(−k²/2σ²) (Canonne, Kamath & Steinke 2020).
+
+Nothing is rounded, so nothing has to be paid for rounding: the event is that of the discrete law itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from scipy import special
+
+from hockeystick import accounting
+from hockeystick.accounting import validate
+from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Floats, Integers, least_noise
+from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.noise import Noise
+
+_COARSE = 4.0  # σ²/sensitivity, below which the losses of a shift are more than ¼ apart
+_COUNTED = 2.0**12  # sigmas up to which tails are added up
+
+
+def entry_count(value: int | None) -> int | None:
+    """Returns the parameter ``entries``, an integer ≥ 1, or None for any number."""
+    return None if value is None else validate.integer("entries", value, low=1)
+
+
+def worst_shift(sensitivity: float, entries: int | None) -> tuple[Any, Any]:
+    """Returns 0 and a whole-number change of L2 norm ``sensitivity``, rounded down, in few entries: largest first."""
+    left = math.floor(sensitivity**2 * (1 + 1e-12))  # of √2, squared in floating point, it is 2
+    found: list[int] = []
+    while left and (entries is None or len(found) < entries):
+        found.append(math.isqrt(left))
+        left -= found[-1] ** 2
+    return (0, found[0]) if len(found) == 1 else (np.zeros(len(found), dtype=np.int64), np.array(found))
+
+
+def _lesser(build: Callable[[float], DiscreteGaussian], found: float, epsilon: float, delta: float) -> float:
+    """The least sigma up to ``found`` that meets the target for one number, as far as steps of a hundredth tell."""
+    shift = math.floor(build(found).sensitivity)
+
+    def seems_to(sigma: float) -> bool:
+        y = np.arange(-math.ceil(15 * sigma) - 2, math.ceil(15 * sigma) + 3)
+        p, losses = np.exp(-0.5 * (y / sigma) ** 2), (y + shift / 2) * shift / sigma**2
+        return bool(p @ -np.expm1(np.minimum(epsilon - losses, 0.0)) <= delta * p.sum())
+
+    def meets(sigma: float) -> bool:
+        return accounting.delta(build(sigma).event(), epsilon).upper <= delta
+
+    # Below, the loss lies six standard deviations above ε: nothing meets a target there.
+    low = shift / (6 + math.sqrt(36 + 2 * epsilon))
+    while (high := low * 1.01) < found and not (seems_to(high) and meets(high)):
+        low = high
+    if high >= found:
+        return found
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high
+
+
+def _sigma(value: float) -> float:
+    return validate.real("sigma", value, low=0.0, low_open=True, high=LARGEST_SCALE / 128)
+
+
+def l2_sensitivity(value: float) -> float:
+    """Returns the parameter ``sensitivity``, ≥ 1: whole numbers that differ are no nearer."""
+    return validate.real("sensitivity", value, low=1.0, high=2.0**61)
+
+
+@frozen
+class DiscreteGaussian(AdditiveIntegers):
+    """Adds discrete Gaussian noise to every entry of whole numbers of any shape.
+
+    Its cost is hardly that of normal noise of deviation ``sigma``: it is sensitivity²/(2σ²)-zCDP, too, and the profile
+    is that of the worst whole-number change of that L2 norm.
+
+    Args:
+      sigma: the parameter σ of the law, up to 2^45; the standard deviation is a little less.
+      sensitivity: the largest L2 distance between the values of two neighbouring data sets, ≥ 1. For a histogram of
+        records that is 1 under add-or-remove-one and √2 under replace-one.
+      entries: how many whole numbers the value has, if that is known; of one number the profile is known at every
+        distance, of any number of them up to sensitivity² = 32, and the zCDP bound is used beyond.
+
+    Raises:
+      InvalidArgumentError: a parameter is out of its domain.
+    """
+
+    sigma: float = field(converter=_sigma)
+    sensitivity: float = field(default=1.0, converter=l2_sensitivity, kw_only=True)
+    entries: int | None = field(default=None, converter=entry_count, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        self.event()  # refuses a sigma that is no noise multiplier
+
+    @classmethod
+    def calibrated(
+        cls, *, epsilon: float, delta: float, sensitivity: float = 1.0, entries: int | None = None
+    ) -> DiscreteGaussian:
+        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP by its own profile, certainly.
+
+        With little noise δ rises and falls with sigma, as losses are few and far between. Where a single number
+        changes, one sigma in each hundredth part is tried then, which may miss a smaller one that lies between.
+
+        Raises:
+          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, ``delta`` not in (0, 1), or another parameter out of
+            its domain.
+          NumericalError: no sigma can be shown to reach the target.
+        """
+        distance = l2_sensitivity(sensitivity)
+
+        def build(sigma: float) -> DiscreteGaussian:
+            return cls(sigma, sensitivity=distance, entries=entries)
+
+        guess = distance / max(validate.real("epsilon", epsilon, low=0.0), 0.01)
+        found = least_noise(build, epsilon=epsilon, delta=delta, guess=guess)
+        one_number = entries == 1 or distance == 1.0
+        return build(_lesser(build, found, epsilon, delta) if one_number and found**2 < _COARSE * distance else found)
+
+    def event(self) -> accounting.PrivacyEvent:
+        """Returns the cost for one record: ``DiscreteGaussian(sigma, distance=sensitivity, coordinates=entries)``."""
+        return accounting.DiscreteGaussian(self.sigma, distance=self.sensitivity, coordinates=self.entries)
+
+    def worst_case_neighbours(self) -> tuple[Any, Any]:
+        """Returns 0 and a change of length ``sensitivity``, in as few entries as there are whole numbers for it."""
+        return worst_shift(self.sensitivity, self.entries)
+
+    def _whole_noise(self, noise: Noise, count: int) -> Integers:
+        return noise.gaussian(self.sigma, count)
+
+    def _log_masses(self, drawn: Integers) -> Floats:
+        return np.asarray(-0.5 * (drawn / self.sigma) ** 2)
+
+    def _tail(self, reach: int) -> float:
+        if self.sigma > _COUNTED:  # at most that of normal noise beyond ``reach`` (Canonne, Kamath & Steinke, Prop. 25)
+            return 2 * float(special.ndtr(-reach / self.sigma))
+        end = math.ceil(40 * self.sigma) + 1
+        masses = np.exp(-0.5 * (np.arange(end + 1) / self.sigma) ** 2)
+        return 2 * math.fsum(masses[reach + 1 :]) / (2 * math.fsum(masses) - 1)

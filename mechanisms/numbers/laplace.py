@@ -1,0 +1,74 @@
+"""The Laplace mechanism: a number or vector plus independent Laplace noise (Dwork, McSherry, Nissim & Smith 2006)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from hockeystick import accounting
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.numbers.added_reals import AdditiveNoise, Floats
+from hockeystick.mechanisms.randomness import noise_on_a_grid
+from hockeystick.mechanisms.randomness.noise import Noise
+
+
+@frozen
+class Laplace(AdditiveNoise):
+    """Adds Laplace noise of ``scale`` b, of density e^(-|z|/b) / 2b, to every entry of a value of any shape.
+
+    The cost is that of ε = sensitivity / scale, whatever the number of entries.
+
+    Args:
+      scale: b, in the units of the output; its standard deviation is √2·b.
+      sensitivity: the largest L1 distance between the values of two neighbouring data sets, in the same units. For a
+        histogram of records that is 1 under add-or-remove-one and 2 under replace-one.
+      grid: the step of the grid that a release is rounded to, a power of two; by default one that is so fine that the
+        noise grows by one part in 2^16 at most. Values beyond 2^61 steps are clipped.
+
+    Raises:
+      InvalidArgumentError: a parameter is not a finite positive number.
+    """
+
+    scale: float = field(converter=arguments.scale)
+    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        self.event()  # refuses a ratio that is no noise multiplier
+
+    @classmethod
+    def calibrated(cls, *, epsilon: float, sensitivity: float = 1.0) -> Laplace:
+        """Returns the mechanism of least noise that is ``epsilon``-DP.
+
+        Raises:
+          InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number.
+        """
+        target = arguments.target_epsilon(epsilon)
+        distance = arguments.sensitivity(sensitivity)
+        found = cls(arguments.quotient_up(distance, target), sensitivity=distance)
+        while found.event().pure_epsilon() > target:  # its quotients are rounded too
+            found = cls(math.nextafter(found.scale, math.inf), sensitivity=distance)
+        return found
+
+    def event(self) -> accounting.PrivacyEvent:
+        """Returns the cost for one record: ``Laplace(scale / sensitivity)``."""
+        return accounting.Laplace(arguments.quotient_down(self.scale, self.sensitivity))
+
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        return rng.laplace(scale=self.scale, size=shape)
+
+    def _losses(self, drawn: Floats, value0: Floats, value1: Floats) -> Floats:
+        return (np.abs(drawn - value1) - np.abs(drawn - value0)) / self.scale
+
+    def _tail(self, probability: float) -> float:
+        return -self.scale * math.log(probability)
+
+    def _default_grid(self, entries: int) -> float:
+        return noise_on_a_grid.laplace_grid(self.scale, self.sensitivity, entries)
+
+    def _whole_noise(self, noise: Noise, step: float, entries: int) -> NDArray[np.int64]:
+        scale = noise_on_a_grid.laplace_scale(self.scale, self.sensitivity, step, entries)
+        return noise.laplace(scale, entries)

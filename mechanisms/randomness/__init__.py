@@ -1,0 +1,1 @@
+"""Where noise comes from: exact laws, cryptographic digits and grids."""

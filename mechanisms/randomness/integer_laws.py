@@ -1,0 +1,214 @@
+"""Laws on the integers, and exact draws from them: inverse transform sampling with 128 random bits a draw.
+
+A law tells its masses in fixed-point arithmetic with as many bits as asked. Their running sums, scaled to 2^128, are
+compared with 128 random bits; of these the first 64 decide nearly always, and only a tie needs the others. The law that
+is drawn from differs from the stated one by less than 2^-100 in total variation, whatever computer it runs on: floating
+point numbers have no part in it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from hockeystick.accounting import NumericalError, validate
+from hockeystick.mechanisms.randomness.geometric_digits import Words, geometric_digits
+
+_BITS = 256  # of the masses, relative to the largest
+_NEGLIGIBLE = 160  # bits: a mass 2^-160 times the largest ends the table
+_MOST = 1 << 20  # entries of a table
+
+
+class IntegerLaw(ABC):
+    """A law on the integers; a subclass is a frozen (hashable) attrs class."""
+
+    @abstractmethod
+    def masses(self) -> tuple[int, list[int]]:
+        """Returns the least point of the table and the masses from there on, in units of some 2^-256.
+
+        What is left out, and the rounding of all together, is below 2^-120 of the total.
+        """
+
+    def draw(self, words: Words, count: int) -> NDArray[np.int64]:
+        """Returns ``count`` independent draws.
+
+        Raises:
+          NumericalError: the law spreads over more than about a million integers.
+        """
+        first, high, low = _table(self)
+        if not len(high):
+            return np.full(count, first, dtype=np.int64)
+        word = words(count)
+        index = np.searchsorted(high, word, side="right")
+        # A word equal to the top half of a threshold leaves open on which side of it the draw lies.
+        for i in np.flatnonzero(high[np.maximum(index - 1, 0)] == word):
+            start = np.searchsorted(high, word[i], side="left")
+            index[i] = start + np.searchsorted(low[start : index[i]], words(1)[0], side="right")
+        return np.asarray(index + first, dtype=np.int64)
+
+    def probabilities(self) -> tuple[int, NDArray[np.float64]]:
+        """Returns the least point of the table and the probabilities from there on, as floats."""
+        first, masses = self.masses()
+        total = sum(masses)
+        return first, np.array([mass / total for mass in masses])
+
+
+@lru_cache(maxsize=16)
+def _table(law: IntegerLaw) -> tuple[int, NDArray[np.uint64], NDArray[np.uint64]]:
+    """The first point, and P(X ≤ k) for all but the last point as a multiple of 2^-128: its upper and lower 64 bits."""
+    first, masses = law.masses()
+    total, rest = sum(masses), (1 << 64) - 1
+    parts = [(part << 128) // total for part in itertools.accumulate(masses[:-1])]
+    high, low = ([part >> 64 for part in parts], [part & rest for part in parts])
+    return first, np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
+
+
+def _exp(exponent: Fraction) -> int:
+    """e^exponent ≤ 1 in units of 2^-256, to about 90 decimal digits."""
+    with decimal.localcontext() as context:  # all of it: even a change of sign rounds to the precision in force
+        context.prec, context.Emin = 100, -(10**9)
+        return int((Decimal(exponent.numerator) / exponent.denominator).exp() * (1 << _BITS))
+
+
+def _falling(first: int, ratio: Callable[[int], int]) -> list[int]:
+    """Masses that start at ``first`` and fall by ``ratio(j)`` (in units of 2^-256) from entry j to j + 1."""
+    found, mass = [], first
+    while mass >> (_BITS - _NEGLIGIBLE):
+        found.append(mass)
+        if len(found) > _MOST:
+            raise _too_wide()
+        mass = (mass * ratio(len(found) - 1)) >> _BITS
+    return found
+
+
+def _too_wide() -> NumericalError:
+    return NumericalError(f"the law spreads over more than {_MOST} integers; draw it on a coarser grid")
+
+
+def _positive(name: str, value: float) -> float:
+    return validate.real(name, value, low=0.0, low_open=True, high=1e12)
+
+
+def _scale(value: float) -> float:
+    return _positive("scale", value)
+
+
+def _mean(value: float) -> float:
+    return _positive("mean", value)
+
+
+def _variance(value: float) -> float:
+    return _positive("variance", value)
+
+
+def _share(value: float | Fraction) -> float | Fraction:
+    if isinstance(value, Fraction) and 0 < value <= 1:
+        return value
+    return validate.real("shape", value, low=0.0, low_open=True, high=1.0)
+
+
+@frozen
+class DiscreteLaplaceLaw(IntegerLaw):
+    """P(k) ∝ e^(−|k|/scale): the two-sided geometric law."""
+
+    scale: float = field(converter=_scale)
+
+    def masses(self) -> tuple[int, list[int]]:
+        ratio = _exp(-1 / Fraction(self.scale))
+        half = _falling(1 << _BITS, lambda _: ratio)
+        return 1 - len(half), half[:0:-1] + half
+
+    def draw(self, words: Words, count: int) -> NDArray[np.int64]:
+        return geometric_digits(self.scale).draw(words, count)
+
+
+@frozen
+class DiscreteGaussianLaw(IntegerLaw):
+    """P(k) ∝ e^(−k²/2σ²), σ = ``scale`` (Canonne, Kamath & Steinke 2020)."""
+
+    scale: float = field(converter=_scale)
+
+    def masses(self) -> tuple[int, list[int]]:
+        rate = 1 / (2 * Fraction(self.scale) ** 2)
+        ratio, square, powers = _exp(-rate), _exp(-2 * rate), [1 << _BITS]
+
+        def next_ratio(_: int) -> int:  # e^(−(2k+1)/2σ²)
+            powers[0], now = (powers[0] * square) >> _BITS, powers[0]
+            return (now * ratio) >> _BITS
+
+        half = _falling(1 << _BITS, next_ratio)
+        return 1 - len(half), half[:0:-1] + half
+
+
+@frozen
+class PoissonLaw(IntegerLaw):
+    """P(k) ∝ mean^k / k!."""
+
+    mean: float = field(converter=_mean)
+
+    def masses(self) -> tuple[int, list[int]]:
+        numerator, denominator = self.mean.as_integer_ratio()
+        mode = numerator // denominator
+        one = 1 << _BITS
+        up = _falling(one, lambda j: (numerator << _BITS) // (denominator * (mode + j + 1)))
+        down = _falling(one, lambda j: ((mode - j) * denominator << _BITS) // numerator)
+        return mode + 1 - len(down), down[:0:-1] + up
+
+
+@frozen
+class SkellamLaw(IntegerLaw):
+    """P(k) ∝ I_|k|(variance), the law of the difference of two Poisson numbers of mean variance/2."""
+
+    variance: float = field(converter=_variance)
+
+    def masses(self) -> tuple[int, list[int]]:
+        # I(k−1) = I(k+1) + (2k/variance)·I(k), from far out downwards: what is wrong there with the start and with the
+        # rounding is either a factor of all masses or soon gone (J. C. P. Miller's way).
+        numerator, denominator = self.variance.as_integer_ratio()
+        far = _skellam_reach(self.variance)
+        half = [0] * (far + 2)
+        half[far] = 1 << _BITS
+        for k in range(far, 0, -1):
+            half[k - 1] = half[k + 1] + 2 * k * denominator * half[k] // numerator
+        while not half[-1] >> max(0, half[0].bit_length() - _NEGLIGIBLE):
+            half.pop()
+        return 1 - len(half), half[:0:-1] + half
+
+
+def _skellam_reach(variance: float) -> int:
+    """Where the mass is below 2^-160 times that at 0, by Chernoff's bound e^(−C) and P(0) > 1/(4 + 4√variance)."""
+    reach = 16
+    while True:
+        rise = reach / variance
+        exponent = reach * (math.asinh(rise) - rise / (math.hypot(rise, 1.0) + 1.0))
+        if exponent > _NEGLIGIBLE * math.log(2) + math.log(4 + 4 * math.sqrt(variance)) + 1.0:
+            return reach
+        reach += reach // 8
+        if 2 * reach > _MOST:
+            raise _too_wide()
+
+
+@frozen
+class NegativeBinomialLaw(IntegerLaw):
+    """P(k) ∝ Γ(k + shape)/k! · e^(−k/scale), any shape in (0, 1], also a ``Fraction``; of shape 1 it is geometric.
+
+    The difference of two sums of n independent draws of shape 1/n has the discrete Laplace law of this scale.
+    """
+
+    shape: float | Fraction = field(converter=_share)
+    scale: float = field(converter=_scale)
+
+    def masses(self) -> tuple[int, list[int]]:
+        ratio = _exp(-1 / Fraction(self.scale))
+        numerator, denominator = self.shape.as_integer_ratio()
+        return 0, _falling(1 << _BITS, lambda j: ratio * (j * denominator + numerator) // (denominator * (j + 1)))

@@ -1,0 +1,222 @@
+"""Where randomness comes from: ``ReleaseNoise`` for what is published, ``SimulationNoise`` for everything else.
+
+Both draw whole numbers and coins, never floats: a mechanism that releases rounds its values to a grid and adds whole
+multiples of the grid's step, so that the output's low bits are noise too (Mironov 2012 shows what they tell otherwise).
+``ReleaseNoise`` takes all bits from the operating system, makes exact discrete Laplace noise of them, and has discrete
+Gaussian noise from OpenDP's proven sampler; it has no seed. ``SimulationNoise`` runs the same code on a seeded
+generator: what it draws can be taken off again by whoever knows the seed, so it is no release, and is marked as
+simulated wherever it is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE, geometric_digits
+from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, IntegerLaw
+
+_TABULATED = 2.0**12  # scales up to which simulated Gaussian noise is drawn from a table; rounded normals above
+_SIMULATED_LAPLACE = 2.0**45  # scales up to which numpy's geometric variates keep their low bits
+
+
+class SecureReleaseUnavailableError(HockeystickError):
+    """A release was asked for, and there is no secure source of noise for it.
+
+    Noise computed in floating point leaks the value through its low bits (Mironov 2012), and noise from a generator
+    that can be seeded can be taken off again; neither is ever used in its place.
+    """
+
+
+@runtime_checkable
+class Noise(Protocol):
+    """A source of whole-number noise. All draws are independent; arrays have the given number of entries."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether what it draws can be repeated, and hence is no release."""
+
+    def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Laplace draws, P(k) ∝ e^(−|k|/scale)."""
+
+    def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Gaussian draws, P(k) ∝ e^(−k²/(2·scale²))."""
+
+    def integers(self, law: IntegerLaw, count: int) -> NDArray[np.int64]:
+        """Returns draws from any law on the integers."""
+
+    def uniform(self, below: int, count: int) -> NDArray[np.int64]:
+        """Returns draws from 0, …, below − 1, each exactly as probable."""
+
+    def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
+        """Returns coins that are True with exactly ``probability``; a float stands for the number it stores."""
+
+
+class _FromWords:
+    """What both sources make of uniform words of 64 bits."""
+
+    __slots__ = ()
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        raise NotImplementedError
+
+    def integers(self, law: IntegerLaw, count: int) -> NDArray[np.int64]:
+        """Returns draws from any law on the integers."""
+        return law.draw(self._words, arguments.array_length("count", count))
+
+    def uniform(self, below: int, count: int) -> NDArray[np.int64]:
+        """Returns draws from 0, …, below − 1, each exactly as probable."""
+        bound = validate.integer("below", below, low=1, high=2**62)
+        found, last = self._words(arguments.array_length("count", count)), np.uint64(2**64 // bound * bound - 1)
+        while (again := found > last).any():  # in the last, incomplete round of 0 … below − 1
+            found[again] = self._words(int(again.sum()))
+        return (found % np.uint64(bound)).astype(np.int64)
+
+    def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
+        """Returns coins that are True with exactly ``probability``; a float stands for the number it stores."""
+        exact, count = _fraction(probability), arguments.array_length("count", count)
+        if exact.denominator == 1:
+            return np.full(count, exact == 1)
+        words, whole = self._words(count), exact * 2**64 // 1
+        heads = words < np.uint64(whole)
+        for i in np.flatnonzero(words == np.uint64(whole)):  # the first 64 binary digits agree: go on with the rest
+            heads[i] = bool(self.coins(exact * 2**64 - whole, 1)[0])
+        return heads
+
+
+def _fraction(probability: float | Fraction) -> Fraction:
+    if isinstance(probability, Fraction) and 0 <= probability <= 1:
+        return probability
+    return Fraction(validate.probability("probability", probability))
+
+
+def _scale(value: float) -> float:
+    return validate.real("scale", value, low=0.0, low_open=True, high=LARGEST_SCALE)
+
+
+@frozen
+class ReleaseNoise(_FromWords):
+    """Secure noise for publication, from the operating system's random bits and OpenDP's. It can't be seeded.
+
+    Raises:
+      SecureReleaseUnavailableError: OpenDP (0.15 or later) is not installed.
+    """
+
+    def __attrs_post_init__(self) -> None:
+        _opendp()
+
+    @property
+    def simulated(self) -> bool:
+        """False: what it draws can't be repeated."""
+        return False
+
+    def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns exact discrete Laplace draws, P(k) ∝ e^(−|k|/scale)."""
+        return geometric_digits(scale).draw(self._words, arguments.array_length("count", count))
+
+    def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Gaussian draws of OpenDP's sampler, P(k) ∝ e^(−k²/(2·scale²))."""
+        return _opendp_gaussian(_scale(scale), arguments.array_length("count", count))
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
+
+
+def secure_laplace(scale: float) -> int:
+    """Returns one discrete Laplace draw of ``ReleaseNoise``, for code that has no time for arrays."""
+    return geometric_digits(scale).one(os.urandom)
+
+
+def _generator(rng: object) -> np.random.Generator:
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
+        raise InvalidArgumentError("rng", rng, "is neither a seed nor a numpy Generator", "give a whole number ≥ 0")
+    return np.random.default_rng(int(rng))
+
+
+@frozen(eq=False)
+class SimulationNoise(_FromWords):
+    """Repeatable noise from a numpy generator, for audits, experiments and tests of the released path.
+
+    Args:
+      rng: a generator, or a seed for one; there is no default.
+
+    Raises:
+      InvalidArgumentError: it is neither.
+    """
+
+    rng: np.random.Generator = field(converter=_generator)
+
+    @property
+    def simulated(self) -> bool:
+        """True: the seed repeats what it draws."""
+        return True
+
+    def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Laplace draws, P(k) ∝ e^(−|k|/scale), for scales up to 2^45."""
+        rate = 1.0 / validate.real("scale", scale, low=0.0, low_open=True, high=_SIMULATED_LAPLACE)
+        p, count = -math.expm1(-rate), arguments.array_length("count", count)
+        return np.asarray(self.rng.geometric(p, count) - self.rng.geometric(p, count), dtype=np.int64)
+
+    def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
+        """Returns discrete Gaussian draws, P(k) ∝ e^(−k²/(2·scale²)); above scale 2^12, rounded normal ones."""
+        sigma = _scale(scale)
+        if sigma <= _TABULATED:
+            return self.integers(DiscreteGaussianLaw(sigma), count)
+        return np.rint(self.rng.normal(scale=sigma, size=arguments.array_length("count", count))).astype(np.int64)
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return self.rng.integers(0, 2**64, size=count, dtype=np.uint64)
+
+
+def check_noise(noise: Noise | None) -> Noise:
+    """Returns ``noise``, or a ``ReleaseNoise`` for None.
+
+    Raises:
+      SecureReleaseUnavailableError: None was given, and OpenDP is not installed.
+      InvalidArgumentError: it is no source of noise.
+    """
+    if noise is None:
+        return ReleaseNoise()
+    if isinstance(noise, type) or not isinstance(noise, Noise):
+        raise InvalidArgumentError("noise", noise, "is no source of noise", "leave it out, or give SimulationNoise(1)")
+    return noise
+
+
+@lru_cache(maxsize=1)
+def _opendp() -> Any:
+    try:
+        import opendp.prelude as dp
+    except ImportError as error:
+        raise SecureReleaseUnavailableError(
+            "release: no secure source of noise is installed, and floating-point noise from a seedable generator is "
+            "never a release; install it by pip install 'hockeystick[secure]'. For audits and experiments use "
+            "simulate(value, rng, runs), or release(value, noise=SimulationNoise(seed))"
+        ) from error
+    dp.enable_features("contrib")  # global to the process; it switches on the samplers that are proven on paper
+    return dp
+
+
+@lru_cache(maxsize=64)
+def _measurement(scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+    dp = _opendp()
+    domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    made: Callable[[NDArray[np.int64]], list[int]] = dp.m.make_gaussian(domain, metric, scale)
+    return made
+
+
+def _opendp_gaussian(scale: float, count: int) -> NDArray[np.int64]:
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    return np.array(_measurement(scale)(np.zeros(count, dtype=np.int64)), dtype=np.int64)

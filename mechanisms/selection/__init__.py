@@ -1,0 +1,1 @@
+"""Private selection of one candidate or of several."""

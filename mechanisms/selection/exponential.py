@@ -1,0 +1,148 @@
+"""The exponential mechanism: choose among candidates with odds that grow exponentially with their score."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.selection import common
+from hockeystick.mechanisms.selection.common import ExactScores, Floats, Gaps, Selection
+
+_LN2 = math.nextafter(math.log(2.0), 1.0)  # rounded up
+_ROUNDED_UP = 1 + 2.0**-51  # above the rounding of a product
+_LARGEST_BASE2_SCALE = 1024  # the scale is the power to which numbers of 62 bits are raised
+
+
+def _base2(value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError("base2", value, "is not a bool", "give True or False")
+    return value
+
+
+@frozen
+class ExponentialMechanism(Selection):
+    """Chooses candidate r with probability in proportion to e^(score_r / scale) (McSherry & Talwar 2007).
+
+    The cost is bounded range (Durfee & Rogers 2019): the privacy losses of all candidates lie in an interval of length
+    2·sensitivity / scale, or sensitivity / scale where all scores move in one direction. That interval holds 0, so its
+    length is also the ε.
+
+    A release draws from this very law, see ``mechanisms.selection``.
+
+    Args:
+      scale: the scores' unit on the logarithmic scale of odds. The textbook's parameter ε at sensitivity Δ is
+        scale = 2Δ/ε, see ``calibrated``.
+      sensitivity: the most by which any single score changes between two neighbouring data sets. For scores that count
+        records that is 1 both under add-or-remove-one and under replace-one.
+      monotone: all scores change in the same direction, or not at all, between any two neighbouring data sets. Counts
+        of records do so under add-or-remove-one; under replace-one they do not, as one may fall while another rises.
+      base2: the odds are 2^(score_r / scale), of whole scores, and the cost is ln 2 times as much (Ilvento 2020). Then
+        scale is a whole number up to 1024, and a release needs fair bits and whole-number arithmetic alone.
+
+    Raises:
+      InvalidArgumentError: a number is not finite and positive, a flag is not a bool, or ``base2`` with a scale that is
+        not whole.
+    """
+
+    base2: bool = field(default=False, converter=_base2, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.base2:
+            validate.integer("scale", self.scale, low=1, high=_LARGEST_BASE2_SCALE)
+        super().__attrs_post_init__()
+
+    @classmethod
+    def calibrated(
+        cls, *, epsilon: float, sensitivity: float = 1.0, monotone: bool = False, base2: bool = False
+    ) -> ExponentialMechanism:
+        """Returns the mechanism of least scale whose range is bounded by ``epsilon``, so that it is ``epsilon``-DP.
+
+        Raises:
+          InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, a flag is not a bool, or
+            ``base2`` where that takes a scale above 1024.
+        """
+        target = arguments.target_epsilon(epsilon)
+        distance = arguments.sensitivity(sensitivity)
+        scale = arguments.quotient_up(distance if arguments.monotone(monotone) else 2 * distance, target)
+        if not _base2(base2):
+            return cls(scale, sensitivity=distance, monotone=monotone)
+        whole = max(1.0, np.floor(scale * _LN2))
+        while True:
+            found = cls(whole, sensitivity=distance, monotone=monotone, base2=True)
+            if found.event().pure_epsilon() <= target:
+                return found
+            whole += 1.0
+
+    def event(self) -> accounting.PrivacyEvent:
+        """Returns the cost for one record: ``BoundedRange(2·sensitivity / scale)``.
+
+        It is half as much if ``monotone``, and ln 2 times as much if ``base2``.
+        """
+        if not self.base2:
+            return accounting.BoundedRange(self._width())
+        return accounting.BoundedRange(arguments.quotient_up(self._score_range() * _LN2 * _ROUNDED_UP, self.scale))
+
+    def log_probabilities(self, value: ArrayLike) -> NDArray[np.float64]:
+        """Returns ln P(candidate) for scores of shape (candidates,)."""
+        logits = self._logits("value", value)
+        return np.asarray(logits - special.logsumexp(logits))
+
+    def worst_case_neighbours(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns the scores of two candidates; the first is chosen with probability 1/5 in the second world.
+
+        The loss of choosing the first is closer to the full width the rarer it is, but a test must also see it happen.
+        """
+        lead = 2 * self.scale if self.base2 else self.scale * math.log(4.0)
+        if self.monotone:
+            return np.array([0.0, lead + self.sensitivity]), np.array([self.sensitivity, lead + self.sensitivity])
+        return np.array([0.0, lead + 2 * self.sensitivity]), np.array([self.sensitivity, lead + self.sensitivity])
+
+    def accuracy(self, beta: float, *, candidates: int) -> float:
+        """Returns t such that with probability at least 1 − ``beta`` the chosen score is at most t below the best one.
+
+        It is exact for the worst scores, one candidate ahead of all others by just more than t.
+
+        Raises:
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` no integer ≥ 1.
+        """
+        failure, others = common.failing(beta, candidates)
+        if not others:
+            return 0.0
+        gap = max(0.0, math.log(others) + math.log1p(-failure) - math.log(failure))
+        return self.scale * (gap / math.log(2.0) if self.base2 else gap)
+
+    def _logits(self, name: str, value: ArrayLike) -> Floats:
+        logits = super()._logits(name, value)
+        if not self.base2:
+            return logits
+        if (np.floor(scores := common.scores(name, value)) != scores).any():
+            raise InvalidDataError(name, value, "holds a score that is not whole", "round them, or leave out base2")
+        return np.asarray(logits * math.log(2.0))
+
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        # The largest of logit + Gumbel noise is a draw from their softmax; no normaliser, nothing under- or overflows.
+        return rng.gumbel(size=shape)
+
+    def _checked(self, value: ArrayLike) -> Any:  # ExactScores or Gaps
+        self._logits("value", value)
+        if not self.base2 and isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            gaps = common.whole_gaps(value, self.scale)  # the same as below, for many candidates
+            if gaps is not None:
+                return gaps
+        return super()._checked(value)
+
+    def _draw(self, checked: ExactScores | Gaps, noise: Noise) -> int:
+        if isinstance(checked, Gaps):
+            return common.softmax_draw(checked, noise)
+        if self.base2:
+            return common.base2_draw(checked, noise)
+        return common.softmax_draw(checked.gaps(), noise)

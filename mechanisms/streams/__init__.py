@@ -1,0 +1,1 @@
+"""Sums over a stream: tree aggregation and factorised matrices."""

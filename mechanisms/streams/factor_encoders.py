@@ -1,0 +1,320 @@
+"""Encoders C and decoders B of factorisations A = B·C: filters of a stream (``Toeplitz``) and any matrices (``Dense``).
+
+Encoders are stored in fixed point, as whole multiples of 2^-16, so that C·x is exact on whole numbers and a filter's
+sensitivity an exact sum; the decoder belongs to the encoder as it is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import ArrayLike, NDArray
+
+from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting.events.noise.correlated_noise import matrix_sensitivity
+from hockeystick.mechanisms.contract import arguments
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Workload = Literal["prefix_sums", "stream"]
+
+UNIT = 2.0**-16
+"""Entries of encoders are whole multiples of it."""
+
+_LARGEST = 2.0**10
+_DENSE = 2048  # steps up to which an encoder without structure is worked with as a matrix
+_FILTERED = 64  # coefficients up to which a recursion is faster than a Fourier transform
+
+
+class Factorisation(ABC):
+    """A = B·C, with C of shape (measurements, steps) and B of shape (answers, measurements)."""
+
+    __slots__ = ()
+    steps: int
+
+    @property
+    @abstractmethod
+    def measurements(self) -> int:
+        """The number of rows of C."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> int:
+        """The number of rows of B."""
+
+    @abstractmethod
+    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
+        """Returns how far one record moves C·x in L2, each contribution having norm at most 1; rounded up.
+
+        See ``accounting.matrix_sensitivity``.
+        """
+
+    @abstractmethod
+    def variances(self) -> Floats:
+        """Returns the variance of every answer per unit variance of z, shape (answers,)."""
+
+    @abstractmethod
+    def amplification(self) -> int:
+        """Returns by how much ``encode`` can enlarge the largest whole number."""
+
+    @abstractmethod
+    def encode(self, contributions: Whole) -> Whole:
+        """Returns C·x in multiples of ``UNIT``, exact, for whole numbers x of shape (steps, entries)."""
+
+    @abstractmethod
+    def apply(self, contributions: Floats) -> Floats:
+        """Returns A·x, for x of shape (steps, entries)."""
+
+    @abstractmethod
+    def decode(self, noisy: Floats) -> Floats:
+        """Returns B·y, for y of shape (runs, measurements, entries)."""
+
+    @abstractmethod
+    def projected(self, shift: Floats, errors: Floats) -> Floats:
+        """Returns ⟨A·shift, (B·Bᵀ)⁺·errors⟩ for each run: the score that tells shifted answers from others.
+
+        Args:
+          shift: of the contributions, shape (steps, entries).
+          errors: shape (runs, answers, entries).
+        """
+
+    def max_error(self, *, participations: int = 1, separation: int = 1) -> float:
+        """Returns the largest standard deviation of an answer at noise of one deviation per unit of sensitivity."""
+        reach = self.sensitivity(participations=participations, separation=separation)
+        return reach * math.sqrt(float(self.variances().max()))
+
+    def root_mean_square_error(self, *, participations: int = 1, separation: int = 1) -> float:
+        """Returns the root mean square of the answers' deviations, at noise as for ``max_error``."""
+        reach = self.sensitivity(participations=participations, separation=separation)
+        return reach * math.sqrt(float(self.variances().mean()))
+
+
+def _steps(value: int) -> int:
+    return validate.integer("steps", value, low=1, high=2**24)
+
+
+def _coefficients(values: ArrayLike) -> tuple[float, ...]:
+    given = validate.array("coefficients", values, ndim=1, low=-_LARGEST, high=_LARGEST)
+    rounded = np.trim_zeros(np.rint(given / UNIT), "b") * UNIT
+    if not rounded.size or rounded[0] <= 0.0:
+        raise InvalidArgumentError("coefficients", values, "must begin with a positive number", "scale them to c₀ = 1")
+    return tuple((rounded + 0.0).tolist())
+
+
+def _workload(value: Workload) -> Workload:
+    if value not in ("prefix_sums", "stream"):
+        raise InvalidArgumentError("workload", value, "is unknown", "use 'prefix_sums' or 'stream'")
+    return value
+
+
+@frozen
+class Toeplitz(Factorisation):
+    """A filter as encoder: C is lower triangular with entries C_ij = c_(i−j), and so is B = A·C⁻¹.
+
+    With few coefficients C is banded: step t's measurement needs the last few contributions, the noise in step t's
+    answer the last few answers.
+
+    Args:
+      steps: T.
+      coefficients: c₀ > 0, c₁, …, at most T, the rest being 0; they are rounded to multiples of 2^-16.
+      workload: "prefix_sums", or "stream" for the contributions themselves (each with noise C⁻¹·z).
+
+    Raises:
+      InvalidArgumentError: no steps, or coefficients that are not finite, not in [−1024, 1024], or c₀ ≤ 0.
+    """
+
+    steps: int = field(converter=_steps)
+    coefficients: tuple[float, ...] = field(converter=_coefficients)
+    workload: Workload = field(default="prefix_sums", converter=_workload, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.coefficients) > self.steps:
+            raise InvalidArgumentError(
+                "coefficients", len(self.coefficients), f"are more than {self.steps} steps", "leave the last ones out"
+            )
+
+    @property
+    def measurements(self) -> int:
+        return self.steps
+
+    @property
+    def answers(self) -> int:
+        return self.steps
+
+    def matrix(self) -> Floats:
+        """Returns C, shape (steps, steps)."""
+        from scipy import linalg
+
+        arguments.array_length("steps", self.steps, self.steps**2)
+        column = np.zeros(self.steps)
+        column[: len(self.coefficients)] = self.coefficients
+        return np.asarray(linalg.toeplitz(column, np.zeros(self.steps)))
+
+    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
+        """Returns how far one record moves C·x in L2; rounded up.
+
+        Exact for one participation (the first column is the longest), where coefficients don't increase and are ≥ 0
+        (the steps 0, s, 2s, … are worst for separation s: Kalinin & Lampert 2024, Thm 2), and where columns that are
+        ``separation`` apart share no row. Otherwise ``accounting.matrix_sensitivity``'s bound.
+
+        Raises:
+          InvalidArgumentError: counts below 1, or none of these in more than 2048 steps.
+        """
+        count = validate.integer("participations", participations, low=1)
+        gap = validate.integer("separation", separation, low=1)
+        count, whole = min(count, -(-self.steps // gap)), self._whole()
+        if count == 1 or len(whole) <= gap:
+            square = sum(c * c * min(count, 1 + (self.steps - 1 - j) // gap) for j, c in enumerate(whole))
+        elif all(a >= b for a, b in zip(whole, [*whole[1:], 0], strict=True)):
+            moved = np.zeros(self.steps, dtype=object)  # exact
+            for first in range(0, count * gap, gap):
+                kept = whole[: self.steps - first]
+                moved[first : first + len(kept)] += kept
+            square = sum(int(m) ** 2 for m in moved)
+        elif self.steps <= _DENSE:
+            return matrix_sensitivity(self.matrix(), participations=count, separation=gap)
+        else:
+            raise InvalidArgumentError(
+                "separation", gap, f"is below the band {len(whole)} in {self.steps} steps", "use fewer coefficients"
+            )
+        return math.sqrt(square) * UNIT * (1 + 2.0**-50)
+
+    def _whole(self) -> list[int]:
+        return [int(c / UNIT) for c in self.coefficients]
+
+    def noise_filter(self) -> Floats:
+        """Returns the first column of B, shape (steps,)."""
+        return _noise_filter(self)
+
+    def variances(self) -> Floats:
+        return np.cumsum(self.noise_filter() ** 2)
+
+    def amplification(self) -> int:
+        return sum(abs(c) for c in self._whole())
+
+    def encode(self, contributions: Whole) -> Whole:
+        found = np.zeros_like(contributions)
+        for j, c in enumerate(self._whole()):
+            if c:
+                found[j:] += c * contributions[: self.steps - j]
+        return found
+
+    def apply(self, contributions: Floats) -> Floats:
+        return np.cumsum(contributions, axis=0) if self.workload == "prefix_sums" else contributions
+
+    def decode(self, noisy: Floats) -> Floats:
+        from scipy import signal
+
+        if len(self.coefficients) <= _FILTERED:
+            found = signal.lfilter([1.0], self.coefficients, noisy, axis=1)
+            return np.asarray(np.cumsum(found, axis=1) if self.workload == "prefix_sums" else found)
+        column = self.noise_filter()[None, :, None]
+        return np.asarray(signal.fftconvolve(noisy, column, axes=1)[:, : self.steps])
+
+    def projected(self, shift: Floats, errors: Floats) -> Floats:
+        from scipy import signal
+
+        # B and A are invertible: the score is that of C·x + z itself, ⟨C·shift, C·A⁻¹·errors⟩.
+        moved = signal.lfilter(self.coefficients, [1.0], shift, axis=0)
+        back = signal.lfilter(self.coefficients, [1.0], moved[::-1], axis=0)[::-1]
+        if self.workload == "prefix_sums":
+            errors = np.diff(errors, axis=1, prepend=0.0)
+        return np.asarray(np.einsum("td,rtd->r", back, errors))
+
+
+@lru_cache(maxsize=32)
+def _noise_filter(factorisation: Toeplitz) -> Floats:
+    from scipy import signal
+
+    impulse = np.zeros(factorisation.steps)
+    impulse[0] = 1.0
+    inverse = np.asarray(signal.lfilter([1.0], factorisation.coefficients, impulse))
+    return np.cumsum(inverse) if factorisation.workload == "prefix_sums" else inverse
+
+
+def _encoder(value: ArrayLike) -> Floats:
+    return np.asarray(np.rint(validate.array("encoder", value, ndim=2, low=-_LARGEST, high=_LARGEST) / UNIT) * UNIT)
+
+
+def _decoder(value: ArrayLike | None) -> Floats | None:
+    return None if value is None else validate.array("decoder", value, ndim=2)
+
+
+@frozen(eq=False)
+class Dense(Factorisation):
+    """Any encoder C and decoder B, as matrices: for a few hundred steps, answered all at once.
+
+    Args:
+      encoder: C, shape (measurements, steps); its entries are rounded to multiples of 2^-16.
+      decoder: B, shape (answers, measurements); by default the least-squares estimate of the prefix sums.
+
+    Raises:
+      InvalidArgumentError: matrices that don't fit, entries not finite or beyond ±1024, more than 2048 steps, or no
+        decoder where C does not determine the prefix sums.
+    """
+
+    encoder: Floats = field(converter=_encoder)
+    decoder: Any = field(default=None, converter=_decoder)
+
+    def __attrs_post_init__(self) -> None:
+        rows, steps = self.encoder.shape
+        if not rows or not 1 <= steps <= _DENSE:
+            raise InvalidArgumentError("encoder", self.encoder.shape, f"is not of 1 to {_DENSE} steps")
+        if self.decoder is None:
+            sums = np.tril(np.ones((steps, steps)))
+            best = sums @ np.linalg.pinv(self.encoder)
+            if not np.allclose(best @ self.encoder, sums, atol=1e-6):
+                raise InvalidArgumentError("encoder", self.encoder.shape, "does not determine the prefix sums")
+            object.__setattr__(self, "decoder", best)
+        if self.decoder.shape[1] != rows or not len(self.decoder):
+            raise InvalidArgumentError("decoder", self.decoder.shape, f"does not take {rows} measurements")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dense) and all(
+            np.array_equal(a, b) for a, b in ((self.encoder, other.encoder), (self.decoder, other.decoder))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.encoder.tobytes(), self.decoder.tobytes()))
+
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        return int(self.encoder.shape[1])
+
+    @property
+    def measurements(self) -> int:
+        return len(self.encoder)
+
+    @property
+    def answers(self) -> int:
+        return len(self.decoder)
+
+    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
+        return matrix_sensitivity(self.encoder, participations=participations, separation=separation)
+
+    def variances(self) -> Floats:
+        return np.asarray((self.decoder**2).sum(axis=1))
+
+    def amplification(self) -> int:
+        return int(np.abs(self._whole()).sum(axis=1).max())
+
+    def _whole(self) -> Whole:
+        return np.rint(self.encoder / UNIT).astype(np.int64)
+
+    def encode(self, contributions: Whole) -> Whole:
+        return np.asarray(self._whole() @ contributions)
+
+    def apply(self, contributions: Floats) -> Floats:
+        return np.asarray(self.decoder @ (self.encoder @ contributions))
+
+    def decode(self, noisy: Floats) -> Floats:
+        return np.asarray(self.decoder @ noisy)
+
+    def projected(self, shift: Floats, errors: Floats) -> Floats:
+        inverse = np.linalg.pinv(self.decoder @ self.decoder.T, hermitian=True)
+        return np.asarray(np.einsum("td,rtd->r", inverse @ self.apply(shift), errors))

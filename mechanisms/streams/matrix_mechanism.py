@@ -1,0 +1,310 @@
+"""The matrix mechanism: a linear map A = B·C of a stream, published as B·(C·x + noise).
+
+Li, Miklau, Hay, McGregor & Rastogi 2015. For prefix sums, or a stream of gradients, the noise of different steps is
+correlated so that it cancels in sums: DP-FTRL (Kairouz et al. 2021; Denisov, McMahan, Rush, Smith & Thakurta 2022).
+B is post-processing; what is paid is C·x with independent normal noise.
+
+*Release.* What is published is made from whole numbers alone. Let g be the grid, and K the encoder in units u = 2^-16,
+so that C = u·K exactly.
+
+1. Every contribution is rounded to whole numbers n of steps g, and clipped so that no sum can overflow. One record
+   moves its contribution, of d entries, by at most sensitivity/g + √d steps: rounding moves an entry by half a step.
+2. K·n is exact in 64-bit integers. So, over the whole stream, one record moves it by at most S·(sensitivity/g + √d)/u
+   in L2, S being C's sensitivity for the steps in which a record may take part: ``Factorisation.sensitivity`` bounds C
+   times any vectors of norm at most 1 at such steps, here those vectors are the rounded moves.
+3. Whole-number Gaussian noise Z is added, of the scale at which ``lattice`` shows an additive mechanism of this
+   sensitivity on so many entries to cost no more than real noise of ``scale`` does at sensitivity S·``sensitivity``.
+4. B·(K·n + Z) in floating point is post-processing.
+
+In a stream, row t of K·n needs the contributions up to t (C is lower triangular), and row t of B·y the noisy rows up to
+t. Contributions may be chosen after seeing earlier answers: whatever was seen, the squared moves of all rows add up to
+at most the square of the number in step 2, and normal noise composes fully adaptively under such a bound (Denisov et
+al. 2022, Thm 2.1). Z's law is that of rounded normal noise up to a factor, whose product over all entries step 3 pays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import ArrayLike
+from scipy import special
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.numbers.gaussian import Gaussian
+from hockeystick.mechanisms.randomness import noise_on_a_grid
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, Releasable
+from hockeystick.mechanisms.streams.factor_encoders import UNIT, Factorisation, Floats, Toeplitz, Whole
+
+
+def _factorisation(value: Factorisation) -> Factorisation:
+    if not isinstance(value, Factorisation):
+        raise InvalidArgumentError("factorisation", value, "is none", "use square_root(steps), say")
+    return value
+
+
+def _participations(value: int) -> int:
+    return validate.integer("participations", value, low=1)
+
+
+def _separation(value: int) -> int:
+    return validate.integer("separation", value, low=1)
+
+
+@frozen
+class MatrixMechanism(Releasable):
+    """Publishes the answers A·x for a stream x of contributions, each a number or an array.
+
+    A value has shape (steps, ...), an output (answers, ...).
+
+    Args:
+      factorisation: A = B·C; see ``factorisations`` and ``encoders``.
+      scale: the standard deviation of the noise on each entry of C·x, in the units of x.
+      sensitivity: how far one record can move one step's contribution, in L2.
+      participations: to how many steps one record may contribute, at most.
+      separation: how far apart these steps are, at least.
+      grid: the step of the grid that released contributions are rounded to, a power of two; by default fine enough for
+        the noise to grow by one part in 2^15 at most, unless the noise is 2^20 times the sensitivity. Contributions
+        beyond 2^61 steps over the encoder's largest row sum (in units of 2^-16) are clipped.
+
+    Raises:
+      InvalidArgumentError: a parameter outside its domain.
+    """
+
+    factorisation: Factorisation = field(converter=_factorisation)
+    scale: float = field(converter=arguments.scale)
+    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    participations: int = field(default=1, converter=_participations, kw_only=True)
+    separation: int = field(default=1, converter=_separation, kw_only=True)
+    grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        self.event()  # refuses a ratio that is no noise multiplier
+
+    @classmethod
+    def calibrated(
+        cls,
+        factorisation: Factorisation,
+        *,
+        epsilon: float,
+        delta: float,
+        sensitivity: float = 1.0,
+        participations: int = 1,
+        separation: int = 1,
+    ) -> MatrixMechanism:
+        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP.
+
+        Raises:
+          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, ``delta`` not in (0, 1), or another argument outside
+            its domain.
+        """
+        target, allowed = validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True)
+        distance = arguments.sensitivity(sensitivity)
+        reach = _factorisation(factorisation).sensitivity(participations=participations, separation=separation)
+        scale = Gaussian.calibrated(epsilon=target, delta=allowed, sensitivity=reach * distance).sigma
+
+        def build() -> MatrixMechanism:
+            return cls(factorisation, scale, sensitivity=distance, participations=participations, separation=separation)
+
+        while accounting.delta(build().event(), target).upper > allowed:  # its quotients are rounded, too
+            scale *= 1 + 2.0**-46
+        return build()
+
+    def event(self) -> accounting.PrivacyEvent:
+        """Returns the cost for one record: one Gaussian access, at the encoder's sensitivity.
+
+        It holds under any adjacency for which ``sensitivity`` bounds a step's change, and where all other records stay
+        at their steps.
+        """
+        multiplier = arguments.quotient_down(self.scale, self.sensitivity)
+        return accounting.Gaussian(multiplier).at(self._reach)
+
+    @property
+    def _reach(self) -> float:
+        return self.factorisation.sensitivity(participations=self.participations, separation=self.separation)
+
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
+        """Returns outputs of shape (runs, answers, ...), with real noise.
+
+        Raises:
+          InvalidArgumentError: the value is not numeric, not finite or not of the factorisation's steps, ``runs`` is no
+            integer ≥ 1, or ``rng`` no generator.
+        """
+        given, source = self._values("value", value), arguments.generator(rng)
+        a, shape, width = self.factorisation, given.shape[1:], given[0].size
+        found = np.empty((arguments.run_count(runs, a.answers * width), a.answers, width))
+        for block in arguments.blocks(len(found), a.measurements * width):
+            noise = source.standard_normal((block.stop - block.start, a.measurements, width))
+            found[block] = a.decode(noise)
+        found *= self.scale
+        found += a.apply(given.reshape(a.steps, width))
+        return found.reshape(len(found), a.answers, *shape)
+
+    def variances(self) -> Floats:
+        """Returns the exact variance of each entry of the answers, shape (answers,), in squared units of the output."""
+        return self.factorisation.variances() * self.scale**2
+
+    def accuracy(self, beta: float, *, entries: int = 1) -> float:
+        """Returns t such that with probability at least 1 − ``beta`` all answers are off by at most t in every entry.
+
+        By Šidák's inequality (1967). A release rounds contributions, too, by at most half a step of the grid each.
+
+        Raises:
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
+        """
+        kept = math.log1p(-validate.probability("beta", beta, open=True))
+        count = validate.integer("entries", entries, low=1)
+        deviations, low, high = np.sqrt(self.factorisation.variances()), 0.0, 1.0
+
+        def log_kept(t: float) -> float:
+            with np.errstate(divide="ignore"):
+                return count * float(np.log1p(-2 * special.ndtr(-t / deviations)).sum())
+
+        while log_kept(high) < kept:
+            low, high = high, 2 * high
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (low, middle) if log_kept(middle) >= kept else (middle, high)
+        return self.scale * high
+
+    def worst_case_neighbours(self) -> tuple[Any, Any]:
+        """Returns streams of numbers without and with a record: at step 0, and as early as it may come again.
+
+        For an encoder that is no filter, the one step whose column is longest, or that and the next ones allowed.
+        """
+        a = self.factorisation
+        times, first = min(self.participations, -(-a.steps // self.separation)), 0
+        if not isinstance(a, Toeplitz):
+            arguments.array_length("steps", a.steps, a.steps**2)
+            moved = a.encode(np.eye(a.steps, dtype=np.int64)).astype(float)
+            room = a.steps - (times - 1) * self.separation  # where all can follow
+            first = int(np.linalg.norm(moved[:, :room], axis=0).argmax())
+        with_record = np.zeros(a.steps)
+        with_record[first : first + times * self.separation : self.separation] = self.sensitivity
+        return np.zeros(a.steps), with_record
+
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+        """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, answers, ...)."""
+        a, v0 = self.factorisation, self._values("value0", value0)
+        v1 = validate.array("value1", value1, shape=v0.shape, data=True)
+        drawn = validate.array("output", output, shape=(None, a.answers, *v0.shape[1:]), data=True)
+        x0, x1 = (v.reshape(a.steps, -1) for v in (v0, v1))
+        errors = drawn.reshape(len(drawn), a.answers, -1) - a.apply((x0 + x1) / 2)
+        return a.projected((x0 - x1) / self.scale, errors / self.scale)
+
+    def stream(
+        self,
+        shape: tuple[int, ...] = (),
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> MatrixStream:
+        """Returns a running release, which takes one contribution of ``shape`` at a time; see ``MatrixStream``.
+
+        The cost of the whole stream is recorded now, before anything is drawn. The arguments are those of ``release``.
+
+        Raises:
+          InvalidArgumentError: the encoder is no filter (``Toeplitz``); or an argument is refused by ``release``.
+        """
+        if not isinstance(self.factorisation, Toeplitz):
+            raise InvalidArgumentError("factorisation", self.factorisation, "needs all steps at once", "use a Toeplitz")
+        zeros, source = arguments.zeros(shape), check_noise(noise)
+        scale, step = self._on_grid(zeros.size)
+        return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
+
+    def _values(self, name: str, value: ArrayLike) -> Floats:
+        given = validate.array(name, value, data=True)
+        if given.shape[:1] != (self.factorisation.steps,) or not given.size:
+            raise InvalidDataError(name, given, f"is not of {self.factorisation.steps} steps", "the steps come first")
+        return given
+
+    def _checked(self, value: ArrayLike) -> Floats:
+        return self._values("value", value)
+
+    def _draw(self, checked: Floats, noise: Noise) -> Floats:
+        a = self.factorisation
+        value = checked.reshape(a.steps, -1)
+        scale, step = self._on_grid(value.shape[1])
+        noisy = a.encode(self._whole(value, step))
+        noisy += noise.gaussian(scale, noisy.size).reshape(noisy.shape)
+        found = a.decode(noise_on_a_grid.values(noisy, step * UNIT)[None])[0]
+        return np.asarray(found.reshape(a.answers, *checked.shape[1:]))
+
+    def _on_grid(self, width: int) -> tuple[float, float]:
+        """The noise's scale, in the 2^-16th parts of a grid's step, and the step."""
+        d, reach = max(1, width), self._reach
+        fine = 16 * noise_on_a_grid.gaussian_grid(2.0**12 * self.scale, self.sensitivity, d)
+        step = self.grid or max(fine, math.ldexp(1.0, math.frexp(self.scale)[1] - 35))  # noise of up to 2^52 steps
+        moved = reach * (self.sensitivity + math.sqrt(d) * step) * (1 + 2.0**-50)
+        raised = self.scale * (moved / (reach * self.sensitivity)) * (1 + 2.0**-50)
+        return noise_on_a_grid.gaussian_scale(raised, moved, step * UNIT, self.factorisation.measurements * d), step
+
+    def _whole(self, contribution: Floats, step: float) -> Whole:
+        limit = 2**61 // self.factorisation.amplification()  # so that no sum overflows; clipping is a contraction
+        return np.clip(noise_on_a_grid.steps(contribution, step), -limit, limit)
+
+
+@define
+class MatrixStream:
+    """A release that runs: give it one contribution after the other, and it gives the answers.
+
+    It remembers as many contributions, rounded, and as many noisy estimates as the encoder has coefficients. The former
+    are as secret as the data. It can be pickled, to go on later; going on *twice* from one copy publishes two noises of
+    the same step, which nothing pays for.
+
+    Attributes:
+      mechanism: what runs, for its parameters.
+      shape: of a contribution.
+      done: the number of steps so far.
+    """
+
+    mechanism: MatrixMechanism
+    shape: tuple[int, ...]
+    _noise: Noise = field(repr=False)
+    _scale: float = field(repr=False)
+    _step: float = field(repr=False)
+    done: int = field(default=0, init=False)
+    _past: deque[Whole] = field(factory=deque, init=False, repr=False)  # the latest first
+    _estimates: deque[Floats] = field(factory=deque, init=False, repr=False)
+    _total: Floats = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._total = arguments.zeros(self.shape)
+
+    def add(self, contribution: ArrayLike) -> Any:
+        """Returns the answer of this step: a float, or an array of ``shape``.
+
+        Raises:
+          InvalidArgumentError: all steps are done, or it is no finite array of ``shape``. The stream is as before.
+        """
+        a = self.mechanism.factorisation
+        assert isinstance(a, Toeplitz)
+        if self.done == a.steps:
+            raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
+        value = validate.array("contribution", contribution, shape=self.shape, data=True)
+        coefficients = a.coefficients
+        self._past.appendleft(self.mechanism._whole(value, self._step))
+        noisy = self._noise.gaussian(self._scale, value.size).reshape(self.shape)
+        for c, past in zip(coefficients, self._past, strict=False):
+            noisy = noisy + int(c / UNIT) * past
+        estimate = noise_on_a_grid.values(np.asarray(noisy), self._step * UNIT)
+        for c, earlier in zip(coefficients[1:], self._estimates, strict=False):
+            estimate = estimate - c * earlier
+        estimate = estimate / coefficients[0]
+        self._estimates.appendleft(estimate)
+        for queue in (self._past, self._estimates):
+            while len(queue) > len(coefficients) - 1:
+                queue.pop()
+        self.done += 1
+        self._total = self._total + estimate
+        found = np.asarray(self._total if a.workload == "prefix_sums" else estimate)
+        return found.copy() if self.shape else float(found)

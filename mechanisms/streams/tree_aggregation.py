@@ -1,0 +1,394 @@
+"""Prefix sums of a stream by noisy sums over a binary tree.
+
+Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. Over T steps stand the complete dyadic blocks: at height h
+the blocks of 2^h steps that begin at multiples of 2^h and end by T. One contribution lies in at most ⌊log₂ T⌋ + 1 of
+them. Every block's sum gets noise of its own, once; the first t steps are the disjoint union of as many blocks as t has
+binary ones, and all prefix sums are read off the same noisy blocks. Three ways to read them cost the same, as they are
+post-processing:
+
+* "plain": add up the noisy blocks. Block t of that sum ends at step t and has the size of the lowest one of t, so that
+  T blocks are ever used, and the T answers and these T noisy sums determine each other.
+* "below" (Honaker 2015): replace a block's sum by the best linear estimate from all blocks inside it, which are known
+  when it ends. At height h the variance is 2^h/(2^(h+1) − 1) of one noise: in the end half. It can be streamed.
+* "full" (Hay, Rastogi, Miklau & Suciu 2010): the least-squares fit to all noisy blocks, later ones too.
+
+*Release.* Each contribution is rounded to a grid, and from there on sums are exact whole numbers, so that one record
+moves each of its blocks by at most sensitivity + √entries·grid in L2 (entries·grid in L1). With whole-number noise of
+the scale that ``lattice`` gives for this, a block costs no more than real noise on real values, and so does their
+composition, also where later contributions depend on earlier answers. Where a record contributes k times, all of the at
+most k·levels blocks that it moves are counted as one vector; each of its contributions moves by as much as above.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import ArrayLike
+from scipy import special
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, UnsupportedEventError, validate
+from hockeystick.accounting.events.noise.correlated_noise import (
+    matrix_mechanism,
+    tree_aggregation,
+    tree_encoder,
+    tree_levels,
+)
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.numbers.gaussian import Gaussian
+from hockeystick.mechanisms.randomness import noise_on_a_grid
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, Releasable
+from hockeystick.mechanisms.streams import tree_blocks
+from hockeystick.mechanisms.streams.tree_blocks import Estimate, Floats, Whole
+
+Law = Literal["gaussian", "laplace"]
+
+
+def _steps(value: int) -> int:
+    return validate.integer("steps", value, low=1, high=2**30)
+
+
+def _participations(value: int) -> int:
+    return validate.integer("participations", value, low=1)
+
+
+def _separation(value: int) -> int:
+    return validate.integer("separation", value, low=1)
+
+
+def _law(value: Law) -> Law:
+    if value not in ("gaussian", "laplace"):
+        raise InvalidArgumentError("law", value, "is unknown", "use 'gaussian' or 'laplace'")
+    return value
+
+
+def _estimate(value: Estimate) -> Estimate:
+    if value not in ("plain", "below", "full"):
+        raise InvalidArgumentError("estimate", value, "is unknown", "use 'plain', 'below' or 'full'")
+    return value
+
+
+@frozen
+class TreeAggregation(Releasable):
+    """Publishes all prefix sums of a stream of at most ``steps`` contributions, each a number or an array.
+
+    A value has shape (steps, ...), an output the same shape: entry t is about the sum of the contributions 0 … t.
+
+    Args:
+      steps: T, of any size.
+      scale: of each block's noise, in the units of the output: the standard deviation of Gaussian noise, b of Laplace
+        noise of density e^(-|z|/b) / 2b.
+      law: "gaussian" or "laplace".
+      sensitivity: how far one record can move one step's contribution: in L2 for Gaussian, L1 for Laplace noise.
+      estimate: "plain", "below" or "full"; see the module.
+      participations: to how many steps one record may contribute, at most.
+      separation: how far apart these steps are, at least.
+      grid: the step of the grid that released contributions are rounded to, a power of two; by default fine enough for
+        the noise to grow by one part in 2^16 at most. Contributions beyond 2^61/T steps are clipped.
+
+    Raises:
+      InvalidArgumentError: a parameter outside its domain; or several participations in more than 8192 steps.
+    """
+
+    steps: int = field(converter=_steps)
+    scale: float = field(converter=arguments.scale)
+    law: Law = field(default="gaussian", converter=_law, kw_only=True)
+    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    estimate: Estimate = field(default="below", converter=_estimate, kw_only=True)
+    participations: int = field(default=1, converter=_participations, kw_only=True)
+    separation: int = field(default=1, converter=_separation, kw_only=True)
+    grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        self.event()  # refuses a ratio that is no noise multiplier, and a matrix that is too large
+
+    @classmethod
+    def calibrated(
+        cls,
+        steps: int,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        sensitivity: float = 1.0,
+        estimate: Estimate = "below",
+        participations: int = 1,
+        separation: int = 1,
+    ) -> TreeAggregation:
+        """Returns the mechanism of least noise that meets a target: Laplace for ``epsilon`` alone, else Gaussian.
+
+        Raises:
+          InvalidArgumentError: ``epsilon`` not positive and finite, ``delta`` not in (0, 1), or a parameter of the
+            mechanism outside its domain.
+        """
+        target = arguments.target_epsilon(epsilon)
+        distance = arguments.sensitivity(sensitivity)
+        law: Law = "laplace" if delta is None else "gaussian"
+
+        def build(scale: float) -> TreeAggregation:
+            return cls(
+                steps,
+                scale,
+                law=law,
+                sensitivity=distance,
+                estimate=estimate,
+                participations=participations,
+                separation=separation,
+            )
+
+        unit = build(distance).event()
+        if delta is None:
+            scale, allowed = unit.pure_epsilon() / target * distance, 0.0
+        else:
+            allowed = validate.probability("delta", delta, open=True)
+            scale = Gaussian.calibrated(epsilon=target, delta=allowed).sigma * math.sqrt(2 * unit.zcdp_rho()) * distance
+        while accounting.delta(build(scale).event(), target).upper > allowed:  # its roundings are charged too
+            scale *= 1 + 2.0**-46
+        return build(scale)
+
+    def event(self) -> accounting.PrivacyEvent:
+        """Returns the cost for one record.
+
+        For one participation ⌊log₂ steps⌋ + 1 accesses (``accounting.tree_aggregation``), else one access at the
+        tree's sensitivity (``accounting.matrix_mechanism``). It holds under any adjacency for which ``sensitivity``
+        bounds a step's change, and where all other records stay at their steps.
+        """
+        multiplier = arguments.quotient_down(self.scale, self.sensitivity)
+        if self._times == 1:
+            return tree_aggregation(self.steps, noise_multiplier=multiplier, noise=self.law)
+        return matrix_mechanism(
+            tree_encoder(self.steps),
+            noise_multiplier=multiplier,
+            participations=self._times,
+            separation=self.separation,
+            noise=self.law,
+        )
+
+    @property
+    def _times(self) -> int:
+        return min(self.participations, -(-self.steps // self.separation))
+
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
+        """Returns outputs of shape (runs, steps, ...), with real noise.
+
+        Raises:
+          InvalidArgumentError: the value is not numeric, not finite or not of ``steps`` steps, ``runs`` is no integer
+            ≥ 1, or ``rng`` no generator.
+        """
+        given = self._values("value", value)
+        source, sums = arguments.generator(rng), np.cumsum(given, axis=0)
+        found = np.empty((arguments.run_count(runs, given.size), *given.shape))
+        rows, width = found.reshape(len(found), self.steps, -1), given[0].size
+        for block in arguments.blocks(len(found), 2 * self.steps * width):
+            size = block.stop - block.start
+            draw = source.standard_normal if self.law == "gaussian" else source.laplace
+            drawn = [draw(size=(size, count, width)) for count in tree_blocks.counts(self.steps)]
+            rows[block] = tree_blocks.prefixes(tree_blocks.improved(drawn, self.estimate), self.steps)
+        found *= self.scale
+        found += sums
+        return found
+
+    def variances(self) -> Floats:
+        """Returns the exact variance of each entry of the T answers, shape (steps,), in squared units of the output."""
+        return tree_blocks.variances(self.steps, self.estimate) * self._noise_variance
+
+    @property
+    def _noise_variance(self) -> float:
+        return self.scale**2 * (1.0 if self.law == "gaussian" else 2.0)
+
+    def accuracy(self, beta: float, *, entries: int = 1) -> float:
+        """Returns t such that with probability at least 1 − ``beta`` all answers are off by at most t in every entry.
+
+        For Gaussian noise by Šidák's inequality (1967), for Laplace noise by Chernoff's bound and the union over all
+        answers. A release rounds, too: by at most half a step of the grid for each contribution.
+
+        Raises:
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
+        """
+        failure = validate.probability("beta", beta, open=True)
+        count = validate.integer("entries", entries, low=1)
+        spreads, repeated = np.unique(tree_blocks.variances(self.steps, self.estimate), return_counts=True)
+
+        def log_kept(t: float) -> float:
+            """A lower bound on ln P(all are off by at most t·scale)."""
+            if self.law == "gaussian":
+                return float((repeated * count) @ np.log1p(-2 * special.ndtr(-t / np.sqrt(spreads))))
+            missed = float((repeated * count) @ _laplace_tails(t, spreads))
+            return math.log1p(-missed) if missed < 1.0 else -math.inf
+
+        high = 1.0
+        while log_kept(high) < math.log1p(-failure):
+            high *= 2.0
+        low = high / 2.0 if high > 1.0 else 0.0
+        for _ in range(100):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if log_kept(middle) >= math.log1p(-failure) else (middle, high)
+        return self.scale * high
+
+    def worst_case_neighbours(self) -> tuple[Any, Any]:
+        """Returns streams of numbers without and with a record: at step 0, and as early as it may come again."""
+        with_record = np.zeros(arguments.array_length("steps", self.steps))
+        with_record[: self._times * self.separation : self.separation] = self.sensitivity
+        return np.zeros(self.steps), with_record
+
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+        """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, steps, ...).
+
+        Raises:
+          UnsupportedEventError: Laplace noise read other than "plain", whose joint law has no closed form; or "below"
+            in more than 2048 steps.
+          InvalidArgumentError: shapes that don't fit.
+        """
+        v0 = self._values("value0", value0)
+        v1 = validate.array("value1", value1, shape=v0.shape, data=True)
+        drawn = validate.array("output", output, shape=(None, *v0.shape), data=True).reshape(-1, self.steps, v0[0].size)
+        p0, p1 = (np.cumsum(v.reshape(self.steps, -1), axis=0)[None] for v in (v0, v1))
+        if self.estimate == "plain":
+            y, m0, m1 = (tree_blocks.last_blocks(p) / self.scale for p in (drawn, p0, p1))
+            if self.law == "laplace":
+                return np.asarray((np.abs(y - m1) - np.abs(y - m0)).sum(axis=(1, 2)))
+            return np.asarray(((y - (m0 + m1) / 2) * (m0 - m1)).sum(axis=(1, 2)))
+        if self.law == "laplace":
+            raise UnsupportedEventError('estimates from Laplace noise have no closed density; use estimate="plain"')
+        error, shift = (drawn - (p0 + p1) / 2) / self.scale, (p0 - p1) / self.scale
+        if self.estimate == "below":
+            return np.asarray(np.einsum("rtd,td->r", error, tree_blocks.precision_times(self.steps, shift[0])))
+        # Least squares is sufficient: its precision is that of all blocks, Σ of the products of block sums.
+        total = np.zeros(len(drawn))
+        for e, s in zip(tree_blocks.block_sums(error), tree_blocks.block_sums(shift), strict=True):
+            total += (e * s).sum(axis=(1, 2))
+        return total
+
+    def stream(
+        self,
+        shape: tuple[int, ...] = (),
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> TreeStream:
+        """Returns a running release, which takes one contribution of ``shape`` at a time; see ``TreeStream``.
+
+        The cost of the whole stream is recorded now, before anything is drawn. The arguments are those of ``release``.
+
+        Raises:
+          InvalidArgumentError: the estimate is "full", which needs all steps; or an argument is refused by ``release``.
+        """
+        if self.estimate == "full":
+            raise InvalidArgumentError("estimate", self.estimate, "needs all steps at once", 'stream with "below"')
+        zeros, source = arguments.zeros(shape), check_noise(noise)
+        entries = self._moved_entries(zeros.size)
+        scale, step = self._on_grid(entries)
+        return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
+
+    def _values(self, name: str, value: ArrayLike) -> Floats:
+        given = validate.array(name, value, data=True)
+        if given.shape[:1] != (self.steps,) or not given.size:
+            raise InvalidDataError(name, given, f"is not of {self.steps} steps", "the steps come first")
+        return given
+
+    def _checked(self, value: ArrayLike) -> Floats:
+        return self._values("value", value)
+
+    def _draw(self, checked: Floats, noise: Noise) -> Floats:
+        width = checked[0].size
+        scale, step = self._on_grid(self._moved_entries(width))
+        leaves = self._whole(checked.reshape(self.steps, width), step)
+        noisy = []
+        for h, sums in enumerate(tree_blocks.blocks(leaves)):
+            if self.estimate == "plain":
+                sums = sums[::2].copy()  # the others are not used
+            sums += self._noise(noise, scale, sums.size).reshape(sums.shape)
+            noisy.append(tree_blocks.spaced(sums, self.steps >> h) if self.estimate == "plain" else sums)
+        found = [noise_on_a_grid.values(sums, step)[None] for sums in noisy]
+        return np.asarray(
+            tree_blocks.prefixes(tree_blocks.improved(found, self.estimate), self.steps)[0].reshape(checked.shape)
+        )
+
+    def _moved_entries(self, width: int) -> int:
+        """How many noisy numbers one record moves."""
+        return max(1, width) * tree_levels(self.steps) * self._times
+
+    def _on_grid(self, entries: int) -> tuple[float, float]:
+        """The noise's scale in steps of the grid, and the step."""
+        if self.law == "gaussian":
+            step = self.grid or noise_on_a_grid.gaussian_grid(self.scale, self.sensitivity, entries)
+            return noise_on_a_grid.gaussian_scale(self.scale, self.sensitivity, step, entries), step
+        step = self.grid or noise_on_a_grid.laplace_grid(self.scale, self.sensitivity, entries)
+        return noise_on_a_grid.laplace_scale(self.scale, self.sensitivity, step, entries), step
+
+    def _whole(self, contribution: Floats, step: float) -> Whole:
+        limit = 2**61 // self.steps  # so that no sum overflows; clipping moves no two values apart
+        return np.clip(noise_on_a_grid.steps(contribution, step), -limit, limit)
+
+    def _noise(self, noise: Noise, scale: float, count: int) -> Whole:
+        return noise.gaussian(scale, count) if self.law == "gaussian" else noise.laplace(scale, count)
+
+
+@define
+class TreeStream:
+    """A release that runs: give it one contribution after the other, and it gives the prefix sums.
+
+    It remembers one exact and one noisy sum for every binary digit of the steps so far. The exact ones are as secret as
+    the data. It can be pickled, to go on later; going on *twice* from one copy publishes two noises of the same block,
+    which nothing pays for.
+
+    Attributes:
+      mechanism: what runs, for its parameters.
+      shape: of a contribution.
+      done: the number of steps so far.
+    """
+
+    mechanism: TreeAggregation
+    shape: tuple[int, ...]
+    _noise: Noise = field(repr=False)
+    _scale: float = field(repr=False)
+    _step: float = field(repr=False)
+    done: int = field(default=0, init=False)
+    _sums: dict[int, Whole] = field(factory=dict, init=False, repr=False)  # by height, of the blocks that make up done
+    _noisy: dict[int, Floats] = field(factory=dict, init=False, repr=False)
+
+    def add(self, contribution: ArrayLike) -> Any:
+        """Returns the noisy sum of all contributions so far, this one included: a float, or an array of ``shape``.
+
+        Raises:
+          InvalidArgumentError: all steps are done, or it is no finite array of ``shape``. The stream is as before.
+        """
+        if self.done == self.mechanism.steps:
+            raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
+        value = validate.array("contribution", contribution, shape=self.shape, data=True)
+        total, h, below = self.mechanism._whole(value, self._step), 0, self.mechanism.estimate == "below"
+        merges = ((self.done + 1) & -(self.done + 1)).bit_length() - 1
+        estimate = self._drawn(total) if below or not merges else np.zeros(self.shape)
+        while h < merges:
+            total, beside, h = total + self._sums.pop(h), self._noisy.pop(h), h + 1
+            if below:
+                weight = tree_blocks.weight(h)
+                estimate = weight * self._drawn(total) + (1 - weight) * (estimate + beside)
+            elif h == merges:
+                estimate = self._drawn(total)
+        self._sums[h], self._noisy[h] = total, estimate
+        self.done += 1
+        found = sum(self._noisy.values(), start=np.zeros(self.shape))
+        return found if self.shape else float(found)
+
+    def _drawn(self, total: Whole) -> Floats:
+        noise = self.mechanism._noise(self._noise, self._scale, total.size).reshape(self.shape)
+        return noise_on_a_grid.values(np.asarray(total + noise), self._step)
+
+
+def _laplace_tails(t: float, variances: Floats) -> Floats:
+    """Bounds on P(|Σ c_i·L_i| > t), L_i of scale 1, where Σ c_i² is given and so no |c_i| is above max(1, its root).
+
+    ln E e^(λΣ) = −Σ ln(1 − λ²c_i²) ≤ −(Σ c_i²/c²)·ln(1 − λ²c²) for c ≥ max |c_i|, as −ln(1 − x)/x increases.
+    """
+    c = np.maximum(1.0, np.sqrt(variances))
+    m, tau = variances / c**2, max(t, sys.float_info.min) / c
+    u = tau / (m + np.hypot(m, tau))  # the best λc
+    return np.asarray(np.minimum(1.0, 2 * np.exp(-u * tau - m * np.log1p(-u * u))))

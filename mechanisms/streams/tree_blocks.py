@@ -1,0 +1,143 @@
+"""The linear algebra of a binary tree over T steps: its blocks, estimates of their sums, prefix sums, variances.
+
+At height h stand the complete blocks of 2^h steps, from multiples of 2^h on. Where T is no power of two they form
+several full trees, which share no step.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hockeystick.accounting import UnsupportedEventError
+from hockeystick.accounting.events.noise.correlated_noise import tree_levels
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Estimate = Literal["plain", "below", "full"]
+
+_DENSE = 2048  # steps up to which the covariance of the answers "below" is worked with as a matrix
+
+
+def counts(steps: int) -> list[int]:
+    """Returns the numbers of blocks, by height."""
+    return [steps >> h for h in range(tree_levels(steps))]
+
+
+def weight(height: int) -> float:
+    """Returns a block's own weight in its best estimate from below, which is also that estimate's variance."""
+    return 1.0 / (2.0 - 0.5**height)
+
+
+def blocks(leaves: Any) -> list[Any]:
+    """Returns the sums over all blocks, by height, of contributions along the first axis."""
+    found = [leaves.copy()]
+    while (half := len(found[-1]) // 2) > 0:
+        found.append(found[-1][: 2 * half : 2] + found[-1][1 : 2 * half : 2])
+    return found
+
+
+def spaced(used: Whole, count: int) -> Whole:
+    """Puts the blocks that plain sums use, every other one, where they belong."""
+    found = np.zeros((count, *used.shape[1:]), dtype=np.int64)
+    found[::2] = used
+    return found
+
+
+def improved(noisy: list[Floats], estimate: Estimate) -> list[Floats]:
+    """Returns better estimates of the blocks' sums; each height has shape (runs, blocks, entries)."""
+    if estimate == "plain":
+        return noisy
+    found = [noisy[0]]
+    for h, own in enumerate(noisy[1:], start=1):
+        pairs = own.shape[1]
+        children = found[-1][:, : 2 * pairs : 2] + found[-1][:, 1 : 2 * pairs : 2]
+        found.append(weight(h) * own + (1 - weight(h)) * children)
+    if estimate == "full":
+        for h in range(len(found) - 1, 0, -1):  # two children of one variance share what their parent knows better
+            pairs, lower = found[h].shape[1], found[h - 1]
+            left, right = lower[:, : 2 * pairs : 2], lower[:, 1 : 2 * pairs : 2]
+            gain = (found[h] - left - right) / 2
+            lower = lower.copy()
+            lower[:, : 2 * pairs : 2] += gain
+            lower[:, 1 : 2 * pairs : 2] += gain
+            found[h - 1] = lower
+    return found
+
+
+def prefixes(blocks: list[Floats], steps: int) -> Floats:
+    """Returns the prefix sums, shape (runs, steps, entries): block by block, the largest first."""
+    runs, _, width = blocks[0].shape
+    found = np.zeros((runs, steps + 1, width))
+    for h in range(len(blocks) - 1, -1, -1):
+        used = blocks[h][:, ::2]
+        stride = 2 << h
+        found[:, 1 << h :: stride] = found[:, ::stride][:, : used.shape[1]] + used
+    return found[:, 1:]
+
+
+def last_blocks(prefixes: Floats) -> Floats:
+    """Returns the sums of the blocks that plain prefix sums use, by the step they end with: undoes ``prefixes``."""
+    t = np.arange(1, prefixes.shape[1] + 1)
+    padded = np.concatenate([np.zeros_like(prefixes[:, :1]), prefixes], axis=1)
+    return np.asarray(padded[:, t] - padded[:, t & (t - 1)])
+
+
+def block_sums(prefixes: Floats) -> list[Floats]:
+    """Returns the sums over all blocks, by height, from prefix sums of shape (runs, steps, entries)."""
+    padded = np.concatenate([np.zeros_like(prefixes[:, :1]), prefixes], axis=1)
+    return [np.diff(padded[:, :: 1 << h], axis=1) for h in range(tree_levels(prefixes.shape[1]))]
+
+
+@lru_cache(maxsize=16)
+def variances(steps: int, estimate: Estimate) -> Floats:
+    """Returns the variances of the prefix sums, shape (steps,), per unit of one block's noise; exact."""
+    t = np.arange(1, steps + 1)
+    found = np.zeros(steps)
+    if estimate != "full":
+        for h in range(tree_levels(steps)):
+            found += ((t >> h) & 1) * (1.0 if estimate == "plain" else weight(h))
+        return found
+    # Variances of the first 1 … 2^h of a block's steps, and covariances with its sum, from the blocks inside it alone.
+    inside = [(np.ones(1), np.ones(1))]
+    for _ in range(1, tree_levels(steps)):
+        variance, covariance = inside[-1]
+        whole, both = variance[-1], 2 * variance[-1]
+        variance = np.concatenate([variance, whole + variance])
+        covariance = np.concatenate([covariance, whole + covariance])
+        inside.append((variance - covariance**2 / (both + 1), covariance / (both + 1)))  # the block's own noise
+    start, before = 0, 0.0
+    for h in range(tree_levels(steps) - 1, -1, -1):  # the largest blocks are independent of each other
+        if steps >> h & 1:
+            variance = inside[h][0]
+            found[start : start + len(variance)] = before + variance
+            start, before = start + len(variance), before + float(variance[-1])
+    return found
+
+
+@lru_cache(maxsize=4)
+def _covariance_factor(steps: int) -> tuple[Any, bool]:
+    """The Cholesky factor of the covariance of the answers "below"."""
+    from scipy import linalg
+
+    sizes = counts(steps)
+    unit = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
+    answers = prefixes(improved([block[:, :, None] for block in unit], "below"), steps)[:, :, 0]
+    factor: tuple[Any, bool] = linalg.cho_factor(answers.T @ answers)
+    return factor
+
+
+def precision_times(steps: int, shift: Floats) -> Floats:
+    """Returns the inverse covariance of the answers "below", per unit of noise, times ``shift`` of shape (steps, …).
+
+    Raises:
+      UnsupportedEventError: more than 2048 steps.
+    """
+    from scipy import linalg
+
+    if steps > _DENSE:
+        raise UnsupportedEventError(f"{steps} steps are too many for the covariance of estimates from below")
+    return np.asarray(linalg.cho_solve(_covariance_factor(steps), shift))

@@ -1,0 +1,1 @@
+"""Queries compared with a threshold."""

@@ -1,0 +1,373 @@
+"""Tests of bounds where rare large losses decide: the law cut off above ε, closed forms of one step, their order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from benchmark_scripts import benchmark
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, special
+
+from hockeystick.accounting import (
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PoissonSampled,
+    PoissonSampledReplace,
+    RandomizedResponse,
+    UnsupportedEventError,
+    compose,
+    delta,
+    epsilon,
+)
+from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, exact_profile
+from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.losses.normal_mixtures import MixturePair, NormalMixture
+
+reference = benchmark("accountants.sampled_reference")
+ACCURACY, composed, one_step = reference.ACCURACY, reference.composed, reference.one_step
+
+
+def removal(q: float, sigma: float, steps: int) -> Any:
+    return compose((PoissonSampled(q, Gaussian(sigma)), steps)).directions()[0]
+
+
+def two_removals(q: float, sigma: float, eps: float) -> float:
+    """δ of two steps by one quadrature: E_P[δ₁(ε − L)], with the closed form of one step at any loss."""
+    mu = 1 / sigma
+    x, w = np.polynomial.legendre.leggauss(20)
+    edges = np.linspace(-13.0, 14.0 + mu, 4000)
+    middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1] - edges[0]) / 2
+    z, weights = (middle[:, None] + half * x).ravel(), np.tile(half * w, len(middle))
+    v = mu * z - mu * mu / 2
+    losses = np.where(v > 30, math.log(q) + v, np.log1p(q * np.expm1(np.minimum(v, 30.0))))
+    left = eps - losses
+    found = -np.expm1(np.minimum(left, 0.0))
+    k = left > math.log1p(-q)
+    at = (np.log(np.maximum(np.expm1(left[k]) + q, 1e-300)) - math.log(q) + mu * mu / 2) / mu
+    found[k] = q * (special.ndtr(mu - at) - special.ndtr(-at)) - np.expm1(left[k]) * special.ndtr(-at)
+    p = np.exp(-z * z / 2 + losses) / math.sqrt(2 * math.pi) * weights
+    return float(p @ np.maximum(found, 0.0))
+
+
+# One step -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", [1e-12, 1e-8, 1e-4, 0.1])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 10.0])
+def test_one_step_is_the_closed_form_in_50_digits(q: float, sigma: float) -> None:
+    for d in (1e-5, 1e-20, 1e-290):
+        exact, found = one_step(q, sigma, d), epsilon(PoissonSampled(q, Gaussian(sigma)), d, bracket=True)
+        assert found.lower is not None and found.lower <= exact * (1 + 1e-15)
+        assert exact * (1 - 1e-15) <= found.upper <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "q, sigma, d, exact",
+    [
+        (1e-6, 0.7378253645580294, 1e-15, 0.00578609147),
+        (1e-4, 1, 1e-15, 0.0946811223),
+        (1e-6, 0.75, 1e-10, 0.000214553302),
+        (1e-3, 2, 1e-20, 0.063710094),
+    ],
+)
+def test_small_rates_cost_no_more_than_they_should(q: float, sigma: float, d: float, exact: float) -> None:
+    found = epsilon(PoissonSampled(q, Gaussian(sigma)), d)
+    assert found.method == "direct" and found.upper == pytest.approx(exact, rel=1e-8)
+
+
+def test_delta_of_one_step_is_the_closed_form() -> None:
+    q, sigma, eps = 1e-6, 0.75, 0.005
+    with mp.workdps(50):
+        mu, t = 1 / mp.mpf(sigma), mp.log1p(mp.expm1(eps) / mp.mpf(q))
+        exact = mp.mpf(q) * (mp.ncdf(mu / 2 - t / mu) - mp.exp(t) * mp.ncdf(-mu / 2 - t / mu))
+    found = delta(PoissonSampled(q, Gaussian(sigma)), eps, bracket=True)
+    assert found.lower is not None and found.lower <= exact <= found.upper <= exact * (1 + 1e-10)
+
+
+def exact_gain(p: NormalMixture, q: NormalMixture, z: float) -> tuple[Any, Any]:
+    """The loss at z and δ there, in 150 digits, as most of them cancel."""
+    with mp.workdps(150):
+        at = mp.mpf(z)  # a float, or a number of as many digits
+
+        def ratio(m: NormalMixture) -> Any:
+            return sum(
+                mp.mpf(w) * mp.exp(c * at - mp.mpf(c) ** 2 / 2) for c, w in zip(m.centres, m.weights, strict=True)
+            )
+
+        def above(m: NormalMixture) -> Any:
+            return sum(mp.mpf(w) * mp.ncdf(c - at) for c, w in zip(m.centres, m.weights, strict=True))
+
+        scale = sum(map(mp.mpf, p.weights)), sum(map(mp.mpf, q.weights))
+        loss = mp.log(ratio(p) / scale[0]) - mp.log(ratio(q) / scale[1])
+        return loss, above(p) / scale[0] - mp.exp(loss) * above(q) / scale[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(-12.0, -0.1),
+    st.floats(0.01, 12.0),
+    st.floats(-1.0, 25.0),
+    st.sampled_from(["removal", "addition", "replacement", "group"]),
+)
+def test_the_profile_of_mixtures_holds_the_exact_one(log_q: float, mu: float, z: float, kind: str) -> None:
+    q = 10.0**log_q
+    mixture, normal = NormalMixture((0.0, mu), (1 - q, q)), NormalMixture((0.0,), (1.0,))
+    if kind == "group":
+        mixture = NormalMixture((0.0, mu, 2 * mu), ((1 - q) ** 2, 2 * q * (1 - q), q * q))
+    other = mixture.mirrored()
+    pair = MixturePair(*{"addition": (normal, other), "replacement": (mixture, other)}.get(kind, (mixture, normal)))
+    curve = exact_profile.Normals(pair)
+    loss, gain = exact_gain(pair.p, pair.q, z)
+    # The weights are rounded to a sum of 1: 1e-16 of it may be missing on both sides.
+    assert curve.loss(z, False) - 2e-16 <= loss <= curve.loss(z, True) + 2e-16
+    if gain > 1e-200:
+        log_gain = mp.log(gain)
+        low, high = curve.log_delta(z, False), curve.log_delta(z, True)
+        assert low <= log_gain + 1e-13 and log_gain <= high + 1e-13 and high - low < 1e-8
+
+
+@pytest.mark.parametrize("inner, exact", [(Laplace(0.7), lambda t: -math.expm1((t - 1 / 0.7) / 2)),
+                                          (GaussianDP(1.2), None), (RandomizedResponse(1.1, 2), None)])  # fmt: skip
+@pytest.mark.parametrize("q", [1e-7, 0.2])
+def test_a_sampled_access_costs_what_its_profile_says(inner: Any, exact: Any, q: float) -> None:
+    for share in (0.3, 0.01, 1e-6):
+        d = q * share
+        t = epsilon(inner, share).upper if exact is None else optimize.brentq(lambda t: exact(t) - share, 0, 1 / 0.7)
+        found = epsilon(PoissonSampled(q, inner), d)
+        assert found.method in ("direct", "pure")
+        assert found.upper == pytest.approx(math.log1p(q * math.expm1(t)), rel=1e-6)
+
+
+def test_an_addition_is_as_exact() -> None:
+    q, mu = 1e-3, 1.2
+    event = PoissonSampled(q, GaussianDP(mu), "addition")
+    for d in (1e-4, 1e-9, 1e-30):
+        found = epsilon(event, d, bracket=True)
+        with mp.workdps(50):  # P(z ≥ a) − e^ε·((1−q)·P(z ≥ a) + q·Q(z ≥ a)), at its best a
+            eps = mp.mpf(found.upper)
+            ratio = mp.exp(eps) * q / (1 - mp.exp(eps) * (1 - mp.mpf(q)))  # dP/dQ there
+            a = mp.log(ratio) / mu - mp.mpf(mu) / 2
+            p, other = mp.ncdf(-a), mp.ncdf(-a - mp.mpf(mu))
+            exact = p - mp.exp(eps) * ((1 - mp.mpf(q)) * p + q * other)
+        assert found.lower is not None and exact <= d <= exact * (1 + 1e-6)
+        assert found.lower <= found.upper <= found.lower * (1 + 1e-9)
+
+
+def test_a_sampled_composition_goes_through_its_own_profile() -> None:
+    q, inner = 1e-6, compose((Laplace(2.0), 3))
+    event = PoissonSampled(q, inner)
+    t = epsilon(inner, 1e-3).upper
+    found = epsilon(event, 1e-9, bracket=True)
+    assert found.method == "direct" and found.upper == pytest.approx(math.log1p(q * math.expm1(t)), rel=1e-9)
+    assert found.lower is not None and 0.99 * found.upper < found.lower <= found.upper
+    assert delta(event, found.upper).upper == pytest.approx(1e-9, rel=1e-5)
+    replaced = PoissonSampledReplace(q, compose((Laplace(4.0), 3)))
+    assert epsilon(replaced, 1e-9).upper == pytest.approx(found.upper, rel=1e-9)
+
+
+GROUPED = PoissonSampled(1e-6, Gaussian(0.75)).at(3)
+TWO = PoissonSampled(1e-6, compose((Gaussian(1), 1), (Gaussian(1.1), 1)))
+
+
+def exact_delta(pair: MixturePair, eps: float) -> Any:
+    low, high = mp.mpf(-60), mp.mpf(60)
+    for _ in range(150):
+        middle = (low + high) / 2
+        low, high = (middle, high) if exact_gain(pair.p, pair.q, middle)[0] < eps else (low, middle)
+    return exact_gain(pair.p, pair.q, high)[1]
+
+
+@pytest.mark.parametrize(
+    "event, d", [(GROUPED, 1e-8), (PoissonSampledReplace(1e-6, Gaussian(0.75)), 1e-10), (TWO, 1e-10)]
+)
+def test_groups_and_other_samples_of_one_step_are_exact(event: Any, d: float) -> None:
+    found = epsilon(event, d)
+    exact = exact_delta(event.directions()[0].pair(), found.upper)
+    assert found.method == "direct" and d * (1 - 1e-6) <= exact <= d
+
+
+# Many steps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "q, sigma, d", [(1e-6, 0.75, 1e-15), (1e-6, 0.75, 1e-9), (1e-4, 1, 1e-20), (1e-2, 1, 1e-8), (1e-8, 0.5, 1e-12)]
+)
+def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
+    event = removal(q, sigma, 2)
+    low, high = (cut_loss.epsilon(event, d, upper=side) for side in (False, True))
+    exact = optimize.brentq(
+        lambda e: math.log(max(two_removals(q, sigma, e), 1e-300) / d), high / 2, 2 * high, xtol=1e-13 * high
+    )
+    assert low <= exact <= high * (1 + 1e-9) and high <= exact * (1 + 1e-5)
+    assert composed(q, sigma, 2, d, high)[0] == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "q, sigma, steps, d",
+    [
+        (1e-6, 0.75, 1000, 1e-12),
+        (1e-8, 0.5, 10, 1e-15),
+        (1e-7, 2, 1000, 1e-8),
+        (1e-2, 1, 999, 1e-5),
+        pytest.param(1e-7, 10, 10**6, 1e-8, marks=pytest.mark.slow),  # in a million sums rounding must not add up
+        pytest.param(1e-8, 5, 10**6, 1e-15, marks=pytest.mark.slow),
+    ],
+)
+def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: float) -> None:
+    found = epsilon(compose((PoissonSampled(q, Gaussian(sigma)), steps)), d)
+    exact, error = composed(q, sigma, steps, d, found.upper)
+    assert exact * (1 - 1e-7 - 3 * error) <= found.upper <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("q", [1e-8, 1e-5, 1e-3])
+@pytest.mark.parametrize("mu", [0.1, 1.0, 2.0])
+@pytest.mark.parametrize("kind", ["removal", "addition", "replacement"])
+def test_the_rise_of_narrow_cells_is_known_where_their_difference_is_round_off(q: float, mu: float, kind: str) -> None:
+    """By quadrature in 40 digits; p − e^l·q in floats is off by more than the cell's own rise."""
+    sampled, away = NormalMixture((0.0, mu), (1 - q, q)), NormalMixture((-mu, 0.0), (q, 1 - q))
+    origin = NormalMixture((0.0,), (1.0,))
+    pair = {
+        "removal": MixturePair(sampled, origin),
+        "addition": MixturePair(origin, away),
+        "replacement": MixturePair(sampled, away),
+    }[kind]
+    step = 9e-4 * q * mu
+    edges = np.arange(-200, 400) * step
+    cells = pair.cells(edges)
+    assert (cells.rise is not None) == (step < 1e-8)
+    if cells.rise is None:
+        return
+    with mp.workdps(40):
+
+        def density(mixture: NormalMixture, x: Any) -> Any:
+            weights = (1 - mp.mpf(q), mp.mpf(q)) if mixture is sampled else (mp.mpf(q), 1 - mp.mpf(q))
+            if mixture is origin:
+                return mp.npdf(x)
+            return sum(w * mp.npdf(x, c) for w, c in zip(weights, mixture.centres, strict=True))
+
+        z = pair._locate(edges)
+        for i in range(7, len(edges) - 1, 151):
+            if math.isnan(cells.rise[i]):
+                continue
+            edge = mp.mpf(float(edges[i]))
+            ends = [float(z[i]), float(z[i + 1])]
+            exact = mp.quad(lambda x, e=edge: density(pair.p, x) - mp.exp(e) * density(pair.q, x), ends)
+            assert 0 < exact <= cells.rise[i] <= exact * (1 + mp.mpf(10) ** -8) + cells.p[i] * 1e-3 * step * 1e-3
+
+
+@pytest.mark.parametrize("noise", [30.0, 300.0])
+def test_a_mix_with_other_noise_holds_what_the_other_engine_finds(noise: float) -> None:
+    event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(noise)).directions()[0]
+    found, low = cut_loss.epsilon(event, 1e-9), cut_loss.epsilon(event, 1e-9, upper=False)
+    assert (
+        contour_integral.epsilon(event, 1e-9, upper=False)
+        <= found
+        <= contour_integral.epsilon(event, 1e-9) * (1 + 1e-5)
+    )
+    assert 0.99 * found < low <= contour_integral.epsilon(event, 1e-9)
+
+
+def test_how_likely_the_others_lead_back_is_known_of_every_part() -> None:
+    """A part that is not cut off above has its share in the losses below, and they are told from Q's mass."""
+    event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(300.0)).directions()[0]
+    planned = cut_loss.plan(event, 0.17, math.log(1e-9))
+    cut = cut_loss.CutLaw(event, planned, True, 0)
+    assert 0.0 < cut.beneath < 1e-12  # below where the Gaussian's losses are kept
+    assert any(high < planned.level for _, high in planned.ends) and any(
+        high == planned.level for _, high in planned.ends
+    )
+
+
+def test_the_finding_is_below_the_peer() -> None:
+    found = epsilon(compose((PoissonSampled(1e-6, Gaussian(0.75)), 1000)), 1e-12)
+    assert 0.004943532 < found.upper < 0.00494354  # dp-accounting 0.6.0: .0050442
+
+
+def test_delta_of_many_steps_meets_epsilon() -> None:
+    event = compose((PoissonSampled(1e-6, Gaussian(0.75)), 1000))
+    eps = epsilon(event, 1e-12).upper
+    found = delta(event, eps, bracket=True)
+    assert found.lower is not None and found.lower <= 1e-12 * (1 + 1e-9) and 0.9 * found.upper < found.lower
+    assert found.upper == pytest.approx(1e-12, rel=1e-4)
+
+
+def test_what_is_cut_off_is_nested_between_two_levels() -> None:
+    """Bounds from cuts at other levels than the planned one still hold the same δ."""
+    event, eps, log_delta = removal(1e-6, 0.75, 100), 0.004, math.log(1e-13)
+    planned = cut_loss.plan(event, eps, log_delta)
+    found = []
+    for level in (planned.level, planned.level * 1.5):
+        ends = [(low, level) for low, _ in planned.ends]
+        moved = cut_loss.Plan(planned.margin, level, planned.tilt, ends, planned.step, planned.excess)
+        for upper in (False, True):
+            cut = cut_loss.CutLaw(event, moved, upper, 0)
+            points = cut_loss._CutPoints(cut, cut.law.tilted(cut.tilt, eps))
+            found.append(points.log_delta(round(eps / cut.step)))
+    assert max(found[0], found[2]) <= min(found[1], found[3])
+
+
+def test_a_cut_below_epsilon_says_so() -> None:
+    event = removal(1e-6, 0.75, 1000)
+    planned = cut_loss.plan(event, 0.003, math.log(1e-12))
+    cut = cut_loss.CutLaw(event, planned, True, 0)
+    assert cut.rare(0.01, 0.01) >= cut.mean_q  # nothing is given back
+    assert cut.rare(0.002, 0.002) < cut.rare(0.002, 0.01)
+
+
+def test_only_mixtures_of_normals_are_cut() -> None:
+    with pytest.raises(UnsupportedEventError, match="no mixture of normals"):
+        cut_loss.epsilon(compose((Laplace(1.0), 2)), 1e-6)
+    assert not cut_loss.is_better(compose((Laplace(1.0), 2)), None, 1e-6)
+    assert not cut_loss.is_better(removal(0.05, 2.0, 100), None, 1e-6)
+    assert cut_loss.is_better(removal(1e-6, 0.75, 1000), None, 1e-12)
+
+
+# The order of the methods ---------------------------------------------------------------------------------------------
+
+
+def test_the_other_engine_is_asked_where_the_first_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def other_engine(event: PrivacyEvent, *_: Any, **__: Any) -> float:
+        asked.append(event)
+        return 0.0116
+
+    monkeypatch.setattr(contour_integral, "epsilon", other_engine)
+    assert epsilon(compose((PoissonSampled(0.01, Gaussian(0.9)), 900)), 1.1e-6).method == "pld" and not asked
+    event = compose((PoissonSampled(1e-4, Gaussian(1.0)), 7))
+    assert epsilon(event, 1.1e-9).method == "pld" and not asked
+    monkeypatch.setattr(cut_loss, "excess", lambda *_: 1e-3)
+    found = epsilon(event, 1.2e-9)
+    assert asked and (found.upper, found.method) == (0.0116, "contour")
+
+
+def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    original = best_bound._methods
+
+    def watched(event: Any, only: str | None = None) -> Any:
+        if only is None:  # the cheap bounds are asked for by name
+            seen.append(event.direction)
+        return original(event, only)
+
+    monkeypatch.setattr(best_bound, "_methods", watched)
+    epsilon(PoissonSampled(1.5e-6, Gaussian(0.75)), 1e-12)
+    assert seen == ["removal"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [1e-8, 1e-6, 1e-4, 1e-2])
+def test_a_wider_grid_is_never_below_the_reference(q: float) -> None:
+    for sigma, steps, d in ((0.5, 10, 1e-12), (1.0, 1000, 1e-8), (2.0, 10, 1e-15), (5.0, 1000, 1e-20)):
+        if d >= steps * q * math.erf(1 / sigma / math.sqrt(8)):
+            continue
+        found = epsilon(compose((PoissonSampled(q, Gaussian(sigma)), steps)), d)
+        exact, error = composed(q, sigma, steps, d, found.upper)
+        assert exact * (1 - ACCURACY - 3 * error) <= found.upper
+        assert found.upper <= exact * (1 + 1e-5) + 1e-9

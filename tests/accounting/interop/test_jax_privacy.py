@@ -1,0 +1,120 @@
+"""Trainings of jax-privacy: the trees that its builders make, written out, and the builders where it is installed."""
+
+from __future__ import annotations
+
+import math
+import sys
+from importlib import import_module
+from typing import Any
+
+import dp_accounting
+import pytest
+from dp_accounting import NeighboringRelation as Relation
+
+from hockeystick.accounting import (
+    Accountant,
+    Gaussian,
+    InvalidArgumentError,
+    PoissonSampled,
+    SampledWithoutReplacement,
+    TruncatedPoissonSampled,
+    UnsupportedEventError,
+    compose,
+    epsilon,
+    from_dp_event,
+)
+from hockeystick.accounting.interop.jax_privacy import _config_class, jax_privacy_config
+from hockeystick.accounting.optional_packages import MissingExtraError
+
+G, Self, P = dp_accounting.GaussianDpEvent, dp_accounting.SelfComposedDpEvent, dp_accounting.PoissonSampledDpEvent
+Wor = dp_accounting.SampledWithoutReplacementDpEvent
+Truncated = dp_accounting.TruncatedSubsampledGaussianDpEvent
+
+BUILT: dict[str, tuple[dict[str, Any], Any]] = {
+    "dpsgd_event": ({"sampling_prob": 0.1}, Self(P(0.1, G(2.0)), 30)),
+    "truncated_dpsgd_event": (
+        {"sampling_prob": 0.1, "num_examples": 50, "truncated_batch_size": 6},
+        Self(Truncated(50, 0.1, 6, 2.0), 30),
+    ),
+    "fixed_dpsgd_event": ({"dataset_size": 50, "batch_size": 5}, Self(Wor(50, 5, G(2.0)), 30)),
+    "amplified_bandmf_event": ({"num_bands": 4, "sampling_prob": 0.1}, Self(P(0.1, G(2.0)), 8)),
+    "truncated_amplified_bandmf_event": (
+        {"num_bands": 4, "sampling_prob": 0.1, "largest_group_size": 13, "truncated_batch_size": 6},
+        Self(Truncated(13, 0.1, 6, 2.0), 8),
+    ),
+}
+
+
+def test_its_trees_are_accepted_under_their_relation() -> None:
+    def event(name: str, relation: Relation = Relation.ADD_OR_REMOVE_ONE) -> Any:
+        return from_dp_event(BUILT[name][1], relation)
+
+    assert event("dpsgd_event") == compose((PoissonSampled(0.1, Gaussian(2.0)), 30))
+    assert event("amplified_bandmf_event") == compose((PoissonSampled(0.1, Gaussian(2.0)), 8))
+    assert event("truncated_dpsgd_event") == compose((TruncatedPoissonSampled(50, 0.1, 6, 2.0), 30))
+    fixed = compose((SampledWithoutReplacement(50, 5, Gaussian(1.0)), 30))
+    assert event("fixed_dpsgd_event", Relation.REPLACE_ONE) == fixed
+
+
+def test_fixed_batches_are_refused_where_they_mean_nothing_and_cost_two_where_a_record_is_replaced() -> None:
+    tree = BUILT["fixed_dpsgd_event"][1]
+    with pytest.raises(UnsupportedEventError, match="REPLACE_ONE alone"):
+        from_dp_event(tree)
+    low = dp_accounting.rdp.RdpAccountant(neighboring_relation=Relation.REPLACE_ONE).compose(tree).get_epsilon(1e-5)
+    assert epsilon(from_dp_event(tree, Relation.REPLACE_ONE), 1e-5).upper > 1.2 * low  # RDP takes a distance of 1
+    with pytest.raises(UnsupportedEventError, match="is not a supported event type"):
+        from_dp_event(dp_accounting.dp_event.SampledWithReplacementDpEvent(50, 5, G(2.0)), Relation.REPLACE_ONE)
+
+
+def test_batches_of_a_fixed_size_cost_no_less_than_poisson_samples_at_twice_the_distance() -> None:
+    """These are what its training accountant composes for FIXED_BATCH_SIZE, in one order of the worlds throughout.
+
+    A replaced record may look like an added one in one step and like a removed one in the next, as earlier outcomes
+    make a query look: a composition here takes the worse at each step.
+    """
+    fixed = compose((SampledWithoutReplacement(50, 5, Gaussian(1.0)), 30))
+    composed = compose((PoissonSampled(0.1, Gaussian(1.0)), 30))
+    for at in (1e-3, 1e-5):
+        assert 1.0 <= epsilon(fixed, at).upper / epsilon(composed, at).upper < 1.1
+
+
+def test_without_jax_privacy_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax_privacy", None)
+    _config_class.cache_clear()
+    with pytest.raises(MissingExtraError, match=r"hockeystick\[jax\]"):
+        jax_privacy_config()
+    with pytest.raises(InvalidArgumentError, match="relation"):
+        jax_privacy_config("add")
+
+
+@pytest.fixture
+def jax_privacy() -> Any:
+    _config_class.cache_clear()
+    return pytest.importorskip("jax_privacy.accounting", reason="jax-privacy is not installed")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("jax_privacy")
+@pytest.mark.filterwarnings("ignore")  # of jax
+def test_builders_of_jax_privacy_make_the_trees_above() -> None:
+    builders = import_module("jax_privacy.experimental.accounting")
+    for name, (options, tree) in BUILT.items():
+        assert getattr(builders, name)(2.0, 30, **options) == tree, name
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_its_training_accountants_charge_here(jax_privacy: Any) -> None:
+    config = jax_privacy_config()
+    assert isinstance(config.create_accountant(), Accountant)
+    training = jax_privacy.DpsgdTrainingAccountant(config)
+    params = jax_privacy.DpParams(noise_multipliers=2.0, num_samples=50, delta=1e-5, batch_size=5)
+    expected = epsilon(compose((PoissonSampled(0.1, Gaussian(2.0)), 30)), 1e-5).upper
+    assert training.compute_epsilon(30, params) == expected
+    theirs = jax_privacy.DpsgdTrainingAccountant(jax_privacy.PldAccountantConfig()).compute_epsilon(30, params)
+    assert expected == pytest.approx(theirs, rel=1e-3) and expected <= theirs * (1 + 1e-6)
+    found = jax_privacy.calibrate_noise_multiplier(
+        target_epsilon=1.0, accountant=training, batch_sizes=5, num_updates=30, num_samples=50, target_delta=1e-5
+    )
+    spent = epsilon(compose((PoissonSampled(0.1, Gaussian(found)), 30)), 1e-5).upper
+    assert spent == pytest.approx(1.0, abs=0.02) and not math.isinf(spent)

@@ -1,0 +1,441 @@
+"""Long audits: on several workers, after the death of one, and after an interruption, the verdict is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.optional_packages import MissingExtraError, require
+from hockeystick.audits import Claim, TargetError, Verdict, audit
+from hockeystick.audits.drawing import checkpoint, draws
+from hockeystick.audits.drawing.workers import Crew, WorkerError, Workers
+from hockeystick.audits.outputs.reading import Codebook, Table
+
+CLAIM = Claim(1.0)
+
+
+def vectorised(data: float, rng: np.random.Generator, runs: int) -> Any:
+    return data + rng.laplace(scale=0.5, size=runs)
+
+
+def wide(data: float, rng: np.random.Generator, runs: int) -> Any:
+    return data + rng.laplace(scale=2.0, size=(runs, 5))
+
+
+def single(data: float, rng: np.random.Generator) -> Any:
+    return None if rng.random() < 0.2 else data + rng.laplace(scale=0.5)
+
+
+def strange(data: float, rng: np.random.Generator) -> Any:
+    return "yes" if rng.random() < 0.2 + 0.5 * data else ("no", rng.random())
+
+
+TARGETS = [vectorised, wide, single, strange]
+
+
+def result(verdict: Verdict) -> dict[str, Any]:
+    """What a verdict says, but for the time it took."""
+    return {name: value for name, value in attrs.asdict(verdict).items() if name != "seconds"}
+
+
+def once(target: Callable[..., Any], **options: Any) -> Verdict:
+    options = {"samples": 6000, "rng": 5} | options
+    return audit(target, claim=CLAIM, neighbours=(0.0, 1.0), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_the_verdict_does_not_depend_on_the_number_of_workers(target: Callable[..., Any], workers: int) -> None:
+    assert result(once(target, workers=workers, backend="threading")) == result(once(target))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_processes_of_this_machine_find_the_same(target: Callable[..., Any]) -> None:
+    assert result(once(target, workers=2)) == result(once(target))
+
+
+def test_a_target_that_raises_on_a_worker_is_refused() -> None:
+    def broken(data: float, rng: np.random.Generator, runs: int) -> Any:
+        raise KeyError("x")
+
+    with pytest.raises(TargetError, match="raised in 128 of 128 runs on d0 and 128 of 128 on d1"):
+        once(broken, workers=2, backend="threading")
+
+
+def test_more_samples_than_the_first_pieces() -> None:
+    """Enough calls that pieces of several calls are computed at once."""
+    options = {"samples": 200_000, "rng": 9}
+    assert result(once(vectorised, workers=2, backend="threading", **options)) == result(once(vectorised, **options))
+
+
+class Dying:
+    """A target whose first call in another process ends that process."""
+
+    def __init__(self, flag: Path) -> None:
+        self.flag, self.home = flag, os.getpid()
+
+    def __call__(self, data: float, rng: np.random.Generator, runs: int) -> Any:
+        if os.getpid() != self.home:
+            try:
+                self.flag.touch(exist_ok=False)
+            except FileExistsError:
+                pass
+            else:
+                os._exit(1)
+        return vectorised(data, rng, runs)
+
+
+@pytest.mark.slow
+def test_the_pieces_of_a_process_that_dies_are_computed_again(tmp_path: Path) -> None:
+    found = once(Dying(tmp_path / "died"), workers=2, samples=100_000)
+
+    assert (tmp_path / "died").exists()
+    assert result(found) == result(once(vectorised, samples=100_000))
+
+
+class Deadly(Exception):
+    """Stands for the error that a pool gives when a process has died."""
+
+
+def test_workers_that_always_die_end_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hockeystick.audits.drawing.workers._died", lambda error: isinstance(error, Deadly))
+    calls = 0
+
+    def pool(jobs: Any) -> Iterator[Any]:
+        nonlocal calls
+        calls += 1
+        yield from ()
+        raise Deadly
+
+    with pytest.raises(WorkerError, match="died 4 times in a row with 2 pieces left"):
+        list(Crew(pool, 2).results(lambda job: job, [1, 2]))
+    assert calls == 4
+
+
+def test_finished_pieces_are_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hockeystick.audits.drawing.workers._died", lambda error: isinstance(error, Deadly))
+    asked: list[int] = []
+
+    def pool(jobs: Any) -> Iterator[Any]:
+        for i, (function, arguments, _) in enumerate(jobs):
+            asked.append(arguments[1])
+            if i == 2:
+                raise Deadly
+            yield function(*arguments)
+
+    found = dict(Crew(pool, 2).results(lambda job: 10 * job, range(5)))
+
+    assert found == {i: 10 * i for i in range(5)}
+    assert asked == [0, 1, 2, 2, 3, 4, 4]
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask and its event loop
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_dask_cluster_finds_the_same(scheduler: str, target: Callable[..., Any]) -> None:
+    found = once(target, workers=-1, backend="dask", address=scheduler)
+
+    assert result(found) == result(once(target))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask and its event loop
+def test_a_dask_worker_that_dies_takes_only_its_own_piece(scheduler: str, tmp_path: Path) -> None:
+    found = once(Dying(tmp_path / "died"), workers=-1, backend="dask", address=scheduler, samples=100_000)
+
+    assert (tmp_path / "died").exists()
+    assert result(found) == result(once(vectorised, samples=100_000))
+
+
+class Stop(BaseException):
+    """An interruption."""
+
+
+def stopping(after: int) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        if done >= after:
+            raise Stop
+
+    return progress
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("after", [400, 5000, 9000])
+def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(target, checkpoint=kept, progress=stopping(after))
+    again: list[int] = []
+    found = once(
+        target, checkpoint=kept, progress=lambda done, total: again.append(done), workers=2, backend="threading"
+    )
+
+    assert result(found) == result(once(target))
+    assert not kept.exists()
+    if after == 9000:  # what had been counted was not drawn again
+        assert all(done > 5000 for done in again)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("after", [7000, 9000])
+def test_counts_of_an_interrupted_audit_are_kept_once(
+    target: Callable[..., Any], after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls are small, and more so for outputs of several numbers; each is a piece of its own."""
+    monkeypatch.setattr("hockeystick.audits.targets.calling._NUMBERS", 512)
+    monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(target, checkpoint=kept, progress=stopping(after))
+    with np.load(kept) as stored:
+        counted, counts = stored["counted"], stored["counts0"]
+    assert len(counted) > 0 and counts.sum() < 12_000
+    again: list[int] = []
+    found = once(target, checkpoint=kept, progress=lambda done, total: again.append(done))
+
+    assert result(found) == result(once(target))
+    assert again[0] > after
+
+
+def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever line of the bounding the interruption hits, nothing is counted twice."""
+    monkeypatch.setattr("hockeystick.audits.targets.calling._NUMBERS", 512)
+    monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
+    plain = result(once(vectorised))
+    files = [draws.__file__, checkpoint.__file__]
+    for line in range(20):
+        kept, left = tmp_path / f"audit{line}.npz", 40 + line  # lines of the two functions that run before it
+
+        def step(frame: Any, event: str, _: Any) -> Any:
+            nonlocal left
+            left -= event == "line"
+            if left == 0:
+                raise Stop
+            return step
+
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            code = frame.f_code
+            return step if code.co_filename in files and code.co_name in ("bounding", "keep_counts") else None
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with pytest.raises(Stop):
+                once(vectorised, checkpoint=kept)
+        finally:
+            sys.settrace(before)
+        assert result(once(vectorised, checkpoint=kept)) == plain
+
+
+def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(vectorised, samples=60_000, checkpoint=kept, progress=stopping(80_000))
+    with np.load(kept) as stored:
+        arrays = dict(stored)
+    for name, wrong in (("counts0", arrays["counts0"] + 1), ("counts0", arrays["counts0"][:, 1:])):
+        np.savez(kept, **{**arrays, name: wrong})
+        with pytest.raises(InvalidArgumentError, match="does not fit"):
+            once(vectorised, samples=60_000, checkpoint=kept)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(vectorised, checkpoint=kept, rng=None, samples=None, progress=stopping(1_000_000))
+    found = once(vectorised, checkpoint=kept, rng=None, samples=None)
+
+    assert result(found) == result(once(vectorised, rng=found.seed, samples=found.samples)) | {"timed": found.timed}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rng": 6}, {"samples": 7000}, {"bits": True}, {"confidence": 0.99}, {"grid": 0.5}, {"statistic": lambda x: x}],
+)
+def test_the_checkpoint_of_another_audit_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(vectorised, checkpoint=kept, progress=stopping(9000))
+    before = kept.read_bytes()
+
+    with pytest.raises(InvalidArgumentError, match="is of another audit"):
+        once(vectorised, checkpoint=kept, **change)
+    assert kept.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"oops", b"PK\x03\x04 broken"])
+def test_a_file_that_is_no_checkpoint_is_refused_and_left(content: bytes, tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    kept.write_bytes(content)
+
+    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+        once(vectorised, checkpoint=kept)
+    assert kept.read_bytes() == content
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+def test_outputs_that_json_can_not_name_are_drawn_again(tmp_path: Path) -> None:
+    def colours(data: float, rng: np.random.Generator) -> Colour:
+        return Colour.RED if rng.random() < 0.2 + 0.5 * data else Colour.BLUE
+
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(colours, checkpoint=kept, progress=stopping(9000))
+
+    assert result(once(colours, checkpoint=kept)) == result(once(colours))
+
+
+def test_data_that_can_not_be_pickled_has_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="checkpoint"):
+        audit(
+            lambda data, rng: rng.random(),
+            claim=CLAIM,
+            neighbours=(lambda: 0, lambda: 1),
+            samples=100,
+            checkpoint=tmp_path / "x",
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"count": 0}, "workers"),
+        ({"count": -2}, "workers"),
+        ({"count": 1.5}, "workers"),
+        ({"count": True}, "workers"),
+        ({"backend": ""}, "backend"),
+        ({"backend": 3}, "backend"),
+        ({"address": "tcp://x"}, "address"),
+        ({"backend": "loky", "address": "tcp://x"}, "address"),
+    ],
+)
+def test_workers_are_checked(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgumentError) as error:
+        Workers(**arguments)
+    assert error.value.argument == named
+
+
+def test_a_package_that_is_missing_is_asked_for_by_its_extra() -> None:
+    with pytest.raises(MissingExtraError, match=r"this needs no_such_package: pip install 'hockeystick\[x\]'"):
+        require("no_such_package.part", "this", extra="x")
+
+
+class Odd(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def test_errors_that_do_not_travel_between_processes_become_ones_that_do() -> None:
+    error = draws._portable(Odd(1, 2))
+    assert type(error) is RuntimeError and str(error) == "Odd: 1 and 2"
+    plain = ValueError("as it is")
+    assert draws._portable(plain) is plain
+
+
+def test_an_error_of_a_piece_is_raised_and_no_death() -> None:
+    def work(job: int) -> int:
+        if job == 3:
+            raise ZeroDivisionError(f"job {job}")
+        return job * job
+
+    with Workers(2, backend="threading").hired() as crew:
+        assert dict(crew.results(work, [0, 1, 2])) == {0: 0, 1: 1, 2: 4}
+        with pytest.raises(ZeroDivisionError, match="job 3"):
+            dict(crew.results(work, range(5)))
+        with pytest.raises(ZeroDivisionError, match="job 3"):
+            dict(crew.survivors(work, range(5)))
+        assert dict(crew.survivors(work, [4, 5])) == {0: 16, 1: 25}
+    with Workers().hired() as alone:
+        assert list(alone.survivors(work, [1, 2])) == [(0, 1), (1, 4)]
+
+
+def test_dask_needs_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> None:
+        raise ValueError("No global client found")
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_client=nobody))
+    with (
+        pytest.raises(InvalidArgumentError, match="there is no current Dask client"),
+        Workers(-1, backend="dask").hired(),
+    ):
+        pass
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    with pytest.raises(Stop):
+        once(vectorised, checkpoint=kept, progress=stopping(9000))
+    with np.load(kept) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    plain = json.loads(str(arrays["plain"]))
+    np.savez(kept, **{**arrays, "plain": np.array(json.dumps({**plain, "schema": plain["schema"] + 1}))})
+    before = kept.read_bytes()
+    with pytest.raises(InvalidArgumentError, match="is of another version"):
+        once(vectorised, checkpoint=kept)
+    assert kept.read_bytes() == before
+
+
+@pytest.mark.parametrize("unusual", [Colour.RED, 1 + 2j, math.nan])
+def test_what_json_can_not_name_is_not_written(unusual: Any, tmp_path: Path) -> None:
+    kept = checkpoint.Checkpoint(tmp_path / "audit.npz", "asked", 1)
+    kept.write()  # nothing was drawn so far
+    assert not kept.path.exists()
+    table = Table(1, 0, {})
+    kept.keep_tables(4, Codebook(), 1.0, True, (table, table))
+    assert kept.path.exists()
+    kept.path.unlink()
+    book = Codebook()
+    book.code(("value", unusual), ())
+    kept.keep_tables(4, book, 1.0, True, (table, table))
+    assert not kept.path.exists()
+
+
+def test_all_workers_of_a_cluster_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = SimpleNamespace(nthreads=lambda: {"tcp://one": 2, "tcp://two": 3})
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_client=lambda: client))
+    asked: list[dict[str, Any]] = []
+
+    @contextlib.contextmanager
+    def configured(**settings: Any) -> Iterator[None]:
+        asked.append(settings)
+        yield
+
+    monkeypatch.setattr("joblib.parallel_config", configured)
+    with Workers(-1, backend="dask").hired() as crew:
+        assert crew.size == 5 and asked == [{"backend": "dask"}]
+    with Workers(2, backend="dask").hired() as crew:
+        assert crew.size == 2

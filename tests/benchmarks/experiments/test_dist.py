@@ -1,0 +1,176 @@
+"""The experiments of online distribution learning at small sizes: their numbers, and what they say of them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmark_scripts import experiment_script as script
+
+from hockeystick.learners.distribution.channels.candidates import LabelTable
+from hockeystick.learners.distribution.channels.levels import CeiledBlocks
+
+ROOT = Path(__file__).parents[3]
+
+
+common, families = script("common"), script("distribution.label_families")
+
+
+def checks(report: Any) -> dict[str, bool]:
+    return {check.statement: check.holds for check in report.checks}
+
+
+def holds(report: Any, start: str) -> bool:
+    """The check whose statement starts like this."""
+    found = [value for statement, value in checks(report).items() if statement.startswith(start)]
+    assert len(found) == 1, start
+    return found[0]
+
+
+def drawn(report: Any) -> str:
+    return str(common.svg(report.draw))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks" / "experiments").rglob("dist_*.py")), ids=lambda f: f.stem)
+def test_every_experiment_belongs_to_the_page(file: Path) -> None:
+    assert script(f"{file.parent.name}.{file.stem}").PAGE == ROOT / "docs" / "online-distribution-learning.md"
+
+
+# --- families --------------------------------------------------------------------------------------------------------
+
+
+def test_easy_candidates() -> None:
+    table = families.easy(4, copies=3).table()
+    assert table.shape == (4, 12) and table[2, 6:9] == pytest.approx([0.625 / 3] * 3)
+    assert families.unlearned(4, 10**6) == pytest.approx(0.3128e6, rel=2e-3)  # quoted
+    assert families.unlearned(16, 10**6) == pytest.approx(0.812e6, rel=2e-3)
+
+
+def test_ceilings_nearly_double_the_symbols_of_w() -> None:
+    levels = CeiledBlocks().levels(families.family_w(2, 100), 100)
+    assert isinstance(levels.hypotheses, LabelTable)
+    assert levels.total > 2.9 and levels.span > math.log(200)
+
+
+def test_distances_are_in_standard_errors() -> None:
+    found = families.summary(np.array([1.0, 3.0]))
+    assert found == {"risk": 2.0, "deviation": math.sqrt(2.0), "error": 1.0, "runs": 2.0}
+    assert families.distance(found, 0.0, 2) == pytest.approx(math.sqrt(2.0))
+
+
+def test_risks_repeat() -> None:
+    one, two = (families.easy_risk(4, 1000, 3, batch=2) for _ in range(2))
+    assert one == two and one["risk"] < one["bound"]
+
+
+# --- experiments -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_printed_claims_are_refuted() -> None:
+    report = script("distribution.dist_refutations").experiment(
+        common.Cells(), instances=((2, 100, 100),), horizons=(50, 70), labels=100
+    )
+    assert report.holds and "1.0619" in report.table
+    assert "claimed" in drawn(report)
+
+
+def test_a_refutation_that_fails_is_seen() -> None:
+    """Twin: where the mixture's range is used, the claim is true, and the experiment would say so."""
+    module = script("distribution.dist_refutations")
+    found = module.refuted(2, 100, 100)
+    assert found["exact"]["mixture"] <= 1.0 + 1e-12 < found["printed"]
+    assert module.excess(70, 0.01, 100)["factor"] == pytest.approx(1.064, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_accounting() -> None:
+    report = script("distribution.dist_accounting").experiment(
+        common.Cells(), cases=((4, 1.0, 1e-3),), shown=(4, 1.0, 1e-3)
+    )
+    assert report.holds and "4.284" in report.table
+    assert "closed form" in drawn(report)
+
+
+def test_slopes() -> None:
+    report = script("distribution.dist_slopes").experiment(
+        common.Cells(), rounds=(500, 1000, 2000), experts=(4, 8), runs=(4, 4), sweep=10**4, many=(4, 16)
+    )
+    assert holds(report, "every risk is below") and "no learning" in report.table
+
+
+def test_published_learners() -> None:
+    module = script("distribution.dist_printed")
+    report = module.experiment(common.Cells(), rounds=(10**4,), runs=(4, 4, 2), vector_rounds=10**4)
+    assert holds(report, "Algorithm 1 as published") and holds(report, "every risk")
+    assert "no learning" in report.table and "random walk" in report.table
+
+
+def test_the_random_walk_is_not_insensitive() -> None:
+    """Another derivation of Algorithm 2's risk: at first that of no learning, then less and less of it."""
+    module = script("distribution.dist_printed")
+    shares = [
+        module.diffusion(True, n, steps=300, runs=100)["risk"] / families.unlearned(4, n) for n in (10**5, 10**7, 10**9)
+    ]
+    assert 1.2 > shares[0] > shares[1] > shares[2] > 0.0
+    assert shares[2] < 0.2
+
+
+def test_labels() -> None:
+    report = script("distribution.dist_labels").experiment(
+        common.Cells(), copies=(1, 64), rounds=10**4, runs=(4, 4), unbounded_rounds=(100, 1000, 10**4)
+    )
+    assert holds(report, "every risk") and holds(report, "what the sums")
+    assert "randomized-labels" in report.table and "one-bit" in report.table
+
+
+@pytest.mark.slow
+def test_contexts() -> None:
+    report = script("distribution.dist_contexts").experiment(
+        common.Cells(), rounds=500, runs=(4, 4), variant_rounds=500
+    )
+    assert holds(report, "under every order") and holds(report, "every variant")
+
+
+def test_nobody_agrees_with_the_truth_in_every_context() -> None:
+    tables = np.asarray(script("distribution.dist_contexts").permuting().tables)
+    agrees = np.isclose(tables, tables[:, :1]).all(axis=2)
+    assert agrees[:, 0].all() and not agrees[:, 1:].all(axis=0).any() and agrees[:, 1:].any()
+
+
+def test_lower_bound() -> None:
+    report = script("distribution.dist_lower_bound").experiment(
+        common.Cells(), rounds=(1000, 3000, 10**4), runs=(4, 4), epsilons=(0.5, 3.0)
+    )
+    assert holds(report, "risk lies above") and holds(report, "no channel")
+
+
+def test_a_channel_that_tells_too_much_is_seen() -> None:
+    """Twin: labels themselves tell more than any private channel may."""
+    module = script("distribution.dist_lower_bound")
+    hard = module.HadamardClass(module.PAIRS, lean=module.LEAN)
+    assert hard.information(np.eye(8)) > hard.information_bound(0.1) > module.told("one bit", 0.1)["told"]
+
+
+def test_selection() -> None:
+    report = script("distribution.dist_selection").experiment(
+        common.Cells(), experts=(4,), rounds=(1000, 4000), trials=(60, 4, 2), alpha=0.6
+    )
+    assert holds(report, "mean distances") and holds(report, "the median")
+    assert "Scheffé" in report.table
+
+
+def test_baselines_of_selection_find_the_truth() -> None:
+    found = script("distribution.dist_selection").baselines("baselines", 4, 10**5, 50)
+    assert found == {"labels": 1.0, "tournament": 1.0}
+    assert script("distribution.dist_selection").baselines("baselines", 16, 10, 50)["tournament"] < 0.9
+
+
+@pytest.mark.slow
+def test_stream() -> None:
+    pytest.importorskip("sklearn")
+    report = script("distribution.dist_stream").experiment(common.Cells(), rounds=(300,), runs=2)
+    assert holds(report, "realisable: risk") and "misspecified" in report.table

@@ -1,0 +1,158 @@
+"""The federated experiments at small sizes: their parts, what they report, and how they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmark_scripts import experiment_script as script
+
+ROOT = Path(__file__).parents[3]
+
+
+common, figures, slopes, certified = map(
+    script, ("common", "federated.fed_figures", "federated.fed_slopes", "federated.fed_certified")
+)
+
+
+@pytest.mark.parametrize("name", ["fed_certified", "fed_figures", "fed_slopes"])
+def test_every_experiment_is_on_the_page(name: str) -> None:
+    page = common.FEDERATED_PAGE.read_text(encoding="utf-8")
+    start, stop = page.index(f"<!-- {name} -->"), page.index(f"<!-- /{name} -->")
+    assert f"python -m benchmarks.experiments.federated.{name} --write" in page[start:stop]
+    assert ": NO." not in page[start:stop]
+    assert "| --- |" in page[start:stop]
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def test_printed_constants() -> None:
+    """kappa = 71 and 119 for 100 experts and rho = 0.1, 23 by the negative binomial number."""
+    made = {
+        name: figures.sparse(constants, clients=10, rounds=512, experts=100, period=1)
+        for name, constants in figures.CONSTANTS.items()
+    }
+    assert [made[name].switches for name in ("printed", "proved", "fewest switches")] == [71, 119, 23]
+    assert made["printed"].threshold == pytest.approx(8 * np.log(2 * 512**2 / 0.1) / 10 + 4 * 142 / 10)
+    assert made["proved"].threshold == pytest.approx(16 * np.log(2 * 512**2 / 0.1) / 10 + 4 * 238 / 10)
+    assert all(learner.guarantee().epsilon(0.0).upper <= 10.0 * (1.0 + 1e-12) for learner in made.values())
+
+
+def test_losses_that_are_not_scaled_are_run_as_what_they_are() -> None:
+    """Noise for losses in [0, 5], on losses divided by 5, is a fifth, and costs five times as much."""
+    constants = figures.CONSTANTS["fewest switches"]
+    one, five = (
+        figures.sparse(constants, clients=10, rounds=60, experts=18, period=1, unit=unit) for unit in (1.0, 5.0)
+    )
+    assert five.threshold == pytest.approx(one.threshold / 5.0)
+    assert five.guarantee().epsilon(0.0).upper == pytest.approx(5.0 * one.guarantee().epsilon(0.0).upper)
+
+
+def test_stochastic_learners_keep_to_their_epsilon() -> None:
+    for who in figures.STOCHASTIC[:-1]:
+        graph = figures.stochastic(who, 63).graph()
+        assert graph.guarantee(view="output").epsilon(0.0).upper <= 10.0 * (1.0 + 1e-9)
+        seen = graph.guarantee(view="server").epsilon(0.0).upper
+        assert (seen <= 10.0 * (1.0 + 1e-9)) == (who == "hidden from the server")
+
+
+def test_summary() -> None:
+    found = figures.summary(np.array([[1.0, 3.0], [2.0, 6.0]]))
+    assert found["mean"] == 3.0 and found["error"] == pytest.approx(1.0)
+    assert found["deviation"] == pytest.approx(np.std([1, 3, 2, 6]))
+    near = {"regret": [{"mean": 10.0, "error": 0.1}]}
+    assert figures.near(near, (9.0,)) and not figures.near(near, (20.0,))
+
+
+@pytest.mark.slow
+def test_figures(tmp_path: Path) -> None:
+    report = figures.experiment(common.Cells(tmp_path / "kept.jsonl"), (255, 256), (2, 2, 2), 600)
+    assert report.table.count("\n| --- |") == 3
+    assert {"not scaled", "hidden from the server"} <= {cell.strip() for cell in report.table.split("|")}
+    exact = [check for check in report.checks if "ε" in check.statement]  # those of no statistics
+    assert len(exact) == 3 and all(check.holds for check in exact)
+    assert common.svg(report.draw).count("<svg") == 1
+
+
+# --- slopes ----------------------------------------------------------------------------------------------------------
+
+
+def test_slope() -> None:
+    assert slopes.slope([1, 2, 4, 8], [8.0, 4.0, 2.0, 1.0]) == pytest.approx(-1.0)
+
+
+def test_pseudo_regret_counts_rounds() -> None:
+    points = np.zeros((2, 3, 4))
+    assert slopes.excess(points, np.array([[1.0, 1.0, 1.0], [0.0, 0.0, 1.0]])) == pytest.approx((7 + 4) / 2)
+
+
+@pytest.mark.parametrize("where", ["client", "server"])
+def test_coins_are_within_their_bound(where: str) -> None:
+    row = slopes.coins(4, 1.0, where, 8, 2)
+    assert 0.0 < row["regret"] <= row["bound"]
+
+
+def test_trees_of_the_curves() -> None:
+    """Numbers of trees for 1 and 32 clients at p = 2, ..., 12, computed by hand from the certified rule."""
+    few, many = (
+        [
+            phase.trees
+            for phase in slopes.certified_phases(
+                slopes.Sizes(clients=m, experts=16, epsilon=0.3, lipschitz=1.2, smoothness=1.0), 4095
+            )
+        ]
+        for m in (1, 32)
+    )
+    assert many == [0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4]
+    assert few == [0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 2]
+    row = slopes.curves(2, "client", 0.3, 6, 2)
+    assert row["regret"] > 0.0 and row["trees"] == few[: len(row["trees"])]
+
+
+def test_one_good_expert() -> None:
+    row = slopes.sparse(4, 16.0, 1, 2, 256, 2)
+    assert 0.0 < row["regret"] < row["bound"] and row["switches"] == 23
+
+
+@pytest.mark.slow
+def test_slopes() -> None:
+    report = slopes.experiment(common.Cells(), (6, 6), 512, (2, 2, 2), (1, 2, 4), (4, 5))
+    assert report.table.count("slope |") == 6
+    bounds = [check for check in report.checks if "bound" in check.statement or "at most" in check.statement]
+    assert len(bounds) == 3 and all(check.holds for check in bounds)
+    assert common.svg(report.draw).count("<svg") == 1
+
+
+# --- printed and certified -------------------------------------------------------------------------------------------
+
+
+def test_leaf_loss() -> None:
+    """One leaf with R/scale = 2 loses 1.905 with 8 equal scores (exact quadrature), and 2 with many."""
+    assert certified.leaf_loss(2.0) == pytest.approx(1.905, abs=5e-4)
+    assert 1.99 < certified.leaf_loss(2.0, equal=64) <= 2.0 + 1e-9
+
+
+def test_messages() -> None:
+    assert certified.measured_messages(10, 0.0) == pytest.approx({"pure": 5.0, "certified": 4.67}, rel=0.01)
+
+
+def test_fed_svt_with_printed_noise() -> None:
+    assert certified.measured_sparse(1.0, 0.0)["certified"] == pytest.approx(0.75)
+    row = certified.measured_sparse(1.0, 1e-5)
+    assert row["proof"] > 1.9 and row["certified"] < 0.82 and row["applies"]
+
+
+def test_the_claims_noise_is_the_printed_one() -> None:
+    setting = certified.CLAIMS[4].setting()
+    last = setting.phases[-1]
+    assert last.scales == pytest.approx([8.0 / last.batch, 16.0 / last.batch])
+    assert certified.CLAIMS[6].setting().phases[5] is None  # printed batches: phase 7 has no losses for a tree
+
+
+@pytest.mark.slow
+def test_certified() -> None:
+    report = certified.experiment(common.Cells(), claims=(0, 4, 5, 9))
+    assert report.holds
+    assert report.table.count("\n| --- |") == 3 and "| false |" in report.table and "| open |" in report.table

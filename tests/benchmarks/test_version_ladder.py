@@ -1,0 +1,169 @@
+"""The corpus of released leaks: its table is sound, its runner keeps what is finished, and reports what fails."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmark_scripts import benchmark
+
+ROOT = Path(__file__).parents[2]
+
+
+ladder = benchmark("version_ladder.run")
+ROWS = ladder.corpus()
+TOML = """
+[[row]]
+name = "fair"
+packages = []
+sampler = "numpy_laplace"
+arguments = { grid = 9.5367431640625e-7 }
+runs = 4000
+neighbours = [0.0, 1.0]
+epsilon = 1.0
+expect = "green"
+why = "test"
+
+[[row]]
+name = "leaks"
+packages = []
+sampler = "numpy_laplace"
+runs = 4000
+neighbours = [0.0, 1.0]
+epsilon = 1.0
+expect = "red"
+why = "test"
+"""
+
+
+def row(**changes: Any) -> Any:
+    given: dict[str, Any] = dict(
+        name="x", packages=(), sampler="numpy_laplace", runs=4000, epsilon=1.0, expect="green", why="test"
+    )
+    return ladder.Row(**{**given, "neighbours": (0.0, 1.0), **changes})
+
+
+def test_the_corpus_has_a_red_and_a_green_side_for_every_library_and_pins_every_package() -> None:
+    sides = {colour: {row.name.split()[0] for row in ROWS if row.expect == colour} for colour in ("red", "green")}
+
+    assert sides["red"] == sides["green"] == {"numpy", "opendp", "diffprivlib", "python-dp", "jax-privacy"}
+    assert all(package.count("==") == 1 for row in ROWS for package in row.packages)
+    assert all(row.name.split()[1] in row.packages[0] for row in ROWS if not row.name.startswith("numpy"))
+
+
+def test_the_corpus_names_samplers_that_exist_with_arguments_that_they_take() -> None:
+    tree = ast.parse(ladder.DRAW.read_text(encoding="utf-8"))
+    functions = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+    for one in ROWS:
+        own = functions[one.sampler]
+        given = set(one.settings()) - {"neighbours"} | ({"value"} if one.neighbours else set())
+        names = [argument.arg for argument in own.args]
+        assert set(names[: len(names) - len(own.defaults)]) <= given, one.name
+        assert own.kwarg is not None or given <= set(names), one.name
+
+
+def test_the_sampler_script_knows_nothing_of_this_package() -> None:
+    assert "hockeystick" not in ladder.DRAW.read_text(encoding="utf-8").replace("knows nothing of hockeystick", "")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"neighbours": None}, {"significance": 0.05}, {"expect": "blue"}], ids=["neither", "both", "colour"]
+)
+def test_a_row_that_is_none_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        row(**changes)
+
+
+def test_an_auditor_is_red_if_it_is_wrong_more_often_than_it_says() -> None:
+    auditor = row(neighbours=None, significance=0.05)
+    bounds = np.where(np.arange(200) < 40, 1.5, 0.5)
+
+    wrong, fair = (ladder.judge(auditor, {"bounds": b}) for b in (bounds, bounds[30:]))  # 40 of 200, 10 of 170
+
+    assert (wrong.status, fair.status) == ("red", "green")
+    assert wrong.unexpected and not fair.unexpected
+    assert "40 of 200" in wrong.found
+
+
+def test_rows_run_are_kept_and_run_again_if_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    drawn: Counter[str] = Counter()
+
+    def draw(one: Any, python: Path, cache: Path) -> dict[str, Any]:
+        drawn[one.name] += 1
+        assert python == Path(sys.executable)
+        if one.name == "fails":
+            raise ladder.StepError("not drawn", "no such thing")
+        return {f"d{side}": side + rng.laplace(scale=one.arguments["scale"], size=4000) for side in (0, 1)}
+
+    monkeypatch.setattr(ladder, "draw", draw)
+    rows = tuple(row(name=name, arguments={"scale": 0.5}) for name in ("broken", "fails"))
+
+    first, second = list(ladder.run(rows, tmp_path)), list(ladder.run(rows, tmp_path))
+
+    assert [result.status for result in first] == ["red", "not drawn"]
+    assert first == second
+    assert drawn == {"broken": 1, "fails": 2}
+    assert [result.unexpected for result in first] == [True, False]
+    assert first[1].found == "no such thing"
+    assert list(json.loads((tmp_path / "results.json").read_text())) == ["broken"]
+    (changed,) = ladder.run((row(name="broken", arguments={"scale": 0.4}),), tmp_path)
+    assert drawn["broken"] == 2 and changed.digest != first[0].digest
+
+
+def test_packages_that_cant_be_installed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladder.venv, "create", lambda folder, **options: Path(folder).mkdir(parents=True))
+    commands = []
+
+    def command(status: str, words: list[str]) -> None:
+        commands.append(words)
+        if len(commands) == 1:
+            raise ladder.StepError(status, "no index")
+
+    monkeypatch.setattr(ladder, "_command", command)
+    monkeypatch.setattr(ladder, "draw", lambda *arguments: pytest.fail("nothing to draw with"))
+    rows = (row(packages=("nothing==1",)),)
+
+    (result,) = ladder.run(rows, tmp_path)
+
+    assert (result.status, result.found, result.finished) == ("not installed", "no index", False)
+    assert commands[0][-1] == "nothing==1"
+    assert not (tmp_path / "results.json").exists()
+    folder = next((tmp_path / "environments").iterdir())
+    folder.rmdir()
+    assert ladder.environment(("nothing==1",), tmp_path).parents[1] == folder  # tried again, and then ready
+    assert ladder.environment(("nothing==1",), tmp_path).parents[1] == folder and len(commands) == 2
+
+
+@pytest.mark.slow
+def test_the_command_draws_audits_and_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = tmp_path / "corpus.toml"
+    corpus.write_text(TOML, encoding="utf-8")
+
+    status = ladder.main(["--corpus", str(corpus), "--cache", str(tmp_path / "cache")])
+
+    shown = capsys.readouterr().out
+    assert status == 0, shown
+    assert "fair: green (expected green)" in shown and "leaks: red (expected red)" in shown
+    assert "2 of 2 rows finished, 0 not as expected" in shown
+    results = list(ladder.run(ladder.corpus(corpus), tmp_path / "cache"))  # kept
+    assert ladder.table(ladder.corpus(corpus), results).count("\n") == 3
+    corpus.write_text(TOML.replace('"red"', '"green"'), encoding="utf-8")
+    assert ladder.main(["--corpus", str(corpus), "--cache", str(tmp_path / "cache"), "--only", "LEAK*"]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "HOCKEYSTICK_VERSION_LADDER" not in os.environ,
+    reason="installs packages from an index: set HOCKEYSTICK_VERSION_LADDER to a pattern of rows, such as numpy*",
+)
+def test_rows_of_the_corpus_are_as_expected(tmp_path: Path) -> None:
+    assert ladder.main(["--only", os.environ["HOCKEYSTICK_VERSION_LADDER"], "--cache", str(tmp_path)]) == 0

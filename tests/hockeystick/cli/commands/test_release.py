@@ -1,0 +1,187 @@
+"""``hockeystick release``: plans, simulations, releases, what is written, refused and hidden."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import command_line
+import numpy as np
+import pytest
+from command_line import assert_refused
+
+import hockeystick._runs.release
+from hockeystick._files.release_table import read_columns
+from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter
+from hockeystick.learners.smoothed.measures.public_column import PublicColumn
+from hockeystick.learners.smoothed.queries.query_release import QueryRelease
+from hockeystick.mechanisms.randomness.noise import SimulationNoise
+
+N = 3000
+AGE = ["--column", "age", "--low", "0", "--high", "120", "--points", "121"]
+TARGET = ["--sigma", "0.25", "--epsilon", "2", "--rounds", "6", "--vacuous"]
+
+run, result_of = partial(command_line.run, "release"), partial(command_line.result_of, "release")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    rng = np.random.default_rng(0)
+    rows = [f"{age:.1f},{pay:.3f}" for age, pay in zip(rng.normal(45, 12, N), rng.gamma(2.0, 1.0, N), strict=True)]
+    (tmp_path / "T.csv").write_text("age,pay\n" + "\n".join(rows))
+    return str(tmp_path / "T.csv")
+
+
+def test_a_simulation_is_the_librarys_and_writes_its_files(table: str, tmp_path: Path) -> None:
+    answers, rows = tmp_path / "A.csv", tmp_path / "S.csv"
+    options = ["--simulate", "--seed", "5", "--answers", str(answers), "--synthetic", str(rows), "--rows", "50"]
+    found = result_of("--data", table, *AGE, *TARGET, *options)
+
+    column = PublicColumn(name="age", low=0.0, high=120.0, points=121)
+    of = QueryRelease.calibrated(
+        [column], queries="thresholds", records=N, sigma=0.25, epsilon=2.0, rounds=6, vacuous=True
+    )
+    data = read_columns("--data", table, ["age"])
+    known = of.release(data, noise=SimulationNoise(np.random.default_rng(5)))
+    assert found["published"]["measurements"] == known.law.transcripts.measurements[0].tolist()
+    measured = known.measured()
+    assert (found["measured_error"], found["measured_error_on_cover"]) == (measured.error, measured.cover)
+    assert found["error_bound"] > found["measured_error"] and found["measured_error_failure"] == pytest.approx(0.05)
+    assert found["epsilon"] == of.guarantee().epsilon(0.0).upper <= 2.0
+    assert (found["mode"], found["seed"], found["records"]) == ("simulation", 5, N)
+    with answers.open() as file:
+        heads, *told = list(csv.reader(file))
+    assert heads == ["age at least", "share"] and len(told) == found["parameters"]["cover_size"]
+    np.testing.assert_array_equal([float(row[1]) for row in told], known.cover_answers())
+    synthetic = read_columns("--data", str(rows), ["age"])
+    assert synthetic.shape == (50, 1) and (synthetic == np.rint(synthetic)).all()
+
+
+def test_the_last_law_has_a_bound_once_it_is_released(table: str) -> None:
+    """None as planned, and the run's own by what it measured; the report says both."""
+    options = [*AGE, *TARGET, "--output", "last", "--replay", "2"]
+    assert result_of(*options, "--plan", "--records", str(N))["error_bound"] is None
+    found = result_of("--data", table, *options, "--simulate")
+    assert found["error_bound"] is None and 0.0 < found["measured_error_on_cover"] <= found["measured_error"] < 1.0
+    words = " ".join(run("--data", table, *options, "--simulate").stdout.split())
+    assert "by what was measured" in words and "whatever the records are" in words and "none beforehand" in words
+
+
+@pytest.mark.slow
+def test_what_is_published_never_holds_the_truth(table: str, tmp_path: Path) -> None:
+    """The owner's page is a file of its own, marked; result and report are the same with and without it."""
+    page = tmp_path / "P.html"
+    options = ["--data", table, *AGE, *TARGET, "--simulate"]
+    plain, beside = run(*options, "--json", "-"), run(*options, "--json", "-", "--private-report", str(page))
+    assert plain.stdout == beside.stdout and "NOT private" in beside.stderr
+    text = page.read_text()
+    assert "NOT PRIVATE" in text and "true against released" in text and "<svg" in text
+    assert "true" not in json.loads(plain.stdout) and "largest_error" not in plain.stdout
+
+
+def test_a_plan_reads_nothing_and_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hockeystick._files.symbol_tables.open", None, raising=False)
+    columns = [*AGE[:-2], "--column", "pay", "--low", "0", "--high", "10"]
+    options = ["--plan", "--records", "1e6", "--queries", "rectangles", "--gamma", "0.5", *TARGET]
+    found = result_of(*columns, *options)
+    assert found["mode"] == "plan" and "published" not in found and found["records"] == 10**6
+    assert found["error_bound"] >= 1.0 and found["error_bound_failure"] == pytest.approx(0.05)
+    words = " ".join(run(*columns, *options).stdout.split())
+    assert "which says nothing" in words and "is public" in words and "no part of the guarantee" in words
+
+
+def test_a_release_takes_secure_noise_and_is_recorded(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def secure() -> SimulationNoise:
+        asked.append(1)
+        return SimulationNoise(np.random.default_rng(1))
+
+    monkeypatch.setattr(hockeystick._runs.release, "ReleaseNoise", secure)
+    DurableLedger.create(tmp_path / "book", PureFilter(3.0, adjacency=Adjacency.REPLACE_ONE))
+    options = ["--data", table, *AGE, *TARGET, "--ledger", str(tmp_path / "book")]
+    found = run(*options)
+    assert found.exit_code == 0 and asked == [1] and "written nowhere" in found.stderr
+    assert len((tmp_path / "book").read_text().splitlines()) == 2
+    assert_refused(run(*options), "needs epsilon=2, but 1 is left")
+
+
+def test_a_ledger_that_a_release_can_t_be_charged_to_is_refused_before_the_records_are_read(tmp_path: Path) -> None:
+    """Replace-one hides no record's presence, so that a ledger for add-or-remove-one would be charged too little."""
+    book = tmp_path / "book"
+    DurableLedger.create(book, PureFilter(3.0))
+    options = ["--data", str(tmp_path / "no-such.csv"), *AGE, *TARGET, "--ledger"]
+    assert_refused(run(*options, str(book)), "--ledger", "add-or-remove-one", "adjacency=Adjacency.REPLACE_ONE")
+    assert len(book.read_text().splitlines()) == 1
+    assert_refused(run(*options, str(tmp_path / "none")), "no such ledger")
+    assert_refused(run(*options, str(tmp_path)), "can't be opened")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["book", "book.lock"]
+
+
+def test_a_public_reference_is_the_base_measure(table: str, tmp_path: Path) -> None:
+    public = tmp_path / "R.csv"
+    public.write_text("age\n" + "\n".join(str(20 + i % 60) for i in range(600)))
+    found = result_of("--data", table, *AGE[:-2], "--reference", str(public), *TARGET, "--simulate")
+    assert found["columns"][0]["base_measure"] == "reference" and found["parameters"]["cover_size"] == 61
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1", "give --data or --plan"),
+        ("--column age --low 0 --sigma 0.2 --epsilon 1 --plan --records 9", "--high"),
+        ("--column age --column pay --low 0 --high 1 --sigma 0.2 --epsilon 1 --data T", "give one for each"),
+        ("--column age --low 0 --high 1 --points 3 --points 4 --sigma 0.2 --epsilon 1 --data T", "--points"),
+        ("--column age --low 5 --high 1 --sigma 0.2 --epsilon 1 --plan --records 9", "not above low"),
+        ("--column age --low nan --high 1 --sigma 0.2 --epsilon 1 --plan --records 9", "finite"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9", "--sigma"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan", "--records"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --seed 3", "can be taken off"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --rows 3", "--synthetic"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --simulate --ledger L", "--ledger"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan --records 9 --answers A", "--answers"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan --records 30", "too few"),
+        ("--column age --low 0 --high 1 --points 9 --reference R --sigma 0.2 --epsilon 1 --data T", "--reference"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: str, said: str) -> None:
+    assert_refused(run(*options.split()), said)
+
+
+@pytest.mark.parametrize("bad", ["secret", "nan", ""])
+def test_records_without_a_number_are_refused_and_not_shown(tmp_path: Path, bad: str) -> None:
+    path = tmp_path / "T.csv"
+    path.write_text(f"age,pay\n41,1\n{bad},77777\n")
+    found = run("--data", str(path), *AGE, *TARGET, "--simulate")
+    assert_refused(found, "'age'")
+    assert not re.search("secret|nan|77777|41", found.stderr)
+
+
+def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "T.csv"
+    path.write_text("age,count,pay\n" + "41,2,1\n" * 60)
+    said = "warning: --data has columns that are not read: 'count', 'pay'\n"
+    assert said in run("--data", str(path), *AGE, *TARGET, "--simulate").stderr
+    whole = [*AGE, "--column", "count", "--low", "0", "--high", "9", "--column", "pay", "--low", "0", "--high", "9"]
+    assert "not read" not in run("--data", str(path), *whole, *TARGET, "--simulate").stderr
+
+
+def test_tables(tmp_path: Path) -> None:
+    path = tmp_path / "T.csv"
+    path.write_text("a,b\n1,inf\n2e3,-0.5\n")
+    np.testing.assert_array_equal(read_columns("--data", str(path), ["b", "a"]), [[np.inf, 1.0], [-0.5, 2000.0]])
+    path.write_text("a\n")
+    with pytest.raises(InvalidArgumentError, match="no records"):
+        read_columns("--data", str(path), ["a"])
+
+
+def test_parquet_tables_have_numbers_of_all_kinds(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"a": [1, 2], "b": [0.1, float("inf")]}), tmp_path / "T")
+    np.testing.assert_array_equal(read_columns("--data", str(tmp_path / "T"), ["a", "b"]), [[1.0, 0.1], [2.0, np.inf]])

@@ -1,0 +1,328 @@
+"""Every call ends, or refuses by a typed error, whatever numbers of its domain it is given.
+
+No time is measured: what is counted are calls of the part that did the endless work, or the numbers that were made.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import special
+
+import hockeystick as hs
+from hockeystick import accounting, events, mechanisms
+from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting.engines import best_bound
+from hockeystick.accounting.events.noise import integer_noise
+from hockeystick.accounting.graph.parts import nodes
+from hockeystick.accounting.losses import dominating_pairs, integer_noise_tables
+from hockeystick.learners import (
+    AssumedCounts,
+    BinarySearch,
+    Blocks,
+    Box,
+    CellConcentration,
+    Harmonic,
+    Smoothed,
+    UniformCube,
+    UniformLosses,
+)
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.numbers import added_integers
+
+HUGE = 10**18
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, where: object, name: str) -> list[int]:
+    """Counts the calls of a function from now on."""
+    found, calls = getattr(where, name), [0]
+
+    def count(*args, **kwargs):
+        calls[0] += 1
+        return found(*args, **kwargs)
+
+    monkeypatch.setattr(where, name, count)
+    return calls
+
+
+# --- Skellam noise of a large variance: a closed form in place of tables -------------------------------------------
+
+
+@pytest.mark.parametrize("variance", [1e5, 1e6, 1e8, 1e17])
+def test_the_rate_of_wide_skellam_noise_takes_no_table(variance, monkeypatch):
+    calls = counted(monkeypatch, integer_noise_tables, "skellam")
+    rho = events.Skellam(variance).zcdp_rho()
+    assert calls == [0]
+    # Normal noise costs 1/(2V), and Skellam noise, which tends to it, a little more.
+    least = 1 / (2 * min(variance, 1e8))
+    assert least <= rho <= least * (1 + 1.2 * min(variance, 1e8) ** (-2 / 3) * 2)
+
+
+def renyi_over_order(variance: float, order: float) -> float:
+    """D_α(Z + 1 ‖ Z)/α by a direct sum over Bessel functions of scipy."""
+    y = np.arange(int(25 * math.sqrt(variance)))
+    half = np.log(special.ive(y, variance))
+    log_p = np.concatenate([half[:0:-1], half])
+    losses, q = log_p[:-1] - log_p[1:], np.exp(log_p[1:])
+    return math.log1p(float(q @ np.expm1(order * losses))) / (order - 1) / order
+
+
+@pytest.mark.parametrize("variance", [1e5, 1e6])
+def test_the_rate_of_wide_skellam_noise_is_above_the_truth_at_every_order(variance):
+    rho = events.Skellam(variance).zcdp_rho()
+    found = [renyi_over_order(variance, order) for order in (1.001, 1.1, 2.0, 10.0, 100.0, 1e3)]
+    # A sum over floats is off by some 1e-9 of the divergence near order 1.
+    assert max(found) * (1 - 1e-7) <= rho <= max(found) * (1 + 3e-4)
+
+
+def test_the_closed_form_agrees_with_the_table_where_both_are_known():
+    closed, table = integer_noise._wide_skellam_rho(2e4), integer_noise._skellam_rho(2e4)
+    assert min(closed, table) >= 1 / 4e4
+    assert closed == pytest.approx(table, rel=1.5e-3)
+
+
+@pytest.mark.parametrize("variance", [10, 300, 2000])
+def test_the_steps_of_the_skellam_loss_are_below_their_bound(variance):
+    """The step at y is ln(I_y²/(I_{y−1}·I_{y+1})); the bound on it is what the closed form rests on."""
+    bound = -math.log1p(-(1.0 + 2.0 / variance) / variance)
+    with mpmath.workdps(60):
+        for y in (0, 1, 2, 5, round(variance**0.5), round(variance / 2), 3 * round(variance)):
+            before, here, after = (mpmath.besseli(y + shift, variance) for shift in (-1, 0, 1))
+            assert mpmath.log(here**2 / (before * after)) < bound
+
+
+def test_one_method_asked_for_computes_no_other(monkeypatch):
+    """The zCDP parameter of noise given as a table takes a search over orders; it was made for every method."""
+    calls = counted(monkeypatch, integer_noise_tables, "steepest")
+    event = events.DiscreteGaussian(3.3125).noise()
+    assert 0.0 < hs.delta(event, 1.0, method="pld").upper < 1.0
+    assert calls == [0]
+    hs.delta(event, 1.0, method="zcdp")
+    assert calls == [1]
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+
+def test_no_search_where_the_least_noise_will_do(monkeypatch):
+    calls = counted(monkeypatch, accounting, "calibrate")
+    assert mechanisms.Skellam.calibrated(epsilon=100.0, delta=1e-6).variance == 1e-9
+    assert calls == [0]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (5.0, 1e-12)])
+def test_skellam_noise_is_calibrated_in_few_steps(epsilon, delta, monkeypatch):
+    calls = counted(monkeypatch, added_integers._Profile, "excess")
+    found = mechanisms.Skellam.calibrated(epsilon=epsilon, delta=delta)
+    assert calls[0] <= 50
+    assert hs.epsilon(found.event(), delta).upper <= epsilon
+    assert hs.delta(events.Skellam(found.variance * (1 - 1e-6)), epsilon, method="pld").upper > delta
+
+
+def shift_delta(masses: np.ndarray, shift: int, epsilon: float) -> float:
+    """δ of noise shifted by ``shift``, by one sum over its outcomes."""
+    return float(np.maximum(masses[shift:] - math.exp(epsilon) * masses[:-shift], 0.0).sum())
+
+
+def discrete_gaussian_masses(sigma: float) -> np.ndarray:
+    y = np.arange(-int(30 * sigma) - 9, int(30 * sigma) + 10)
+    masses = np.exp(-0.5 * (y / sigma) ** 2)
+    return np.asarray(masses / masses.sum())
+
+
+def skellam_masses(variance: float) -> np.ndarray:
+    reach = int(30 * math.sqrt(variance)) + 60
+    return np.asarray(special.ive(np.abs(np.arange(-reach, reach + 1)), variance))
+
+
+@pytest.mark.parametrize(
+    ("make", "masses_at", "sensitivity"),
+    [
+        (mechanisms.DiscreteGaussian, discrete_gaussian_masses, 3),
+        (mechanisms.DiscreteGaussian, discrete_gaussian_masses, 5),
+        (mechanisms.Skellam, skellam_masses, 4),
+    ],
+)
+def test_of_many_worst_vectors_few_are_calibrated(make, masses_at, sensitivity, monkeypatch):
+    """The noise of each vector is enough, by a sum of its own for that of one coordinate, and a little less is not."""
+    vectors = make(4.0, sensitivity=sensitivity).event().shifts()
+    assert vectors[0] == (sensitivity,) and len(vectors) >= 4
+    calls = counted(monkeypatch, best_bound, "_methods")
+    found = make.calibrated(epsilon=1.0, delta=1e-6, sensitivity=sensitivity)
+    assert calls[0] <= 60 + 5 * len(vectors)
+    assert hs.epsilon(found.event(), 1e-6).upper <= 1.0 and hs.delta(found.event(), 1.0).upper <= 1e-6
+    noise = found.sigma if make is mechanisms.DiscreteGaussian else found.variance
+    assert shift_delta(masses_at(noise), sensitivity, 1.0) <= 1e-6
+    assert hs.delta(make(noise * (1 - 1e-7), sensitivity=sensitivity).event(), 1.0).upper > 1e-6
+    if make is mechanisms.DiscreteGaussian and sensitivity == 5:  # the shift of one coordinate is the worst
+        assert shift_delta(masses_at(noise * (1 - 1e-7)), sensitivity, 1.0) > 1e-6
+
+
+def test_the_least_epsilon_of_all_floats_is_as_good_as_zero():
+    with pytest.raises(NumericalError, match="no value"):
+        mechanisms.DiscreteGaussian.calibrated(epsilon=5e-324, delta=1e-16)
+
+
+# --- accounting ------------------------------------------------------------------------------------------------------
+
+
+def test_patterns_of_epochs_are_listed_up_to_a_limit():
+    assert sum(map(len, accounting.fixed_epochs(2**12, 2))) == 2**12
+    for steps in (2**31, 2**53, HUGE):
+        with pytest.raises(InvalidArgumentError, match="matrix_sensitivity"):
+            accounting.fixed_epochs(steps, 2)
+
+
+def test_members_of_a_family_are_listed_up_to_a_limit():
+    with pytest.raises(InvalidArgumentError, match="give the members"):
+        nodes.Reach(0, 3).counts(2**53)
+    assert nodes.Reach(0, 3).largest_count(2**53) == 4
+    with pytest.raises(InvalidArgumentError, match="size"):
+        nodes.Reach(0, 3).largest_count(0)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-10])
+def test_the_epsilon_of_a_renyi_filter_is_found_in_few_steps(delta, monkeypatch):
+    tight = accounting.RDPFilter.for_target(5.0, 1e-6)
+    calls = counted(monkeypatch, accounting.RDPFilter, "_curve_delta")
+    assert tight.epsilon(delta) > 5.0
+    assert calls[0] <= 1200
+
+
+def test_a_renyi_filter_refuses_a_delta_that_it_cannot_divide():
+    with pytest.raises(InvalidArgumentError, match=r"^delta=5e-324: is too small"):
+        accounting.RDPFilter.for_target(5, 5e-324)
+    assert accounting.RDPFilter.for_target(5, 1e-300).delta(5.0) <= 1e-300
+
+
+def test_wide_cells_of_a_loss_are_cut_into_a_bounded_number_of_pieces(monkeypatch):
+    pieces = [0]
+    quadrature = dominating_pairs.GaussianPair._quadrature
+
+    def count(self, low, high, nodes):
+        pieces[0] += len(low)
+        return quadrature(self, low, high, nodes)
+
+    monkeypatch.setattr(dominating_pairs.GaussianPair, "_quadrature", count)
+    law = dominating_pairs.GaussianPair(1e4)
+    law.cells(np.linspace(*law.support(), 1000))
+    assert pieces[0] <= 30 * 1e4 + 2000
+    with pytest.raises(NumericalError, match="cut into"):
+        events.Gaussian(1e-8).loss_law(1e8, True)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-90])
+def test_losses_beyond_whole_numbers_of_a_grid_are_refused(scale):
+    with pytest.raises(NumericalError, match="too large for a grid"):
+        events.DiscreteLaplace(scale).loss_law(1e-3, True)
+
+
+# --- arrays as large as an argument ----------------------------------------------------------------------------------
+
+SIMULATED = [
+    (mechanisms.Laplace(1.0), 0.0),
+    (mechanisms.Gaussian(1.0), [0.0, 1.0]),
+    (mechanisms.Staircase(1.0), 0.0),
+    (mechanisms.DiscreteLaplace(1.0), 0),
+    (mechanisms.DiscreteGaussian(1.0), [0, 1]),
+    (mechanisms.Skellam(1.0), 0),
+    (mechanisms.RandomizedResponse(1.0), 0),
+    (mechanisms.UnaryEncoding.optimised(1.0, categories=4), 0),
+    (mechanisms.HadamardResponse(1.0, categories=4), 0),
+    (mechanisms.OneBitChannel(1.0, low=0.0, high=1.0), 0.5),
+    (mechanisms.ExponentialMechanism(1.0), [0.0, 1.0]),
+    (mechanisms.NoisyMax(1.0), [0.0, 1.0]),
+    (mechanisms.PermuteAndFlip(1.0), [0.0, 1.0]),
+    (mechanisms.TopK(1.0, k=2), [0.0, 1.0, 2.0]),
+    (mechanisms.TreeAggregation(steps=4, scale=1.0), [0.0, 1.0, 0.0, 0.0]),
+    (mechanisms.AboveThreshold(0.0, threshold_scale=1.0, query_scale=1.0), [0.0, 1.0]),
+    (mechanisms.CumulativeAboveThreshold(0.0, threshold_scale=1.0, query_scale=1.0), [0.0, 1.0]),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "value"), SIMULATED, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("runs", [arguments.MOST_NUMBERS + 1, 2**31, 2**53, HUGE])
+def test_no_simulation_of_more_numbers_than_fit_is_begun(mechanism, value, runs):
+    with pytest.raises(InvalidArgumentError, match=f"runs={runs}"):
+        mechanism.simulate(value, np.random.default_rng(0), runs)
+
+
+def test_the_width_of_a_run_counts():
+    wide = np.zeros(2**16)
+    with pytest.raises(InvalidArgumentError, match="make at most 4096 in one call"):
+        mechanisms.Laplace(1.0).simulate(wide, np.random.default_rng(0), 2**13)
+
+
+NOISE = [
+    lambda noise, count: noise.laplace(1.0, count),
+    lambda noise, count: noise.gaussian(1.0, count),
+    lambda noise, count: noise.gaussian(1e5, count),
+    lambda noise, count: noise.uniform(6, count),
+    lambda noise, count: noise.coins(0.25, count),
+    lambda noise, count: noise.coins(1, count),
+    lambda noise, count: mechanisms.PolyaShares(1.0, survivors=2).share(count, noise=noise),
+]
+
+
+@pytest.mark.parametrize("draw", NOISE)
+@pytest.mark.parametrize("count", [2**31, HUGE, -1])
+def test_no_more_noise_than_fits_is_drawn(draw, count):
+    with pytest.raises(InvalidArgumentError, match=f"count={count}"):
+        draw(mechanisms.SimulationNoise(1), count)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mechanisms.TopK.calibrated(k=HUGE, epsilon=2).worst_case_neighbours(),
+        lambda: mechanisms.TopK(1.0, k=HUGE).accuracy(0.1, candidates=HUGE + 1),
+        lambda: mechanisms.RandomizedResponse(1.0).group_neighbours(HUGE),
+        lambda: mechanisms.OneBitChannel(1.0, low=0.0, high=1.0).group_neighbours(2**31),
+        lambda: mechanisms.PoissonSample(0.5).log_sizes(2**31),
+        lambda: mechanisms.FixedBatches(2**31, 2).draw(noise=mechanisms.SimulationNoise(1)),
+        lambda: mechanisms.FixedBatches(2**31, 2).simulate(np.random.default_rng(1), 2),
+        lambda: mechanisms.HadamardResponse(1.0, categories=2**40).frequencies([1, 2]),
+        lambda: mechanisms.factorisations.square_root(2**20, band=4).matrix(),
+    ],
+)
+def test_no_list_of_more_numbers_than_fit_is_made(call):
+    with pytest.raises(InvalidArgumentError, match=str(arguments.MOST_NUMBERS)):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: UniformLosses(clients=2**20, rounds=2**20, experts=4).losses(np.random.default_rng(0)),
+        lambda: UniformLosses(clients=2**31, rounds=2**20, experts=4).totals(np.random.default_rng(0)),
+        lambda: BinarySearch(UniformCube(1), 0.5).begin(10, HUGE, np.random.default_rng(0)),
+        lambda: Blocks(UniformCube(1), 0.5).begin(10, 2**31, np.random.default_rng(0)),
+        lambda: CellConcentration(UniformCube(1), 0.5, cells=2**10).begin(10, 2**20, np.random.default_rng(0)),
+        lambda: Box.cube(2**31, 1.0),
+    ],
+)
+def test_no_game_or_stream_of_more_numbers_than_fit_is_begun(call):
+    with pytest.raises(InvalidArgumentError):
+        call()
+
+
+# --- logarithms of counts ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", [1, 2, 63, 64, 65, 66, 1000, 10**9, 2**53])
+def test_the_rise_of_a_harmonic_logarithm_is_a_harmonic_number(group):
+    with mpmath.workdps(40):
+        exact = mpmath.digamma(group + 1) + mpmath.euler
+        assert exact <= Harmonic().largest_rise(group) <= exact * (1 + mpmath.mpf(2) ** -46)
+
+
+@pytest.mark.parametrize("rule", [Harmonic(), Smoothed(0.5), AssumedCounts(3)])
+@pytest.mark.parametrize("bad", [0, -1, 2**53 + 2, 0.5, math.nan, "x", None])
+def test_the_counts_of_a_rise_are_checked(rule, bad):
+    with pytest.raises(InvalidArgumentError, match="group"):
+        rule.largest_rise(bad)
+    with pytest.raises(InvalidArgumentError, match="records"):
+        rule.least_rise(bad)

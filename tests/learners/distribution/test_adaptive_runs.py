@@ -1,0 +1,180 @@
+"""Runs with a memory: contexts of an adversary, candidates asked for by weight, and epochs without a horizon."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners.distribution.adaptive_runs import (
+    InteractiveDistribution,
+    most_disagreement,
+    simulate_adaptively,
+)
+from hockeystick.learners.distribution.anytime import AnytimeDistribution
+from hockeystick.learners.distribution.channels.all_channels import OneBit, SampledLaplace, VectorLaplace
+from hockeystick.learners.distribution.channels.candidates import LabelTable
+from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+
+BASE = np.random.default_rng(21).dirichlet(np.full(5, 0.4), 4)
+PERMUTED = LabelTable(np.stack([BASE, BASE[[0, 0, 2, 2]], BASE[[0, 1, 0, 3]]]))
+"""A context permutes which candidates agree with the truth, candidate 0."""
+EASY = LabelTable(0.125 + 0.5 * np.eye(4))
+
+
+def learner(rounds: int, table: LabelTable = PERMUTED, channel: Any = OneBit, **parameters: Any) -> OnlineDistribution:
+    return OnlineDistribution.build(table, rounds=rounds, channel=channel, **(parameters or {"epsilon": 1.0}))
+
+
+def surely(risk: np.ndarray) -> float:
+    """What the expected risk is at least: false alarm 1e-6 by Student's t, for normal means of runs."""
+    return float(risk.mean() - stats.t.isf(1e-6, len(risk) - 1) * risk.std(ddof=1) / math.sqrt(len(risk)))
+
+
+# --- contexts of an adversary ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("channel", "parameters"), [(OneBit, {}), (SampledLaplace, {}), (VectorLaplace, {"scale": 20.0})]
+)
+def test_risk_stays_below_its_bound_against_an_adversary(channel: Any, parameters: dict[str, Any]) -> None:
+    """Row 21. False alarm 1e-6; see ``surely``."""
+    own = learner(600, channel=channel, **parameters)
+    runs = simulate_adaptively(own, 0, np.random.default_rng(1), 40, adversary=most_disagreement(own))
+    assert surely(runs.risk) < own.risk_bound()
+    easier = simulate_adaptively(
+        own, 0, np.random.default_rng(1), 40, adversary=lambda t, w: np.zeros(len(w)), rounds=600
+    )
+    assert easier.risk.mean() > 0 and runs.mean_weights.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_the_adversary_chooses_what_candidates_disagree_about() -> None:
+    own = learner(100)
+    choose = most_disagreement(own)
+    # Candidates 0 and 1 agree in context 1, candidates 0 and 2 in context 2.
+    favours = np.array([[0.5, 0.5, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0]])
+    tables = np.stack([channel.levels.masses() for channel in own.channels])
+
+    def spread(weights: np.ndarray, table: np.ndarray) -> float:
+        mixture = weights @ table
+        return float(sum(w * np.sum(row * np.log(row / mixture)) for w, row in zip(weights, table, strict=True)))
+
+    expected = [int(np.argmax([spread(w, table) for table in tables])) for w in favours]
+    np.testing.assert_array_equal(choose(0, favours), expected)
+    assert expected[0] != 1 and expected[1] != 2
+
+
+def test_the_adversary_sees_weights_before_the_round() -> None:
+    seen: list[np.ndarray] = []
+
+    def watch(round: int, weights: np.ndarray) -> np.ndarray:
+        assert round == len(seen)
+        seen.append(weights.copy())
+        return np.zeros(len(weights))
+
+    simulate_adaptively(learner(50), 0, np.random.default_rng(0), 3, adversary=watch, rounds=5)
+    np.testing.assert_allclose(seen[0], 0.25)
+    # One message moves one candidate's weight, and only after its round.
+    moved = np.isclose(seen[1] / seen[1].max(axis=1, keepdims=True), 1.0).sum(axis=1)
+    assert set(moved.tolist()) <= {1, 3}
+
+
+def always(answer: Any) -> Any:
+    return lambda round, weights: answer
+
+
+def test_bad_adversaries_are_refused() -> None:
+    own = learner(10)
+    answers: list[Any] = [[3, 0], [0], [math.nan, 0], [0.5, 0], [-1, 0], "ab"]
+    for bad in answers:
+        with pytest.raises(InvalidArgumentError):
+            simulate_adaptively(own, 0, np.random.default_rng(0), 2, adversary=always(bad))
+    with pytest.raises(InvalidArgumentError):
+        InteractiveDistribution(learner(10_000)).simulate(0, np.random.default_rng(0), 2, rounds=3)
+
+
+# --- asking by weight ------------------------------------------------------------------------------------------------
+
+
+def test_interactive_runs_are_flagged_and_below_their_bound() -> None:
+    """Row 20, X4. False alarm 1e-6; see ``surely``."""
+    own = InteractiveDistribution(learner(2000, EASY))
+    assert own.interactive and own.graph() == own.learner.graph()
+    runs = own.simulate(0, np.random.default_rng(3), 30)
+    assert surely(runs.risk) < own.risk_bound() < 2000 * math.log(4)
+    # The worst case is sqrt 2 times that of asking uniformly; what it asks about is what it believes.
+    assert 1.2 < own.risk_bound() / own.learner.risk_bound() < 1.8
+    assert (runs.counts[:, 0] > 2000 / 4).all() and (runs.counts.sum(axis=1) == 2000).all()
+
+
+def test_divided_losses_are_unbiased() -> None:
+    """False alarm below 1e-6: the mean total of 400 runs is within 6 standard errors of the candidates' losses."""
+    own = InteractiveDistribution(learner(400, EASY))
+    runs = own.simulate(0, np.random.default_rng(5), 400)
+    levels = own.learner.channels[0].levels
+    expected = 400 * EASY.table()[0] @ (levels.middle - levels.of(np.arange(4)))
+    error = (runs.totals.mean(axis=0) - expected) / (runs.totals.std(axis=0) / 20)
+    assert np.abs(error).max() < 6
+    # A mutant that forgets to divide is off by a factor of about four.
+    assert np.abs((runs.totals / 4).mean(axis=0) - expected).max() > 6 * (runs.totals / 4).std(axis=0).max() / 20
+
+
+def test_interactive_learners_that_make_no_sense_are_refused() -> None:
+    for bad in (3, learner(10_000, EASY, SampledLaplace), learner(4, EASY)):
+        with pytest.raises(InvalidArgumentError):
+            InteractiveDistribution(bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        InteractiveDistribution(OnlineDistribution.build(EASY, rounds=10**4, epsilon=1.0, rule="posterior"))
+
+
+# --- no horizon ------------------------------------------------------------------------------------------------------
+
+
+def anytime(**parameters: Any) -> AnytimeDistribution:
+    return AnytimeDistribution(lambda rounds: learner(rounds, EASY, **parameters))
+
+
+def test_epochs_double_and_cover_all_rounds_once() -> None:
+    epochs = list(anytime().epochs(1000))
+    assert [epoch.learner.horizon for epoch in epochs] == [2**e for e in range(1, 10)]
+    assert [epoch.first for epoch in epochs] == [2**e - 2 for e in range(1, 10)]
+    assert sum(epoch.rounds for epoch in epochs) == 1000 and epochs[-1].rounds == 1000 - 510
+    graph = anytime().graph(rounds=1000)
+    assert 1.0 - 1e-8 < graph.guarantee().epsilon(1e-9).upper <= 1.0
+
+
+def test_anytime_risk_is_below_its_bound_at_every_time() -> None:
+    """Row 20, X6. False alarm 1e-6; see ``surely``."""
+    own = anytime()
+    runs = own.simulate(0, np.random.default_rng(4), 20, rounds=5000)
+    assert runs.curve.shape == (20, len(runs.marks)) and runs.marks[-1] == 5000
+    assert (np.diff(runs.curve, axis=1) >= 0).all() and len(runs.epochs) == len(runs.marks)
+    for at, mark in enumerate(runs.marks.tolist()):
+        each = runs.curve[:, at]
+        assert surely(each) < own.risk_bound(mark)
+    np.testing.assert_array_equal(runs.risk, runs.curve[:, -1])
+    # A known horizon is better, by no more than the doubling costs.
+    known = learner(5000, EASY).risk_bound()
+    assert known < own.risk_bound(5000) < 3.5 * known * math.log(8192) / math.log(5000)
+
+
+def test_epochs_share_out_contexts() -> None:
+    own = AnytimeDistribution(learner)
+    contexts = np.arange(100) % 3
+    assert own.simulate(0, np.random.default_rng(0), 2, rounds=100, contexts=contexts).risk.shape == (2,)
+
+
+def test_makers_that_make_something_else_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError):
+        AnytimeDistribution(3)
+    for make in (lambda rounds: None, lambda rounds: learner(10, EASY)):
+        with pytest.raises(InvalidArgumentError):
+            list(AnytimeDistribution(make).epochs(5))
+    wrong: list[Any] = [0, True, 1.5]
+    for rounds in wrong:
+        with pytest.raises(InvalidArgumentError):
+            list(anytime().epochs(rounds))

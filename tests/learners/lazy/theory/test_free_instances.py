@@ -1,0 +1,104 @@
+"""Problems that share one budget: their number, what certifies it, and how it grows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.losses import optimal_composition
+from hockeystick.learners.lazy.theory.free_instances import FreeInstances, free_instances
+
+
+def _found(rounds: int, known: str) -> FreeInstances:
+    return free_instances(rounds=rounds, experts=10, epsilon=1.0, delta=1e-6, known=known)  # type: ignore[arg-type]
+
+
+def _slope(rounds: list[int], known: str) -> float:
+    return float(np.polyfit(np.log(rounds), np.log([_found(t, known).instances for t in rounds]), 1)[0])
+
+
+@pytest.mark.parametrize("rounds", [10**4, 10**6])
+def test_counted_by_curves(rounds: int) -> None:
+    found = _found(rounds, "curve")
+    assert found.instances == {10**4: 2, 10**6: 21}[rounds] and found.epsilon is None
+    assert found.learner.regret_bound() <= 2 * math.sqrt(rounds * math.log(10)) * (1 + 1e-9)
+    event = found.learner.graph().guarantee().event
+    fits, more = (
+        accounting.epsilon(accounting.compose((event, count)), 1e-6, method="rdp").upper
+        for count in (found.instances, found.instances + 1)
+    )
+    assert fits <= 1.0 < more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [10**4, 10**6, 10**12])
+def test_counted_by_epsilons(rounds: int) -> None:
+    found = _found(rounds, "epsilon")
+    assert found.instances == {10**4: 1, 10**6: 3, 10**12: 119}[rounds] and found.epsilon is not None
+    assert found.learner.regret_bound() <= 2 * math.sqrt(rounds * math.log(10)) * (1 + 1e-9)
+    share = 1e-6 / (2 * found.instances)
+    event = found.learner.graph().guarantee().event
+    assert accounting.epsilon(event, share, method="rdp").upper == found.epsilon
+    assert optimal_composition.epsilon([(found.epsilon, share, found.instances)], 1e-6) <= 1.0
+    # Curves are worth more than epsilons.
+    assert found.instances <= _found(rounds, "curve").instances
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", ["curve", "epsilon"])
+def test_more_budget_or_regret_is_room_for_more(known: str) -> None:
+    def count(epsilon: float, excess: float) -> int:
+        found = free_instances(
+            rounds=10**5,
+            experts=10,
+            epsilon=epsilon,
+            delta=1e-6,
+            excess=excess,
+            known=known,  # type: ignore[arg-type]
+        )
+        return found.instances
+
+    assert count(1.0, 2.0) < min(count(3.0, 2.0), count(1.0, 3.0))
+
+
+@pytest.mark.slow
+def test_how_counts_grow() -> None:
+    rounds = [10**k for k in range(4, 13, 2)]
+    assert _slope(rounds, "curve") == pytest.approx(1 / 2, abs=0.01)
+    assert _slope([10**k for k in range(10, 15)], "epsilon") == pytest.approx(1 / 3, abs=0.02)
+
+
+@pytest.mark.slow
+def test_the_shadow_costs_room() -> None:
+    shadowed = free_instances(rounds=10**6, experts=10, epsilon=1.0, delta=1e-6, variant="l2p")
+    assert 1 <= shadowed.instances < 21 and shadowed.learner.variant == "l2p"
+
+
+@pytest.mark.parametrize("known", ["curve", "epsilon"])
+def test_none_fits(known: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="epsilon"):
+        free_instances(rounds=100, experts=2, epsilon=0.01, delta=1e-6, known=known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"rounds": 1}, "rounds"),
+        ({"experts": 1}, "experts"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": math.nan}, "delta"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"),
+        ({"excess": 0.5}, "excess"),
+        ({"known": "delta"}, "known"),
+        ({"variant": "frozen"}, "variant"),
+    ],
+)
+def test_refusals(changes: dict[str, object], name: str) -> None:
+    arguments: dict[str, object] = {"rounds": 100, "experts": 2, "epsilon": 1.0, "delta": 1e-6} | changes
+    with pytest.raises(InvalidArgumentError, match=name):
+        free_instances(**arguments)  # type: ignore[arg-type]

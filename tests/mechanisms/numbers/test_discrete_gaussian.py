@@ -1,0 +1,281 @@
+"""The discrete Gaussian mechanism: its cost by enumeration, its law, what it releases, and its calibration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+from scipy import stats
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits import Claim, audit
+from hockeystick.mechanisms import AuditableMechanism, Gaussian, SimulationNoise, check_mechanism
+from hockeystick.mechanisms.numbers.discrete_gaussian import DiscreteGaussian
+
+FALSE_ALARM = 1e-6
+CONFIDENCE = 1 - 1e-6
+EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
+
+
+def masses(sigma: float, reach: int) -> NDArray[np.float64]:
+    k = np.arange(-reach, reach + 1)
+    far = np.arange(-math.ceil(40 * sigma), math.ceil(40 * sigma) + 1)
+    return np.asarray(np.exp(-(k**2) / (2 * sigma**2)) / np.exp(-(far**2) / (2 * sigma**2)).sum())
+
+
+def hockey_stick(p: NDArray[Any], q: NDArray[Any], epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def exact_delta(sigma: float, shift: int, epsilon: float) -> float:
+    p = masses(sigma, math.ceil(14 * sigma) + shift + 4)
+    return hockey_stick(p[:-shift], p[shift:], epsilon)
+
+
+def chi_square(draws: NDArray[Any], centre: int, sigma: float) -> float:
+    reach = math.ceil(14 * sigma) + 2
+    p = masses(sigma, reach)
+    seen = np.bincount(np.clip(np.asarray(draws) - centre + reach, 0, 2 * reach), minlength=2 * reach + 1)
+    common = p * len(draws) >= 10
+    counts, means = np.append(seen[common], seen[~common].sum()), np.append(p[common], p[~common].sum()) * len(draws)
+    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.7, 1.5, 4.0])
+@pytest.mark.parametrize("square", [1, 2, 3, 5])
+@pytest.mark.parametrize("entries", [None, 1])
+def test_cost_is_the_worst_over_all_changes(sigma: float, square: int, entries: int | None) -> None:
+    event = DiscreteGaussian(sigma, sensitivity=math.sqrt(square), entries=entries).event()
+    reach = math.ceil(8 * sigma) + 4
+    wide, m = masses(sigma, reach + 3), 3
+    changes = [(a, b) for a, b in itertools.product(range(4), repeat=2) if 0 < a * a + b * b <= square]
+    for epsilon in EPSILONS:
+        worst = 0.0
+        for a, b in changes if entries is None else [(a, b) for a, b in changes if b == 0]:
+            p = wide[m:-m, None] * wide[None, m:-m]
+            q = wide[m - a : len(wide) - m - a, None] * wide[None, m - b : len(wide) - m - b]
+            worst = max(worst, hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+        stated = accounting.delta(event, epsilon).upper
+        assert worst <= stated + 1e-12
+        if square in (1, 2) or entries == 1:  # three units in three entries may be worse than what two can do
+            assert stated <= worst * (1 + 1e-6) + 1e-9
+
+
+def test_half_the_noise_is_not_covered() -> None:
+    assert exact_delta(0.5, 1, 1.0) > accounting.delta(DiscreteGaussian(1.0).event(), 1.0).upper + 0.1
+
+
+def test_event_is_per_record() -> None:
+    event = DiscreteGaussian(6.0, sensitivity=3.0, entries=1).event()
+    assert event == accounting.DiscreteGaussian(6.0, distance=3.0, coordinates=1)
+    assert event.at(4) == DiscreteGaussian(6.0, sensitivity=12.0, entries=1).event()
+    assert event.zcdp_rho() == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0, 9.0])
+def test_simulated_and_released_noise_have_the_stated_law(sigma: float) -> None:
+    mechanism = DiscreteGaussian(sigma, sensitivity=3.0)
+    simulated = mechanism.simulate(7, np.random.default_rng(1401), 200_000)
+    assert simulated.dtype == np.int64 and simulated.shape == (200_000,)
+    released = mechanism.release(np.full(4_000, 7))
+    replayed = mechanism.release(np.full(200_000, 7), noise=SimulationNoise(1402))
+    for draws in (simulated, released, replayed):
+        assert chi_square(draws, 7, sigma) > FALSE_ALARM
+        assert chi_square(draws, 7, 1.3 * sigma) < FALSE_ALARM
+        assert chi_square(draws, 8, sigma) < FALSE_ALARM or len(draws) < 100_000
+
+
+@pytest.mark.parametrize("sigma", [300.0, 4095.0, 1e5])
+def test_simulated_noise_of_large_sigma(sigma: float) -> None:
+    draws = DiscreteGaussian(sigma).simulate(0, np.random.default_rng(1403), 200_000)
+    assert (
+        stats.kstest(draws + np.random.default_rng(1).random(len(draws)) - 0.5, stats.norm(0, sigma).cdf).pvalue > 1e-6
+    )
+    assert stats.kstest(draws, stats.norm(0, 1.05 * sigma).cdf).pvalue < FALSE_ALARM
+
+
+def test_every_entry_of_every_run_has_its_own_noise() -> None:
+    value = np.array([[1, -2, 300], [0, 5, 10**6]])
+    noise = DiscreteGaussian(4.0).simulate(value, np.random.default_rng(1404), 40_000) - value
+    assert noise.shape == (40_000, 2, 3)
+    for one, other in ((noise[:, 0, 0], noise[:, 1, 2]), (noise[::2, 0, 1], noise[1::2, 0, 1])):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(len(one))
+        assert chi_square(one, 0, 4.0) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "entries", "far"),
+    [
+        (1.0, None, 1),
+        (math.sqrt(2), None, [1, 1]),
+        (math.sqrt(2), 1, 1),
+        (math.sqrt(3), 2, [1, 1]),
+        (5.0, None, 5),
+        (math.sqrt(30), None, [5, 2, 1]),
+        (2.9, 1, 2),
+    ],
+)
+def test_contract(sensitivity: float, entries: int | None, far: Any) -> None:
+    mechanism = DiscreteGaussian(2.0, sensitivity=sensitivity, entries=entries)
+    assert isinstance(mechanism, AuditableMechanism)
+    near, found = mechanism.worst_case_neighbours()
+    assert np.asarray(found).tolist() == far and np.shape(near) == np.shape(found) and not np.any(near)
+    for value in (near, found, np.array([[1, 2], [3, 4]])):
+        check_mechanism(mechanism, value)
+    assert mechanism == evolve(mechanism) and hash(mechanism) == hash(evolve(mechanism))
+    with pytest.raises(AttributeError):
+        mechanism.sigma = 3.0  # type: ignore[misc]
+
+
+def test_log_likelihood_ratio() -> None:
+    mechanism = DiscreteGaussian(1.7, sensitivity=2.0)
+    v0, v1 = np.array([0, 1]), np.array([1, 0])
+    outputs = mechanism.simulate(v0, np.random.default_rng(1405), 50_000)
+    loss = mechanism.log_likelihood_ratio(outputs, v0, v1)
+    log_p = np.log(masses(1.7, 30))
+    expected = (log_p[outputs - v0 + 30] - log_p[outputs - v1 + 30]).sum(axis=1)
+    np.testing.assert_allclose(loss, expected, atol=1e-9)
+    inverse = np.exp(-loss)
+    assert abs(inverse.mean() - 1) <= 6 * inverse.std() / math.sqrt(len(loss))
+
+
+@pytest.mark.parametrize("value", [0.5, [1, 2.5], math.nan, "1", None, True, [[1], [1, 2]]])
+def test_what_is_no_whole_number_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="value"):
+        DiscreteGaussian(1.0).release(value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [({"sigma": bad}, "sigma") for bad in (0.0, -1.0, math.nan, math.inf, 2.0**46, True, "1", None)]
+    + [
+        ({"sigma": 1.0, "sensitivity": bad}, "sensitivity")
+        for bad in (0.0, 0.5, -1, math.nan, math.inf, True, "1", None)
+    ]
+    + [({"sigma": 1.0, "entries": bad}, "entries") for bad in (0, -1, 1.5, True, "1")],
+)
+def test_bad_parameters_are_refused(parameters: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        DiscreteGaussian(**parameters)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 0.0}, {"delta": 1.0}, {"entries": 0}]
+)
+def test_bad_targets_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="epsilon|delta|entries"):
+        DiscreteGaussian.calibrated(**{"epsilon": 1.0, "delta": 1e-5, **bad})
+
+
+@frozen
+class Target:
+    """What releases by the code of ``release``, on repeatable noise."""
+
+    mechanism: Any
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        return self.mechanism.release(np.full((runs, 2), value), noise=SimulationNoise(rng))
+
+
+@frozen
+class Mutant:
+    """One thing done wrong; values are pairs of counts, of which one record changes both."""
+
+    fault: str
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        source = SimulationNoise(rng)
+        if self.fault == "half the sigma":
+            return value + source.gaussian(0.75, 2 * runs).reshape(runs, 2)
+        if self.fault == "one noise for both entries":
+            return value + source.gaussian(1.5, runs)[:, None]
+        if self.fault == "one call's noise for all":
+            return np.repeat([value + SimulationNoise(7).gaussian(1.5, 2)], runs, axis=0)
+        return np.repeat([value], runs, axis=0)
+
+
+CLAIM = Claim.curve(DiscreteGaussian(1.5, sensitivity=math.sqrt(2)).event(), 1e-3)
+NEIGHBOURS = (np.array([5, 5]), np.array([6, 4]))
+
+
+@pytest.mark.slow
+def test_audits_do_not_refute_it() -> None:
+    mechanism = DiscreteGaussian(1.5, sensitivity=math.sqrt(2))
+    for target in (mechanism, Target(mechanism)):
+        verdict = audit(
+            target, claim=CLAIM, neighbours=NEIGHBOURS, samples=60_000, rng=1406, confidence=CONFIDENCE, bits=True
+        )
+        assert not verdict.refuted, verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault", ["half the sigma", "one noise for both entries", "one call's noise for all", "no noise"]
+)
+def test_audits_refute_each_mutant(fault: str) -> None:
+    verdict = audit(Mutant(fault), claim=CLAIM, neighbours=NEIGHBOURS, samples=60_000, rng=1407, confidence=CONFIDENCE)
+    assert verdict.refuted, verdict
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 7.5, 1000.0])
+@pytest.mark.parametrize("sensitivity", [1, 2, 17])
+def test_opendp_states_the_same_cost(sigma: float, sensitivity: int) -> None:
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    peer = dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), sigma).map(sensitivity)
+    assert DiscreteGaussian(sigma, sensitivity=sensitivity).event().zcdp_rho() == pytest.approx(peer, rel=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 2.0, 50.0])
+@pytest.mark.parametrize("entries", [1, 20])
+@pytest.mark.parametrize("beta", [0.5, 0.01, 1e-12])
+def test_accuracy_is_the_least_that_holds(sigma: float, entries: int, beta: float) -> None:
+    reach = DiscreteGaussian(sigma).accuracy(beta, entries=entries)
+
+    def failure(t: int) -> float:
+        p = masses(sigma, math.ceil(40 * sigma) + 2)
+        middle = len(p) // 2
+        beyond = 2 * math.fsum(p[middle + t + 1 :])
+        return -math.expm1(entries * math.log1p(-beyond)) if beyond < 1 else 1.0
+
+    assert failure(reach) <= beta
+    assert reach == 0 or failure(reach - 1) > beta * (1 - 1e-8)
+
+
+def test_accuracy_of_large_sigma_is_that_of_the_normal_law() -> None:
+    for beta in (0.5, 1e-9):
+        reach = DiscreteGaussian(1e6).accuracy(beta)
+        assert reach == pytest.approx(Gaussian(1e6).accuracy(beta), rel=1e-5)
+        assert 2 * stats.norm.sf(reach / 1e6) <= beta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.1, 1e-8), (1.0, 1e-5), (3.0, 1e-3), (8.0, 0.01)])
+@pytest.mark.parametrize("sensitivity", [1, 3])
+def test_calibrated_is_the_least_sigma(epsilon: float, delta: float, sensitivity: int) -> None:
+    sigma = DiscreteGaussian.calibrated(epsilon=epsilon, delta=delta, sensitivity=sensitivity, entries=1).sigma
+    assert exact_delta(sigma, sensitivity, epsilon) <= delta * (1 + 1e-9)
+    assert accounting.delta(DiscreteGaussian(sigma, sensitivity=sensitivity, entries=1).event(), epsilon).upper <= delta
+    for less in (1 - 1e-6, 0.99, 0.95, 0.9, 0.7, 0.5):
+        assert exact_delta(sigma * less, sensitivity, epsilon) > delta
+
+
+def test_calibrated_finds_the_lesser_of_two_windows() -> None:
+    # Noise of σ = 0.25 is ±1 with probability e^-8 and hardly ever more; from 0.36 to 0.42 δ is above 0.01.
+    assert exact_delta(0.39, 1, 8.0) > 0.01 > exact_delta(0.25, 1, 8.0)
+    assert DiscreteGaussian.calibrated(epsilon=8.0, delta=0.01).sigma == pytest.approx(0.25, rel=1e-3)
+
+
+def test_calibrated_for_a_histogram() -> None:
+    mechanism = DiscreteGaussian.calibrated(epsilon=1.0, delta=1e-5, sensitivity=math.sqrt(2))
+    assert accounting.delta(mechanism.event(), 1.0).upper <= 1e-5
+    assert mechanism.sigma == pytest.approx(
+        Gaussian.calibrated(epsilon=1.0, delta=1e-5, sensitivity=2**0.5).sigma, rel=2e-3
+    )

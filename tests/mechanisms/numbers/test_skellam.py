@@ -1,0 +1,217 @@
+"""The Skellam mechanism: its cost by enumeration, its law, what it releases, and its calibration."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+from scipy import stats
+
+from hockeystick import accounting
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits import Claim, audit
+from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
+from hockeystick.mechanisms.numbers.skellam import Skellam
+from hockeystick.mechanisms.randomness.integer_laws import PoissonLaw
+
+FALSE_ALARM = 1e-6
+CONFIDENCE = 1 - 1e-6
+EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
+
+
+def masses(variance: float, reach: int) -> NDArray[np.float64]:
+    """By two Poisson laws, term by term."""
+    _, p = PoissonLaw(variance / 2).probabilities()
+    difference = np.convolve(p, p[::-1])
+    pad = max(0, reach + 1 - len(p))
+    middle = len(p) - 1 + pad
+    return np.asarray(np.pad(difference, pad)[middle - reach : middle + reach + 1])
+
+
+def hockey_stick(p: NDArray[Any], q: NDArray[Any], epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def exact_delta(variance: float, shift: int, epsilon: float) -> float:
+    p = masses(variance, math.ceil(14 * math.sqrt(variance)) + shift + 25)
+    return hockey_stick(p[:-shift], p[shift:], epsilon)
+
+
+def chi_square(draws: NDArray[Any], centre: int, variance: float) -> float:
+    reach = math.ceil(14 * math.sqrt(variance)) + 10
+    p = masses(variance, reach)
+    seen = np.bincount(np.clip(np.asarray(draws) - centre + reach, 0, 2 * reach), minlength=2 * reach + 1)
+    common = p * len(draws) >= 10
+    counts, means = np.append(seen[common], seen[~common].sum()), np.append(p[common], p[~common].sum()) * len(draws)
+    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+
+
+@pytest.mark.parametrize("variance", [0.2, 1.0, 9.0])
+@pytest.mark.parametrize("square", [1, 2, 5])
+def test_cost_is_the_worst_over_all_changes_of_two_entries(variance: float, square: int) -> None:
+    event = Skellam(variance, sensitivity=math.sqrt(square), entries=2).event()
+    wide, m = masses(variance, math.ceil(9 * math.sqrt(variance)) + 20), 2
+    p = wide[m:-m, None] * wide[None, m:-m]
+    for epsilon in EPSILONS:
+        worst = 0.0
+        for a, b in ((1, 0), (1, 1), (2, 0), (2, 1)):
+            if a * a + b * b <= square:
+                q = wide[m - a : len(wide) - m - a, None] * wide[None, m - b : len(wide) - m - b]
+                worst = max(worst, hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+        stated = accounting.delta(event, epsilon).upper
+        assert worst <= stated + 1e-12
+        assert stated <= worst * (1 + 1e-4) + 1e-9
+
+
+def test_half_the_variance_is_not_covered() -> None:
+    assert exact_delta(0.5, 1, 0.5) > accounting.delta(Skellam(1.0).event(), 0.5).upper + 0.05
+
+
+def test_event_is_per_record() -> None:
+    event = Skellam(6.0, sensitivity=3.0, entries=1).event()
+    assert event == accounting.Skellam(6.0, distance=3.0, coordinates=1)
+    assert event.at(4) == Skellam(6.0, sensitivity=12.0, entries=1).event()
+
+
+@pytest.mark.parametrize("variance", [0.3, 4.0, 80.0])
+def test_simulated_and_released_noise_have_the_stated_law(variance: float) -> None:
+    mechanism = Skellam(variance)
+    simulated = mechanism.simulate(7, np.random.default_rng(1501), 200_000)
+    assert simulated.dtype == np.int64 and simulated.shape == (200_000,)
+    released = mechanism.release(np.full(50_000, 7))
+    for draws in (simulated, released):
+        assert chi_square(draws, 7, variance) > FALSE_ALARM
+        assert chi_square(draws, 7, 1.3 * variance) < FALSE_ALARM
+        assert chi_square(draws, 8, variance) < FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_noise_of_large_variance() -> None:
+    draws = Skellam(1e8).simulate(0, np.random.default_rng(1502), 100_000)
+    assert stats.kstest(draws, stats.norm(0, 1e4).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(draws, stats.norm(0, 1.05e4).cdf).pvalue < FALSE_ALARM
+
+
+def test_contract() -> None:
+    mechanism = Skellam(2.0, sensitivity=math.sqrt(2))
+    assert isinstance(mechanism, AuditableMechanism)
+    for value in (*mechanism.worst_case_neighbours(), 3, np.array([[1, 2], [3, 4]])):
+        check_mechanism(mechanism, value)
+    assert mechanism == evolve(mechanism) and hash(mechanism) == hash(evolve(mechanism))
+
+
+def test_log_likelihood_ratio() -> None:
+    mechanism = Skellam(3.0)
+    v0, v1 = np.array([0, 1]), np.array([1, 0])
+    outputs = mechanism.simulate(v0, np.random.default_rng(1503), 50_000)
+    loss = mechanism.log_likelihood_ratio(outputs, v0, v1)
+    log_p = np.log(masses(3.0, 30))
+    expected = (log_p[outputs - v0 + 30] - log_p[outputs - v1 + 30]).sum(axis=1)
+    np.testing.assert_allclose(loss, expected, atol=1e-7)
+    inverse = np.exp(-loss)
+    assert abs(inverse.mean() - 1) <= 6 * inverse.std() / math.sqrt(len(loss))
+    far = mechanism.log_likelihood_ratio([500], 0, 1)  # I_500(3)/I_499(3), about 3/1000
+    assert far[0] == pytest.approx(math.log(3.0 / 1000), rel=1e-3)
+    with pytest.raises(InvalidArgumentError, match="output"):
+        mechanism.log_likelihood_ratio([2**40], 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [({"variance": bad}, "variance") for bad in (0.0, -1.0, math.nan, math.inf, 1e9, True, "1", None)]
+    + [({"variance": 1.0, "sensitivity": bad}, "sensitivity") for bad in (0.0, 0.5, -1, math.nan, True, "1", None)]
+    + [({"variance": 1.0, "entries": bad}, "entries") for bad in (0, -1, 1.5, True, "1")],
+)
+def test_bad_parameters_are_refused(parameters: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        Skellam(**parameters)
+
+
+@pytest.mark.parametrize("value", [0.5, [1, 2.5], math.nan, "1", None, True])
+def test_what_is_no_whole_number_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="value"):
+        Skellam(1.0).release(value)
+
+
+@frozen
+class Target:
+    """What releases by the code of ``release``, on repeatable noise."""
+
+    mechanism: Any
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        return self.mechanism.release(np.full(runs, value), noise=SimulationNoise(rng))
+
+
+@frozen
+class Mutant:
+    """One thing done wrong."""
+
+    fault: str
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        if self.fault == "half the variance":
+            return value + rng.poisson(0.5, runs) - rng.poisson(0.5, runs)
+        if self.fault == "one Poisson number alone":
+            return value + rng.poisson(2.0, runs) - 2
+        if self.fault == "both Poisson numbers equal":
+            return value + 0 * rng.poisson(1.0, runs)
+        return np.full(runs, value + SimulationNoise(7).laplace(1.0, 1))
+
+
+CLAIM = Claim.curve(Skellam(2.0).event(), 1e-3)
+FAULTS = ["half the variance", "one Poisson number alone", "both Poisson numbers equal", "one call's noise for all"]
+
+
+def test_audits_do_not_refute_it() -> None:
+    for target in (Skellam(2.0), Target(Skellam(2.0))):
+        verdict = audit(
+            target, claim=CLAIM, neighbours=(0, 1), samples=60_000, rng=1504, confidence=CONFIDENCE, bits=True
+        )
+        assert not verdict.refuted, verdict
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_audits_refute_each_mutant(fault: str) -> None:
+    verdict = audit(Mutant(fault), claim=CLAIM, neighbours=(0, 1), samples=60_000, rng=1505, confidence=CONFIDENCE)
+    assert verdict.refuted, verdict
+
+
+@pytest.mark.parametrize("variance", [0.3, 4.0, 900.0])
+@pytest.mark.parametrize("entries", [1, 20])
+@pytest.mark.parametrize("beta", [0.5, 0.01, 1e-12])
+def test_accuracy_is_the_least_that_holds(variance: float, entries: int, beta: float) -> None:
+    reach = Skellam(variance).accuracy(beta, entries=entries)
+
+    def failure(t: int) -> float:
+        p = masses(variance, math.ceil(14 * math.sqrt(variance)) + 40)
+        beyond = 2 * math.fsum(p[len(p) // 2 + t + 1 :])
+        return -math.expm1(entries * math.log1p(-beyond)) if beyond < 1 else 1.0
+
+    assert failure(reach) <= beta
+    assert reach == 0 or failure(reach - 1) > beta * (1 - 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 1e-5), (8.0, 0.01)])
+def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
+    mechanism = Skellam.calibrated(epsilon=epsilon, delta=delta, entries=1)
+    assert exact_delta(mechanism.variance, 1, epsilon) <= delta * (1 + 1e-9)
+    assert exact_delta(mechanism.variance * (1 - 1e-6), 1, epsilon) > delta
+    assert accounting.delta(mechanism.event(), epsilon).upper <= delta
+
+
+@pytest.mark.slow
+def test_calibrated_refuses_what_no_variance_reaches() -> None:
+    with pytest.raises(accounting.NumericalError):
+        Skellam.calibrated(epsilon=1e-4, delta=1e-12, entries=1)
+
+
+def test_calibrated_refuses_bad_targets() -> None:
+    for bad in (-1.0, math.nan):
+        with pytest.raises(InvalidArgumentError, match="epsilon"):
+            Skellam.calibrated(epsilon=bad, delta=0.1)

@@ -1,0 +1,276 @@
+"""The two sources of noise: their laws, exact coins and uniform numbers; nothing stands in for a secure one."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger, PureDP
+from hockeystick.mechanisms import Laplace, Noise, ReleaseNoise, SecureReleaseUnavailableError, SimulationNoise
+from hockeystick.mechanisms.randomness import noise as noise_module
+from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, PoissonLaw
+from hockeystick.mechanisms.randomness.noise import check_noise
+
+FALSE_ALARM = 1e-6
+RELEASED = 5_000
+SIMULATED = 200_000
+
+
+def sources(seed: int) -> list[tuple[Noise, int]]:
+    return [(ReleaseNoise(), RELEASED), (SimulationNoise(seed), SIMULATED)]
+
+
+def chi_square(draws: NDArray[Any], first: int, p: NDArray[np.float64]) -> float:
+    """The p-value of integer draws against a law on first, first + 1, …; what is rare is put together."""
+    assert abs(p.sum() - 1) < 1e-9
+    seen = np.bincount(np.clip(draws - first, 0, len(p) - 1), minlength=len(p))
+    common = p * len(draws) >= 10
+    counts, means = seen[common], p[common] * len(draws)
+    if not common.all():
+        counts, means = np.append(counts, seen[~common].sum()), np.append(means, p[~common].sum() * len(draws) + 1e-9)
+    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), max(1, len(counts) - 1)))
+
+
+def laplace_law(scale: float) -> tuple[int, NDArray[np.float64]]:
+    k = np.arange(-math.ceil(40 * scale), math.ceil(40 * scale) + 1)
+    p = np.exp(-np.abs(k) / scale)
+    return int(k[0]), p / p.sum()
+
+
+def gaussian_law(sigma: float) -> tuple[int, NDArray[np.float64]]:
+    k = np.arange(-math.ceil(12 * sigma) - 2, math.ceil(12 * sigma) + 3)
+    p = np.exp(-(k**2) / (2 * sigma**2))
+    return int(k[0]), p / p.sum()
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.7])
+def test_discrete_laplace_draws(scale: float) -> None:
+    for source, count in sources(1201):
+        draws = source.laplace(scale, count)
+        assert draws.shape == (count,) and draws.dtype == np.int64
+        assert chi_square(draws, *laplace_law(scale)) > FALSE_ALARM
+        assert chi_square(draws, *laplace_law(1.25 * scale)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 7.7])
+def test_discrete_gaussian_draws(sigma: float) -> None:
+    for source, count in sources(1202):
+        draws = source.gaussian(sigma, count)
+        assert draws.shape == (count,) and draws.dtype == np.int64
+        assert chi_square(draws, *gaussian_law(sigma)) > FALSE_ALARM
+        assert chi_square(draws, *gaussian_law(1.25 * sigma)) < FALSE_ALARM
+
+
+def test_noise_of_large_scale() -> None:
+    scale = 2.0**40
+    for source, count in sources(1203):
+        normal, laplace = source.gaussian(scale, count) / scale, source.laplace(scale, count) / scale
+        assert stats.kstest(normal, stats.norm.cdf).pvalue > FALSE_ALARM
+        assert stats.kstest(laplace, stats.laplace.cdf).pvalue > FALSE_ALARM
+
+
+def test_draws_from_any_integer_law() -> None:
+    for source, count in sources(1204):
+        assert chi_square(source.integers(PoissonLaw(4.0), count), *PoissonLaw(4.0).probabilities()) > FALSE_ALARM
+        assert chi_square(source.integers(PoissonLaw(4.0), count), *PoissonLaw(5.0).probabilities()) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("below", [1, 2, 7, 1000])
+def test_uniform_draws(below: int) -> None:
+    for source, count in sources(1205):
+        draws = source.uniform(below, count)
+        assert draws.dtype == np.int64 and draws.min() >= 0 and draws.max() < below
+        if below > 1:
+            assert chi_square(draws, 0, np.full(below, 1 / below)) > FALSE_ALARM
+            assert chi_square(draws, 0, np.full(below + 1, 1 / (below + 1))) < FALSE_ALARM or below == 1000
+
+
+@pytest.mark.parametrize("probability", [0.0, 1e-3, 0.5, Fraction(1, 3), 0.9, 1.0])
+def test_coins(probability: float | Fraction) -> None:
+    for source, count in sources(1206):
+        heads = source.coins(probability, count)
+        assert heads.dtype == np.bool_ and heads.shape == (count,)
+        assert stats.binomtest(int(heads.sum()), count, float(probability)).pvalue > FALSE_ALARM
+        if probability in (0.0, 1.0):
+            assert heads.all() if probability else not heads.any()
+        else:
+            assert (
+                stats.binomtest(int(heads.sum()), count, float(probability) * 0.7).pvalue < FALSE_ALARM or count < 1e5
+            )
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda n: n.laplace(3.0, 50), lambda n: n.gaussian(3.0, 50), lambda n: n.uniform(10**6, 50)]
+)
+def test_draws_are_independent_of_each_other(draw: Callable[[Noise], NDArray[Any]]) -> None:
+    for source, _ in sources(1207):
+        assert not np.array_equal(draw(source), draw(source))
+    assert not np.array_equal(draw(ReleaseNoise()), draw(ReleaseNoise()))
+
+
+# Exactness, with words that are known beforehand
+
+
+@frozen(eq=False)
+class Scripted(noise_module._FromWords):
+    words: Iterator[int]
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return np.array([next(self.words) for _ in range(count)], dtype=np.uint64)
+
+
+def scripted(*words: int) -> Scripted:
+    return Scripted(iter(words))
+
+
+def test_uniform_rejects_the_incomplete_last_round() -> None:
+    whole = 2**64 // 7 * 7
+    assert scripted(whole - 1, whole, 0, whole + 1, 9).uniform(7, 3).tolist() == [6, 2, 0]
+    assert scripted(2**64 - 1).uniform(2**62, 1).tolist() == [2**62 - 1]
+    assert scripted(2**64 - 1, 5).uniform(1, 2).tolist() == [0, 0]
+
+
+@given(st.fractions(0, 1, max_denominator=10**6), st.integers(-2, 2), st.integers(-2, 2))
+def test_coins_compare_all_binary_digits(probability: Fraction, first: int, second: int) -> None:
+    """The coin is True exactly if the words, read as one binary fraction, are below the probability."""
+    whole = int(probability * 2**64)
+    rest = int((probability * 2**64 - whole) * 2**64)
+    words = [min(max(0, whole + first), 2**64 - 1), min(max(0, rest + second), 2**64 - 1), 2**63]
+    number = sum(Fraction(word, 2 ** (64 * (i + 1))) for i, word in enumerate(words))
+    assert scripted(*words, 0).coins(probability, 1).tolist() == [number < probability]
+
+
+def test_coins_ask_on_at_ties_alone() -> None:
+    third = 2**64 // 3  # 0.010101…, and so on for ever
+    assert scripted(third - 1, third, third + 1, third, third, 0).coins(Fraction(1, 3), 3).tolist() == [
+        True,
+        True,
+        False,
+    ]
+    assert scripted(2**63).coins(0.5, 1).tolist() == [False]
+    assert scripted().coins(1, 2).tolist() == [True, True]
+    assert scripted().coins(0.0, 2).tolist() == [False, False]
+
+
+def test_a_float_stands_for_the_number_it_stores() -> None:
+    exact = Fraction(0.1)
+    assert exact != Fraction(1, 10)
+    words = [int(exact * 2**64), int(exact * 2**128) % 2**64]
+    assert scripted(words[0], 0).coins(0.1, 1).tolist() == scripted(words[0], 0).coins(exact, 1).tolist()
+
+
+# What is released and what is not
+
+
+def test_simulated_noise_repeats_and_release_noise_has_no_seed() -> None:
+    for draw in (lambda n: n.laplace(9.0, 30), lambda n: n.gaussian(9.0, 30), lambda n: n.coins(0.5, 30)):
+        assert np.array_equal(draw(SimulationNoise(5)), draw(SimulationNoise(np.random.default_rng(5))))
+        assert not np.array_equal(draw(SimulationNoise(5)), draw(SimulationNoise(6)))
+    assert SimulationNoise(5).simulated and not ReleaseNoise().simulated
+    with pytest.raises(TypeError):
+        ReleaseNoise(5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        SimulationNoise()  # type: ignore[call-arg]
+    np.random.seed(3)  # a global seed changes nothing
+    first = ReleaseNoise().gaussian(100.0, 20)
+    np.random.seed(3)
+    assert not np.array_equal(first, ReleaseNoise().gaussian(100.0, 20))
+
+
+@pytest.fixture
+def without_opendp(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    noise_module._opendp.cache_clear()
+    yield
+    noise_module._opendp.cache_clear()
+
+
+@pytest.mark.usefixtures("without_opendp")
+def test_without_opendp_a_release_is_refused_and_nothing_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> Any:
+        raise AssertionError("something was drawn")
+
+    monkeypatch.setattr(os, "urandom", never)
+    monkeypatch.setattr(np.random, "default_rng", never)
+    mechanism = Laplace(1.0)
+    plan = AccountantGraph().source("data").release("count", mechanism.event(), reads=["data"])
+    ledger = Ledger(plan)
+    with pytest.raises(SecureReleaseUnavailableError, match=r"pip install 'hockeystick\[secure\]'"):
+        ReleaseNoise()
+    with pytest.raises(SecureReleaseUnavailableError):
+        check_noise(None)
+    for refused in (lambda: mechanism.release(1.0), lambda: mechanism.release(1.0, ledger=ledger, name="count")):
+        with pytest.raises(SecureReleaseUnavailableError):
+            refused()
+    assert ledger.recorded("count") == 0
+
+
+@pytest.mark.usefixtures("without_opendp")
+def test_without_opendp_simulation_goes_on() -> None:
+    assert Laplace(1.0).simulate(0.0, np.random.default_rng(1), 3).shape == (3,)
+    assert isinstance(Laplace(1.0).release(0.0, noise=SimulationNoise(1)), float)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2 * LARGEST_SCALE, True, "1", None])
+def test_bad_scales_are_refused(scale: Any) -> None:
+    for source, _ in sources(1):
+        for draw in (source.laplace, source.gaussian):
+            with pytest.raises(InvalidArgumentError, match="scale"):
+                draw(scale, 3)
+
+
+@pytest.mark.parametrize("below", [0, -1, 2**63, 1.5, math.nan, True, None])
+def test_bad_bounds_are_refused(below: Any) -> None:
+    for source, _ in sources(1):
+        with pytest.raises(InvalidArgumentError, match="below"):
+            source.uniform(below, 3)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, Fraction(4, 3), Fraction(-1, 3), math.nan, True, "1", None])
+def test_bad_probabilities_are_refused(probability: Any) -> None:
+    for source, _ in sources(1):
+        with pytest.raises(InvalidArgumentError, match="probability"):
+            source.coins(probability, 3)
+
+
+@pytest.mark.parametrize("rng", [None, -1, 1.0, True, "1", np.random.RandomState(1)])
+def test_bad_generators_are_refused(rng: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="rng"):
+        SimulationNoise(rng)
+
+
+@pytest.mark.parametrize("given_noise", [1, "secure", np.random.default_rng(1), PureDP(1.0)])
+def test_what_is_no_source_is_refused(given_noise: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="noise"):
+        check_noise(given_noise)
+
+
+def test_none_is_secure() -> None:
+    assert check_noise(None) == ReleaseNoise()
+    assert isinstance(check_noise(None), Noise)
+    simulated = SimulationNoise(1)
+    assert check_noise(simulated) is simulated
+
+
+def test_no_draws() -> None:
+    for source, _ in sources(1):
+        found = source.laplace(1.0, 0), source.gaussian(1.0, 0), source.uniform(3, 0), source.coins(0.5, 0)
+        assert [x.shape for x in found] == [(0,)] * 4
+        assert source.integers(DiscreteGaussianLaw(1.0), 0).shape == (0,)
