@@ -22,7 +22,8 @@ from hockeystick.accounting.errors import (
 from hockeystick.accounting.events import catalogue
 from hockeystick.accounting.events.catalogue import *  # noqa: F403
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
-from hockeystick.accounting.graph.guarantee import Charge, Contribution, Guarantee, Move
+from hockeystick.accounting.graph.guarantee import Guarantee
+from hockeystick.accounting.graph.parts.charges import Charge, Contribution, Move
 from hockeystick.accounting.graph.parts.nodes import ALL, SAME, Reach, View
 from hockeystick.accounting.graph.plan_refinement import RefinementError, dominates, refines
 from hockeystick.accounting.interop.diffprivlib import from_diffprivlib

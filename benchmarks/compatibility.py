@@ -238,7 +238,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compatibility")
     parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as '3.12-*'")
-    parser.add_argument("--tests", nargs="+", default=(), metavar="AREA", help="folders or files below tests/, without .py")
+    parser.add_argument(
+        "--tests", nargs="+", default=(), metavar="AREA", help="folders or files in tests/, without .py"
+    )
     parser.add_argument("--wheel", type=Path, help="of this checkout, instead of building one")
     parser.add_argument("--cache", type=Path, default=_default_cache(), help="where environments and results stay")
     parser.add_argument("--write", action="store_true", help="write docs/compatibility.md")

@@ -43,9 +43,10 @@ from hockeystick.accounting.errors import (
     RenamedMethodError,
     UnsupportedAdjacencyError,
 )
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture, compose
 from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, Failure, PureDP
-from hockeystick.accounting.events.basic.event import PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.numerics.exact_sums import exact, rounded, shown
 

@@ -20,9 +20,11 @@ from hockeystick.accounting.budgets.filters import PrivacyFilter
 from hockeystick.accounting.budgets.odometer import OdometerReading
 from hockeystick.accounting.budgets.renyi_filter import renyi_charges
 from hockeystick.accounting.errors import GraphError
-from hockeystick.accounting.events.basic.event import PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
-from hockeystick.accounting.graph.guarantee import Charge, Guarantee, Move, simulated_assumption
+from hockeystick.accounting.graph.guarantee import Guarantee
+from hockeystick.accounting.graph.parts.charges import Charge, Move, simulated_assumption
 from hockeystick.accounting.graph.parts.nodes import Node, Post, Public, Release, Source, Transform
 from hockeystick.accounting.graph.plan_refinement import RefinementError, check_envelope
 

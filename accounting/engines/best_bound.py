@@ -43,9 +43,10 @@ from hockeystick.accounting.engines import (
     renyi_profile,
 )
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, NumericalError, UnsupportedEventError
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, compose
 from hockeystick.accounting.events.basic.declared import ZCDP, Failure
-from hockeystick.accounting.events.basic.event import PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.basic.given_curves import GaussianDP
 from hockeystick.accounting.events.basic.group_steps import Chain
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian

@@ -34,8 +34,9 @@ from scipy import special
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture
-from hockeystick.accounting.events.basic.event import PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import (
     Array,
     Atoms,

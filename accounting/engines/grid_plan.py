@@ -14,9 +14,9 @@ import numpy as np
 
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.composition import Composed, VisibleMixture
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
-from hockeystick.accounting.losses.loss_grid import discretise
 
 _AIM = 5e-7  # excess of ε, relative
 LARGE = 3e-3  # δ

@@ -26,8 +26,9 @@ from scipy import fft
 
 from hockeystick.accounting.engines.grid_plan import parts_of
 from hockeystick.accounting.errors import NumericalError
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
-from hockeystick.accounting.losses.loss_grid import SNAP, LossPmf, discretise
+from hockeystick.accounting.losses.loss_grid import SNAP, LossPmf
 from hockeystick.accounting.numerics import fft_round_off
 from hockeystick.accounting.numerics.directed_rounding import U
 

@@ -23,9 +23,10 @@ from hockeystick.accounting import validate
 from hockeystick.accounting.engines import best_bound, loss_distribution, renyi_profile
 from hockeystick.accounting.engines import renyi as rdp
 from hockeystick.accounting.errors import NumericalError
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Parallel
 from hockeystick.accounting.events.basic.declared import ZCDP
-from hockeystick.accounting.events.basic.event import Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.numerics import directed_rounding
 from hockeystick.accounting.numerics.directed_rounding import U

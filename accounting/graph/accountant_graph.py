@@ -21,10 +21,12 @@ from attrs import evolve, field, frozen
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError
-from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
 from hockeystick.accounting.graph import graph_json
-from hockeystick.accounting.graph.guarantee import EVERYTHING, Guarantee, Move, simulated_assumption
+from hockeystick.accounting.graph.guarantee import Guarantee
 from hockeystick.accounting.graph.neighbour_moves import Moves, prune
+from hockeystick.accounting.graph.parts.charges import EVERYTHING, Move, simulated_assumption
 from hockeystick.accounting.graph.parts.nodes import (
     Node,
     NodeKind,

@@ -18,7 +18,7 @@ from attrs import field, frozen
 from hockeystick.accounting.errors import GraphError, UnsupportedEventError
 from hockeystick.accounting.events.basic.composition import parallel
 from hockeystick.accounting.events.basic.event import PrivacyEvent
-from hockeystick.accounting.graph.guarantee import Charge, Move
+from hockeystick.accounting.graph.parts.charges import Charge, Move
 from hockeystick.accounting.graph.parts.group_placements import Placement, Window, worst
 from hockeystick.accounting.graph.parts.group_splittings import MAX_SPLITTINGS, compositions, maximal_rows
 from hockeystick.accounting.graph.parts.nodes import Members, Node, NodeKind, Release, Source, Transform

@@ -16,9 +16,10 @@ from attrs import evolve
 from hockeystick.accounting.errors import GraphError, HockeystickError, UnsupportedEventError
 from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, RandomizedResponse
 from hockeystick.accounting.events.answers.selection import BoundedRange
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture
 from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
-from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.parts.nodes import Node, Post, Release, Transform

@@ -20,8 +20,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
@@ -41,13 +39,9 @@ from hockeystick.accounting.losses.dominating_pairs import (
 from hockeystick.accounting.numerics import fft_round_off
 from hockeystick.accounting.numerics.directed_rounding import U
 
-if TYPE_CHECKING:
-    from hockeystick.accounting.events.basic.event import PrivacyEvent
-
 SNAP = 2.0**-44
 
 _MAX_CELLS = 2**23
-_CACHED_CELLS = 2**14
 _TINY = 1e-290  # masses below it have lost their relative accuracy
 _HEAVY = 64  # atoms
 _REACH = 2**12  # cells
@@ -67,24 +61,6 @@ class LossPmf:
 
     def losses(self) -> Array:
         return np.asarray((self.start + np.arange(len(self.p))) * self.step)
-
-
-def discretise(event: PrivacyEvent, step: float, upper: bool) -> LossPmf:
-    """Returns a law of losses on the grid of ``step`` above (or below) the event's, its failure left out.
-
-    Small ones are cached.
-
-    Raises:
-      UnsupportedEventError: a leaf has no profile.
-      NumericalError: the event's losses span too many cells.
-    """
-    low, high = event.loss_support()
-    return _cached(event, step, upper) if high - low <= _CACHED_CELLS * step else event.loss_law(step, upper)
-
-
-@lru_cache(maxsize=256)
-def _cached(event: PrivacyEvent, step: float, upper: bool) -> LossPmf:
-    return event.loss_law(step, upper)
 
 
 def from_pair(pair: DominatingPair, step: float, upper: bool) -> LossPmf:

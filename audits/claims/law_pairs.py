@@ -14,7 +14,7 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
-from hockeystick.accounting.losses.loss_grid import discretise
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.validate import array, integer, probability, real
 
 FloatArray = npt.NDArray[np.float64]

@@ -33,7 +33,7 @@ from hockeystick._pytest.settings import settings
 from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.errors import HockeystickError, UnsupportedAdjacencyError, UnsupportedEventError
 from hockeystick.accounting.events import event_json
-from hockeystick.accounting.graph.guarantee import EVERYTHING
+from hockeystick.accounting.graph.parts.charges import EVERYTHING
 from hockeystick.accounting.validate import integer, items, real
 
 _LOCK = pytest.StashKey[LockFile]()

@@ -33,7 +33,7 @@ from hockeystick.accounting import (
     UnsupportedEventError,
     validate,
 )
-from hockeystick.accounting.events.basic.event import check_event
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 

@@ -83,7 +83,9 @@ def test_results_belong_to_the_areas_that_were_tried(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compatibility, "build", lambda cache: Path("wheel"))
     monkeypatch.setattr(compatibility, "sources", lambda: "files")
     monkeypatch.setattr(compatibility, "tried", lambda row, *rest: Result(row.name, "passed", f"{len(rest[-1])} files"))
-    assert [result.told for result in run(ROWS[:1], tmp_path, ["hockeystick/cli", AUDIT[6:-3]])] == [f"{len(CLI)} files"]
+    assert [result.told for result in run(ROWS[:1], tmp_path, ["hockeystick/cli", AUDIT[6:-3]])] == [
+        f"{len(CLI)} files"
+    ]
     assert [result.told for result in run(ROWS[:1], tmp_path)] == ["0 files"]  # pytest's own choice: all of them
     wheels: list[Path] = []
 

@@ -18,11 +18,13 @@ from scipy import optimize
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import parallel
 from hockeystick.accounting.events.basic.declared import two_point_rdp
-from hockeystick.accounting.events.basic.event import Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
-from hockeystick.accounting.losses.loss_grid import _profile, discretise
+from hockeystick.accounting.losses.loss_grid import _profile
 
 _ORDERS = 1.0 + np.geomspace(1e-4, 1e12, 321)
 _CONVERSION_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 721)

@@ -7,29 +7,41 @@ below the truth, or in numpy's words far from its cause. Checked once per event,
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+from dp_accounting import dp_event
 
-from hockeystick.accounting.errors import UnsupportedEventError
-
-if TYPE_CHECKING:
-    from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.events.basic.event import PrivacyEvent
 
 _LIBRARY = __name__.partition(".")[0]
 _ORDERS = np.array([1.5, 2.0, 8.0, 64.0])
 
 
-def check(event: PrivacyEvent) -> None:
-    """Refuses an event of a class outside the library that can't be told from others, or whose curves are none.
+def check_event(value: object) -> None:
+    """Refuses what is no event.
 
     Raises:
-      UnsupportedEventError: naming what to write.
+      InvalidArgumentError: naming the argument "event".
+      UnsupportedEventError: it is of a class outside the library whose curves are none.
     """
-    if type(event).__module__.partition(".")[0] != _LIBRARY:
-        _check_identity(event)
-        _check_curves(event)
+    if not isinstance(value, PrivacyEvent):
+        raise InvalidArgumentError("event", value, "is not a privacy event", _way_out(value))
+    if type(value).__module__.partition(".")[0] != _LIBRARY:
+        _check_identity(value)
+        _check_curves(value)
+
+
+def _way_out(value: object) -> str:
+    """How to come from ``value`` to an event."""
+    if isinstance(value, dp_event.DpEvent):
+        return "translate it by hockeystick.accounting.from_dp_event(event), or ask hockeystick.Accountant"
+    if callable(getattr(value, "guarantee", None)):
+        return "ask its guarantee: .guarantee().epsilon(delta), or .guarantee().event"
+    if isinstance(getattr(value, "event", None), PrivacyEvent):
+        return "ask its own .epsilon(delta), or give its .event"
+    return "give its .event()" if callable(getattr(value, "event", None)) else "use one of hockeystick.events"
 
 
 def _check_identity(event: PrivacyEvent) -> None:

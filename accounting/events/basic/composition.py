@@ -17,8 +17,10 @@ from attrs import field, frozen
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
-from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent, check_event
-from hockeystick.accounting.losses.loss_grid import LossPmf, convolution, discretise, maximum, mixture
+from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
+from hockeystick.accounting.losses.loss_grid import LossPmf, convolution, maximum, mixture
 from hockeystick.accounting.losses.loss_of_mixture import mixed_up, moment_up
 from hockeystick.accounting.numerics.directed_rounding import product_up, sum_up
 

@@ -23,7 +23,6 @@ from dp_accounting import dp_event
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
-from hockeystick.accounting.events.basic import checked_event
 from hockeystick.accounting.losses.dominating_pairs import Array as Array  # for the events
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
@@ -203,26 +202,3 @@ class NoEvent(PrivacyEvent):
 
 NO_EVENT = NoEvent()
 """The only value of ``NoEvent``; what a composition of nothing is."""
-
-
-def check_event(value: object) -> None:
-    """Refuses what is no event.
-
-    Raises:
-      InvalidArgumentError: naming the argument "event".
-      UnsupportedEventError: it is of a class outside the library whose curves are none.
-    """
-    if not isinstance(value, PrivacyEvent):
-        raise InvalidArgumentError("event", value, "is not a privacy event", _way_out(value))
-    checked_event.check(value)
-
-
-def _way_out(value: object) -> str:
-    """How to come from ``value`` to an event."""
-    if isinstance(value, dp_event.DpEvent):
-        return "translate it by hockeystick.accounting.from_dp_event(event), or ask hockeystick.Accountant"
-    if callable(getattr(value, "guarantee", None)):
-        return "ask its guarantee: .guarantee().epsilon(delta), or .guarantee().event"
-    if isinstance(getattr(value, "event", None), PrivacyEvent):
-        return "ask its own .epsilon(delta), or give its .event"
-    return "give its .event()" if callable(getattr(value, "event", None)) else "use one of hockeystick.events"

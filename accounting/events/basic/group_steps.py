@@ -20,10 +20,12 @@ from attrs import field, frozen
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.declared import Failure
-from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, Cells, DominatingPair
-from hockeystick.accounting.losses.loss_grid import LossPmf, discretise, from_pair, maximum
+from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair, maximum
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _MAX_CELLS = 2**23

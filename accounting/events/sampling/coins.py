@@ -25,12 +25,14 @@ from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.answers.randomized_response import Oriented
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Parallel, VisibleMixture, parallel
-from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.basic.given_laws import atoms_rdp
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.losses.dominating_pairs import Atoms, Cells, DominatingPair
-from hockeystick.accounting.losses.loss_grid import LossPmf, discretise, from_pair
+from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
 from hockeystick.accounting.losses.loss_of_mixture import mixed_up, moment_up, unmixed
 from hockeystick.accounting.numerics.directed_rounding import U
 

@@ -10,18 +10,19 @@ from scipy import special
 
 from hockeystick.accounting import field_checks
 from hockeystick.accounting.adjacency import Adjacency
-from hockeystick.accounting.events.basic.composition import Composed
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.directions import DirectedEvent, direction
-from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians, mixture_pair, mixture_rdp
+from hockeystick.accounting.events.sampling.shared import any_of, gaussian_shift, inner_step
 from hockeystick.accounting.losses import sampled_pair, sampled_renyi
 from hockeystick.accounting.losses.dominating_pairs import DominatingPair
-from hockeystick.accounting.losses.loss_grid import LossPmf, discretise
+from hockeystick.accounting.losses.loss_grid import LossPmf
 from hockeystick.accounting.losses.loss_of_mixture import mixed, mixed_up
 from hockeystick.accounting.losses.normal_mixtures import NormalMixture, coarse
 
-_INNER_CELLS = 2**13
 _LARGEST_GROUP = 2**16  # with all numbers of sampled records told apart
 
 
@@ -171,31 +172,6 @@ class PoissonSampled(DirectedEvent):
         return sampled_pair.sampled_law(
             self._kind(), discretise(inner, inner_step(inner, step), upper), self.probability, step, upper
         )
-
-
-def inner_step(event: PrivacyEvent, step: float) -> float:
-    """Returns the grid for an access inside a sampled one: no finer than a direct convolution can take."""
-    low, high = event.loss_support()
-    return max(step, (high - low) / _INNER_CELLS)
-
-
-def gaussian_shift(event: PrivacyEvent) -> float:
-    """Returns the shift, in units of the noise, that all Gaussian parts of an event amount to; 0 if there are others.
-
-    k Gaussian events compose exactly to one of μ² = Σ 1/σ² (Dong, Roth & Su 2022, Cor. 3.3).
-    """
-    parts = event.parts if isinstance(event, Composed) else ((event, 1),)
-    noise = [(inner.noise_multiplier, count) for inner, count in parts if isinstance(inner, Gaussian)]
-    if len(noise) < len(parts):
-        return 0.0
-    if len(noise) == 1 and noise[0][1] == 1:
-        return 1.0 / noise[0][0]
-    return math.sqrt(math.fsum(count / sigma**2 for sigma, count in noise)) * (1 + 4e-16)
-
-
-def any_of(k: int, q: float) -> float:
-    """Returns 1 − (1−q)^k, rounded up."""
-    return 1.0 if q == 1.0 else min(1.0, -math.expm1(k * math.log1p(-q)) * (1 + 1e-14))
 
 
 def binomial(k: int, q: float) -> NormalMixture:

@@ -17,15 +17,17 @@ from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.answers.randomized_response import RandomizedResponse
+from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.events.basic.declared import PureDP
-from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent, check_event
+from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
 from hockeystick.accounting.events.noise.gaussian_mixture import mixture_rdp
-from hockeystick.accounting.events.sampling.poisson import any_of, gaussian_shift, inner_step
+from hockeystick.accounting.events.sampling.shared import any_of, gaussian_shift, inner_step
 from hockeystick.accounting.losses import normal_mixture_renyi, sampled_pair, sampled_renyi
 from hockeystick.accounting.losses.dominating_pairs import DominatingPair
-from hockeystick.accounting.losses.loss_grid import LossPmf, discretise
+from hockeystick.accounting.losses.loss_grid import LossPmf
 from hockeystick.accounting.losses.loss_of_mixture import mixed, mixed_up
 from hockeystick.accounting.losses.normal_mixtures import MixturePair, NormalMixture
 

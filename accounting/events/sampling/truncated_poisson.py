@@ -30,11 +30,12 @@ from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import UnsupportedEventError
 from hockeystick.accounting.events.basic.composition import parallel
 from hockeystick.accounting.events.basic.directions import DirectedEvent, direction
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, ReplacedWithProbability
-from hockeystick.accounting.losses.loss_grid import LossPmf, discretise
+from hockeystick.accounting.losses.loss_grid import LossPmf
 
 _ROUND = 1 + 1e-11  # what the tails of a binomial law are good to
 Branches = tuple[tuple[float, PrivacyEvent], ...]

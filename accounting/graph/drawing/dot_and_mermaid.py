@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events.basic.composition import compose
-from hockeystick.accounting.graph.accountant_graph import AccountantGraph
+from hockeystick.accounting.graph.parts.drawn import GraphLike
 from hockeystick.accounting.graph.parts.nodes import Node, Post, Public, Release, Source, Transform
 from hockeystick.accounting.numerics import rounded_text
 
@@ -26,7 +26,7 @@ _MERMAID_SHAPES = {
 }
 
 
-def costs(graph: AccountantGraph, delta: float, *, view: str | None = None) -> dict[str, float]:
+def costs(graph: GraphLike, delta: float, *, view: str | None = None) -> dict[str, float]:
     """Returns the ε at ``delta`` that each release costs alone, for one record wherever it costs most; 0 for no record.
 
     Args:
@@ -46,7 +46,7 @@ def costs(graph: AccountantGraph, delta: float, *, view: str | None = None) -> d
     return out
 
 
-def charged(graph: AccountantGraph, view: str | None = None) -> tuple[str, ...]:
+def charged(graph: GraphLike, view: str | None = None) -> tuple[str, ...]:
     """Returns the names of the releases that a view pays for; of all releases without one.
 
     Raises:
@@ -62,7 +62,7 @@ def charged(graph: AccountantGraph, view: str | None = None) -> tuple[str, ...]:
 
 
 def to_dot(
-    graph: AccountantGraph,
+    graph: GraphLike,
     *,
     delta: float | None = None,
     view: str | None = None,
@@ -99,7 +99,7 @@ def to_dot(
 
 
 def to_mermaid(
-    graph: AccountantGraph,
+    graph: GraphLike,
     *,
     delta: float | None = None,
     view: str | None = None,
@@ -151,7 +151,7 @@ def label(node: Node, spent: Mapping[str, float]) -> list[str]:
             return [node.name]
 
 
-def edges(graph: AccountantGraph) -> list[tuple[Node, Node, bool]]:
+def edges(graph: GraphLike) -> list[tuple[Node, Node, bool]]:
     """Returns (reader, what it reads, whether that is a published value)."""
     by_name = {node.name: node for node in graph.nodes}
     return [

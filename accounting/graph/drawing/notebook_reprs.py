@@ -11,14 +11,12 @@ import re
 import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from hockeystick.accounting.errors import HockeystickError
+from hockeystick.accounting.graph.drawing.dot_and_mermaid import label
+from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
+from hockeystick.accounting.graph.parts.drawn import GraphLike, GuaranteeLike
 from hockeystick.accounting.numerics import rounded_text
-
-if TYPE_CHECKING:
-    from hockeystick.accounting.graph.accountant_graph import AccountantGraph
-    from hockeystick.accounting.graph.guarantee import Guarantee
 
 _DELTAS = (0.0, 1e-9, 1e-7, 1e-5)
 _CELL = "text-align: left; padding: 0.1em 0.8em 0.1em 0"
@@ -57,32 +55,28 @@ def markdown_text(text: str) -> str:
     return re.sub(r"^(\d*)([-+=.)])(?=\s|$|\2)", r"\1\\\2", line)  # no list, no underlined heading
 
 
-def guarantee_html(guarantee: Guarantee) -> str:
+def guarantee_html(guarantee: GuaranteeLike) -> str:
     """Returns a guarantee's ε at some δ, and what it rests on."""
     facts = "".join(f"<li>{_safe(fact)}</li>" for fact in _facts(guarantee))
     return html_table("Guarantee", ("δ", "ε ≤", "by"), _curve(guarantee)) + f"<ul>{facts}</ul>"
 
 
-def guarantee_markdown(guarantee: Guarantee) -> str:
+def guarantee_markdown(guarantee: GuaranteeLike) -> str:
     """Returns the same as Markdown."""
     facts = "".join(f"- {markdown_text(fact)}\n" for fact in _facts(guarantee))
     return markdown_table(("δ", "ε ≤", "by"), _curve(guarantee)) + "\n" + facts
 
 
-def graph_html(graph: AccountantGraph) -> str:
+def graph_html(graph: GraphLike) -> str:
     """Returns a graph's drawing, without costs; a line of text for one too large to draw."""
-    from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
-
     if len(graph.nodes) > MOST_NODES:
         return f"<p>{_safe(_size(graph))}</p>"
     drawing = to_svg(graph, standalone=False, name=f"graph-{zlib.crc32(graph.to_json().encode()):x}")
     return f'<p>{_safe(_size(graph))}</p><div style="overflow-x: auto">{drawing}</div>'
 
 
-def graph_markdown(graph: AccountantGraph) -> str:
+def graph_markdown(graph: GraphLike) -> str:
     """Returns a graph as a table of its nodes."""
-    from hockeystick.accounting.graph.drawing.dot_and_mermaid import label
-
     rows = [
         (type(node).__name__.lower(), node.name, "; ".join(label(node, {})[1:]), ", ".join(getattr(node, "reads", ())))
         for node in graph.nodes
@@ -90,12 +84,12 @@ def graph_markdown(graph: AccountantGraph) -> str:
     return f"{markdown_text(_size(graph))}\n\n" + markdown_table(("kind", "name", "what", "reads"), rows)
 
 
-def _size(graph: AccountantGraph) -> str:
+def _size(graph: GraphLike) -> str:
     pinned = ", records stay in their blocks" if graph.pinned else ""
     return f"Accountant graph of {len(graph.nodes)} nodes, {graph.adjacency.value}{pinned}"
 
 
-def _curve(guarantee: Guarantee) -> list[tuple[str, str, str]]:
+def _curve(guarantee: GuaranteeLike) -> list[tuple[str, str, str]]:
     rows = []
     for delta in _DELTAS:
         try:
@@ -110,7 +104,7 @@ def _curve(guarantee: Guarantee) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _facts(guarantee: Guarantee) -> list[str]:
+def _facts(guarantee: GuaranteeLike) -> list[str]:
     group = f", groups of {guarantee.group}" if guarantee.group > 1 else ""
     assumed = [f"assumes: {sentence}" for sentence in guarantee.assumptions]
     return [f"{guarantee.adjacency.value}{group}", guarantee.threat_model, *assumed]

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from html import escape
 
 from hockeystick.accounting.errors import InvalidArgumentError
-from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs, edges, label
 from hockeystick.accounting.graph.drawing.layout import LINE, PADDING, Box, layout
+from hockeystick.accounting.graph.parts.drawn import GraphLike
 from hockeystick.accounting.graph.parts.nodes import Node, Release, Source, Transform
 from hockeystick.accounting.numerics import rounded_text
 
@@ -27,7 +27,7 @@ _STANDALONE = (
 
 
 def to_svg(
-    graph: AccountantGraph,
+    graph: GraphLike,
     *,
     delta: float | None = None,
     view: str | None = None,
@@ -84,7 +84,7 @@ def to_svg(
     return "\n".join(part for part in [*parts, "</svg>"] if part) + "\n"
 
 
-def in_words(graph: AccountantGraph, spent: Mapping[str, float]) -> str:
+def in_words(graph: GraphLike, spent: Mapping[str, float]) -> str:
     """Returns what a drawing of the graph shows, one sentence a node."""
     said = []
     for node in graph.nodes:

@@ -25,8 +25,8 @@ from hockeystick.accounting import (
 from hockeystick.accounting.events import catalogue as c
 from hockeystick.accounting.events.basic import group_steps
 from hockeystick.accounting.events.basic.composition import Composed, Parallel
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.event_json import EVENTS, event_from_json, event_to_json
-from hockeystick.accounting.losses import loss_grid
 
 EVEN = tuple(np.log(np.array([1, 3, 9, 20, 9, 3, 1]) / 46))
 SKEW = tuple(np.log(np.array([1, 3, 9, 20, 13]) / 46))
@@ -290,7 +290,7 @@ def test_renyi_curve_is_above_that_of_a_law_below_the_event(event):
         low, high = one.loss_support()
         if not 0.0 < high - low < 1e4:
             continue
-        law = loss_grid.discretise(one, (high - low) / 500, False)
+        law = discretise(one, (high - low) / 500, False)
         kept = law.p > 0.0
         for order, bound in zip(ORDERS, event.rdp(ORDERS), strict=True):
             y = np.log(law.p[kept]) + (order - 1.0) * law.losses()[kept]

@@ -42,9 +42,10 @@ from hockeystick.accounting import (
     to_dp_event,
 )
 from hockeystick.accounting.engines.renyi import _GRID
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
-from hockeystick.accounting.events.sampling.poisson import PoissonSampled, binomial, gaussian_shift
-from hockeystick.accounting.losses.loss_grid import discretise
+from hockeystick.accounting.events.sampling.poisson import PoissonSampled, binomial
+from hockeystick.accounting.events.sampling.shared import gaussian_shift
 
 DATA = Path(__file__).parents[3] / "data" / "sampled_gaussian_rdp.csv"
 P, G, L = dp_accounting.PoissonSampledDpEvent, dp_accounting.GaussianDpEvent, dp_accounting.LaplaceDpEvent

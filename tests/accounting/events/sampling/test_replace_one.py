@@ -37,6 +37,7 @@ from hockeystick.accounting import (
     from_dp_event,
     to_dp_event,
 )
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.events.sampling.coins import KeptPair
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
@@ -44,7 +45,7 @@ from hockeystick.accounting.events.sampling.replace_one import PoissonSampledRep
 from hockeystick.accounting.events.sampling.truncated_poisson import TruncatedPoissonSampled
 from hockeystick.accounting.losses import normal_mixture_renyi
 from hockeystick.accounting.losses.dominating_pairs import Atoms, GaussianPair
-from hockeystick.accounting.losses.loss_grid import LossPmf, discretise
+from hockeystick.accounting.losses.loss_grid import LossPmf
 from hockeystick.accounting.losses.normal_mixtures import ORIGIN, MixturePair, NormalMixture, coarse
 from hockeystick.accounting.losses.sampled_pair import Addition, LawPair, Removal, Replacement
 from hockeystick.accounting.losses.sampled_renyi import _gain_series, addition, removal, without_replacement
