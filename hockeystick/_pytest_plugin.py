@@ -1,14 +1,14 @@
 """pytest plugin: the marker ``privacy``, and the fixtures ``privacy_audit``, ``privacy_evidence`` and ``privacy_lock``.
 
 Every pytest run of everybody who has hockeystick installed loads this file, so it imports nothing of the library (nor
-numpy) until a test asks for a fixture, or a setting of the plugin is given. The work is in ``hockeystick.pytest_*``:
+numpy) until a test asks for a fixture, or a setting of the plugin is given. The work is in ``hockeystick/_pytest/``:
 
-    pytest_settings    what the command line and the configuration say
-    pytest_record      what a test leaves behind, and under which name
-    pytest_support     privacy_audit, privacy_evidence
-    pytest_levels      each audit's share of the suite's false alarms
-    pytest_budget      privacy_lock;  pytest_lock: the lock file
-    pytest_session     the end of a run: the lock file, what was found;  pytest_report: reports of it
+    settings          what the command line and the configuration say
+    record            what a test leaves behind, and under which name
+    audit_fixtures    privacy_audit, privacy_evidence
+    levels            each audit's share of the suite's false alarms
+    budget_fixture    privacy_lock;  lock_file: the lock file
+    session           the end of a run: the lock file, what was found;  report: reports of it
 
 What a test found travels with its report (user properties), so a parallel run knows as much as any other: the process
 that collects the reports is the only one that writes the lock file and the reports.
@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
+
+from hockeystick._pytest.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -162,27 +164,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-class Collector:
-    """Keeps what reports say of privacy until the end of the run. In a parallel run every process has one.
-
-    Attributes:
-      reports: of the tests that use our fixtures, each phase of each.
-      problems: what went wrong so far that may have hidden a budget, in words.
-      deselected, collected: how many tests were collected and will not run, and will.
-      finished: node ids of the tests that ran to the end of their call, or ended at their set-up.
-      ignored: paths that were not looked into.
-      interrupted: whether somebody stopped the run, by Ctrl-C or ``pytest.exit``.
-    """
+class Collector(Seen):
+    """Keeps what reports say of privacy until the end of the run."""
 
     def __init__(self, config: pytest.Config) -> None:
+        super().__init__()
         self._config = config
-        self.reports: list[pytest.TestReport] = []
-        self.problems: list[str] = []
-        self.deselected = 0
-        self.collected = 0
-        self.finished: set[str] = set()
-        self.ignored: set[str] = set()
-        self.interrupted = False
         self._ran = False
         self._summary: Summary | None = None
 
@@ -250,6 +237,10 @@ class Collector:
         from hockeystick._pytest.session import finish
 
         self._summary = finish(session, self)
+        if self._summary.settings.reports:
+            from hockeystick._pytest.report import write_reports
+
+            write_reports(self._summary)
         if self._summary.failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -15,12 +15,14 @@ import scipy
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.graph.drawing.notebook_reprs import html_table, markdown_table, markdown_text
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
 from hockeystick.audits.verdicts import fields
 
 Outcome = Literal["refuted", "consistent", "inconclusive"]
 SCHEMA_VERSION = 1
+_COLUMNS = ("audit", "")
 
 
 @lru_cache(maxsize=1)
@@ -242,14 +244,32 @@ class Verdict:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        from hockeystick.audits.verdicts.notebook_reprs import verdict_html
-
-        return verdict_html(self)
+        return html_table(f"Verdict: {self.outcome}", _COLUMNS, _rows(self))
 
     def _repr_markdown_(self) -> str:
-        from hockeystick.audits.verdicts.notebook_reprs import verdict_markdown
+        return f"**Verdict: {markdown_text(self.outcome)}**\n\n" + markdown_table(_COLUMNS, _rows(self))
 
-        return verdict_markdown(self)
+
+def _rows(verdict: Verdict) -> list[tuple[str, str]]:
+    """What notebooks show beside the outcome."""
+    first, _, second = verdict.direction.partition("->")
+    found = verdict.detectable_epsilon
+    caught = f"ε ≥ {rounded_text.upper(found)}" if math.isfinite(found) else "no violation, however large,"
+    caught += f" at δ = {verdict.delta_tested:g}" if verdict.tested_elsewhere else ""
+    back = f"{verdict.event_back}: {verdict.count_back_p:,} on {second}, {verdict.count_back_q:,} on {first}"
+    tested = f"ε = {verdict.epsilon_tested:g}, δ = {verdict.delta_tested:g}"
+    return [
+        ("claimed", f"ε = {verdict.epsilon_claimed:g} at δ = {verdict.delta:g}"),
+        *([("tested at", tested)] if verdict.tested_elsewhere else []),
+        ("measured", f"ε ≥ {rounded_text.lower(verdict.epsilon_lower)} at δ = {verdict.delta:g}"),
+        ("confidence", f"{verdict.confidence:.10g}"),
+        ("event", verdict.event),
+        ("happened", f"{verdict.count_p:,} times on {first}, {verdict.count_q:,} on {second}, of {verdict.trials:,}"),
+        *([("second event", back)] if verdict.event_back else []),
+        ("could have caught", f"{caught} through such an event, with probability 0.9"),
+        ("samples", f"{verdict.samples:,} from each data set; seed {verdict.seed}"),
+        *(("warning", warning) for warning in verdict.warnings),
+    ]
 
 
 def _tradeoff(name: str, value: object) -> tuple[TradeoffPoint, ...]:

@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 from attrs import define, evolve, field, frozen
@@ -29,11 +29,9 @@ from hockeystick._pytest.budget_fixture import sentence
 from hockeystick._pytest.levels import UNREGISTERED
 from hockeystick._pytest.lock_file import UPDATE, Budget, Change, LockFile, PrivacyLockError, compare
 from hockeystick._pytest.record import AUDIT, BUDGET, EVIDENCE
+from hockeystick._pytest.seen import Seen
 from hockeystick._pytest.settings import Settings, settings
 from hockeystick.accounting.numerics import rounded_text
-
-if TYPE_CHECKING:
-    from hockeystick._pytest_plugin import Collector
 
 Outcome = Literal["passed", "failed", "skipped", "expected", "unfinished"]
 
@@ -151,8 +149,8 @@ class Summary:
     failed: bool = False
 
 
-def finish(session: pytest.Session, seen: Collector) -> Summary:
-    """Returns what a run found, after writing the lock file and the reports that were asked for."""
+def finish(session: pytest.Session, seen: Seen) -> Summary:
+    """Returns what a run found, after writing the lock file."""
     given = settings(session.config)
     tests = tuple(sorted(_tests(seen.reports), key=lambda test: (test.file, test.line, test.key)))
     summary = Summary(given, session.config.rootpath, tests)
@@ -175,10 +173,6 @@ def finish(session: pytest.Session, seen: Collector) -> Summary:
             _judge_numbers(summary, lock)
     order = list(RULES)
     summary.findings.sort(key=lambda one: (order.index(one.rule), one.file, one.line, one.subject))
-    if given.reports:
-        from hockeystick._pytest.report import write_reports
-
-        write_reports(summary)
     return summary
 
 
@@ -216,7 +210,7 @@ def _outcome(reports: list[Any]) -> Outcome:
     return "passed" if any(report.when == "call" for report in whole) else "unfinished"
 
 
-def _left_out(session: pytest.Session, seen: Collector, summary: Summary) -> Iterable[str]:
+def _left_out(session: pytest.Session, seen: Seen, summary: Summary) -> Iterable[str]:
     """Why this run may have missed a budget that some test records."""
     config = session.config
     yield from seen.problems
