@@ -111,7 +111,7 @@ def audit_with_search(
       beside it one for the audit that is under
         way. If it is there, the same call goes on from it, and finds what it would have found at once; all is removed
         at the end.
-      options: further arguments of :func:`hockeystick.audits.fixed_sample.audit`.
+      options: further arguments of :func:`hockeystick.audit`.
       progress: called for the search first, then for each audit.
 
     Raises:

@@ -188,7 +188,7 @@ class Certified:
             raise InvalidArgumentError("what", what, "has its group, view and relation already", "give the graph")
         else:
             raise InvalidArgumentError("what", what, "can't be certified", "give a graph, a guarantee or an event")
-        graph = found if found.graph is None else found.graph
+        graph = found.graph if isinstance(found.graph, AccountantGraph) else found
         return cls(found, found.adjacency, found.group, found.threat_model, found.assumptions, _digest(graph))
 
     def budget(self, delta: float | Iterable[float], unit: str = "one record") -> Budget:

@@ -79,7 +79,8 @@ def graph_content(graph: AccountantGraph, delta: float | None, view: str | None)
 
 def drawn_content(guarantee: Guarantee, delta: float) -> dict[str, Any]:
     """Returns what draws a guarantee's graph, with the costs at ``delta`` in its view; nothing where there is none."""
-    return {} if guarantee.graph is None else graph_content(guarantee.graph, delta, guarantee.view)
+    graph = guarantee.graph
+    return graph_content(graph, delta, guarantee.view) if isinstance(graph, AccountantGraph) else {}
 
 
 def _point(guarantee: Guarantee, delta: float) -> dict[str, Any]:

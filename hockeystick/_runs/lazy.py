@@ -17,7 +17,7 @@ from hockeystick._runs.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
 from hockeystick._runs.lazy_streams import Stream, domain_of
 from hockeystick.learners import ClosedFormSampler, LazyConvex, LazyExperts, TangentSampler
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, RegressionLosses, checked_losses
-from hockeystick.learners.lazy.experts.lazy_experts import Variant
+from hockeystick.learners.lazy.experts.setting import Variant
 
 if TYPE_CHECKING:
     from hockeystick.learners.lazy.convex.sampling.samplers import Sampler

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from hockeystick.accounting import (
+    AccountantGraph,
     Adjacency,
     Assignment,
     Chain,
@@ -45,7 +46,7 @@ Said = TypeVar("Said", bound=Hashable)
 def terms(guarantee: Guarantee) -> dict[str, str]:
     """Returns ``unit`` and ``sampling`` of a graph's guarantee, in words; nothing where its graph is not at hand."""
     graph = guarantee.graph
-    if graph is None:
+    if not isinstance(graph, AccountantGraph):
         return {}
     readings = [(release, distance) for release, distance in graph.readings(view=guarantee.view) if distance]
     moved = _together((release.name, _moved(release.event, distance)) for release, distance in readings)

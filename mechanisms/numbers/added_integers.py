@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.events.noise.integer_noise import Spread
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
@@ -147,7 +148,7 @@ def least_noise(
     """
     target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
     # More noise is more private: where the least will do, nothing above need be tried.
-    if guess <= low and target.excess(accounting.calibration.event_of(build(low))) <= 0.0:
+    if guess <= low and target.excess(calibration.event_of(build(low))) <= 0.0:
         return low
     start = min(max(guess, low), high)
     if (found := _worst_first(build, target, start, low, high)) is not None:
@@ -166,12 +167,12 @@ def _worst_first(
 
     def along(vector: tuple[int, ...]) -> Callable[[float], accounting.PrivacyEvent]:
         def built(noise: float) -> accounting.PrivacyEvent:
-            event = accounting.calibration.event_of(build(noise))
+            event = calibration.event_of(build(noise))
             return event.along(vector) if isinstance(event, Spread) else event
 
         return built
 
-    event = accounting.calibration.event_of(build(guess))
+    event = calibration.event_of(build(guess))
     vectors = event.shifts() if isinstance(event, Spread) else ()
     if len(vectors) < 2:
         return None
@@ -185,7 +186,7 @@ def _worst_first(
             worst = max(vectors, key=excess.__getitem__)
             if excess[worst] > _ALIKE:
                 break
-            if target.excess(accounting.calibration.event_of(build(noise))) <= 0.0:
+            if target.excess(calibration.event_of(build(noise))) <= 0.0:
                 return noise
             noise, step = min(noise * (1.0 + step), high), 2.0 * step
         else:

@@ -32,32 +32,31 @@ from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
 class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is not typed
     """Base of all events; a subclass is one frozen attrs class and needs no registration.
 
-        A subclass states what is known of its mechanism: at least one of ``pure_epsilon``, ``zcdp_rho``, ``rdp`` and
-        ``pair``; what it leaves out is taken to be unknown. For groups, for transforms that stretch distances, and for
-        what replaces a record, it also needs ``_scaled``. It has no JSON form.
+    A subclass states what is known of its mechanism: at least one of ``pure_epsilon``, ``zcdp_rho``, ``rdp`` and
+    ``pair``; what it leaves out is taken to be unknown. For groups, for transforms that stretch distances, and for
+    what replaces a record, it also needs ``_scaled``. It has no JSON form.
 
-        >>> import attrs
-        >>> from hockeystick.accounting import PrivacyEvent, epsilon
-    from hockeystick.accounting.events.basic import group_steps
-        >>> @attrs.frozen
-        ... class Mine(PrivacyEvent):
-        ...     rate: float
-        ...
-        ...     def rdp(self, orders):
-        ...         return self.rate * orders
-        ...
-        ...     def _scaled(self, distance):
-        ...         return chain(self, math.ceil(distance))  # as many steps from one data set to the next
-        >>> round(epsilon(Mine(0.005).at(2), 1e-6).upper, 3)
-        0.9
+    >>> import attrs
+    >>> from hockeystick.accounting import PrivacyEvent, chain, epsilon
+    >>> @attrs.frozen
+    ... class Mine(PrivacyEvent):
+    ...     rate: float
+    ...
+    ...     def rdp(self, orders):
+    ...         return self.rate * orders
+    ...
+    ...     def _scaled(self, distance):
+    ...         return chain(self, math.ceil(distance))  # as many steps from one data set to the next
+    >>> round(epsilon(Mine(0.005).at(2), 1e-6).upper, 3)
+    0.9
 
-        Being a ``dp_accounting.DpEvent``, an event of ours may stand inside a native tree; accountants of other
-        libraries refuse it as unknown, as they should.
+    Being a ``dp_accounting.DpEvent``, an event of ours may stand inside a native tree; accountants of other
+    libraries refuse it as unknown, as they should.
 
-        Class attributes:
-          norm: the norm in which one unit of input distance is meant: "records", "l1", "l2" or "linf".
-          adjacencies: the relations under which the event has a meaning; None for all.
-          superadditive: whether at s + t, whole numbers, it is known to cost at least what it does at s and t together.
+    Class attributes:
+      norm: the norm in which one unit of input distance is meant: "records", "l1", "l2" or "linf".
+      adjacencies: the relations under which the event has a meaning; None for all.
+      superadditive: whether at s + t, whole numbers, it is known to cost at least what it does at s and t together.
     """
 
     norm: ClassVar[str] = "records"

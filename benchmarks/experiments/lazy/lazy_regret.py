@@ -27,7 +27,7 @@ from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.lazy.merged_losses import MergedLosses, dartboard_regret, leader_regret, weights_regret
 from hockeystick.learners import EpochAdversary, LazyExperts, MultiplicativeWeights, ShrinkingDartboard, TreeExperts
 from hockeystick.learners.experts.multiplicative_weights import best_learning_rate
-from hockeystick.learners.lazy.experts.lazy_experts import Variant
+from hockeystick.learners.lazy.experts.setting import Variant
 
 DELTA = 1e-6
 LENGTHS = (10**4, 10**5, 10**6)

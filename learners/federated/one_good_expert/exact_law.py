@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,10 @@ from scipy import special
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.one_good_expert.run import SVTRuns
+from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.learners.lazy.theory.exact_loss import ExactLoss, LossLaw
 from hockeystick.mechanisms.thresholds import comparison_law
 from hockeystick.mechanisms.thresholds.comparison_law import LAPLACE
-
-if TYPE_CHECKING:
-    from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 
 _CELLS = 1 << 20  # of an integrand that are held at a time
 _MOST_RUNS = 1 << 20
@@ -33,7 +30,7 @@ _SLACK = 1e-9  # of a loss, by quadrature
 Ints = npt.NDArray[np.int64]
 
 
-def log_probability(learner: FedSVT, runs: SVTRuns, sums: FloatArray) -> FloatArray:
+def log_probability(learner: SVTSetting, runs: SVTRuns, sums: FloatArray) -> FloatArray:
     """ln P(run) for each run, shape (R,), from the sums of the blocks, shape (blocks + 1, experts)."""
     tested, drawn = _windows(learner, runs), _draws(runs)
     found = np.full(len(np.atleast_2d(runs.experts)), -math.log(learner.experts))
@@ -42,7 +39,7 @@ def log_probability(learner: FedSVT, runs: SVTRuns, sums: FloatArray) -> FloatAr
     return found
 
 
-def log_likelihood_ratio(learner: FedSVT, runs: SVTRuns, sums0: FloatArray, sums1: FloatArray) -> FloatArray:
+def log_likelihood_ratio(learner: SVTSetting, runs: SVTRuns, sums0: FloatArray, sums1: FloatArray) -> FloatArray:
     """ln P0(run)/P1(run), shape (R,); windows of which the sums do not differ are not looked at."""
     tested, drawn = _windows(learner, runs), _draws(runs)
     changed = np.zeros((len(sums0) + 1, learner.experts), np.int64)
@@ -57,7 +54,7 @@ def log_likelihood_ratio(learner: FedSVT, runs: SVTRuns, sums0: FloatArray, sums
     return np.asarray(np.bincount(few.run, windows, size) + np.bincount(drawn.run, draws, size))
 
 
-def all_runs(learner: FedSVT) -> SVTRuns:
+def all_runs(learner: SVTSetting) -> SVTRuns:
     """Every run that the learner can make, whatever the losses.
 
     Raises:
@@ -80,7 +77,7 @@ def all_runs(learner: FedSVT) -> SVTRuns:
     return SVTRuns(experts, above)
 
 
-def exact_loss(learner: FedSVT, losses0: object, losses1: object) -> ExactLoss:
+def exact_loss(learner: SVTSetting, losses0: object, losses1: object) -> ExactLoss:
     """The exact privacy loss between two streams, both directions, from every run of a small instance.
 
     Raises:
@@ -121,7 +118,7 @@ def log_window_law(gaps: FloatArray, threshold_scale: float, query_scale: float)
     return ends, none
 
 
-def threshold_neighbours(learner: FedSVT) -> tuple[FloatArray, FloatArray]:
+def threshold_neighbours(learner: SVTSetting) -> tuple[FloatArray, FloatArray]:
     """Neighbours for the answers alone, summed over clients; see ``FedSVT.worst_case_neighbours``."""
     before = np.clip(learner.threshold - learner.clients * np.arange(learner.rounds), 0.0, learner.clients)
     room = np.flatnonzero(before <= learner.clients - 1)
@@ -156,7 +153,7 @@ class _Draws:
     expert: Ints
 
 
-def _windows(learner: FedSVT, runs: SVTRuns) -> _Windows:
+def _windows(learner: SVTSetting, runs: SVTRuns) -> _Windows:
     experts, above = _checked(learner, runs)
     run, last = np.nonzero(above)
     count = above.sum(axis=1)
@@ -180,7 +177,7 @@ def _draws(runs: SVTRuns) -> _Draws:
     return _Draws(run, block, np.atleast_2d(runs.experts)[run, block + 1].astype(np.int64))
 
 
-def _log_windows(learner: FedSVT, tested: _Windows, sums: FloatArray) -> FloatArray:
+def _log_windows(learner: SVTSetting, tested: _Windows, sums: FloatArray) -> FloatArray:
     """ln P of each window; those of one first block, and of experts with equal sums, are computed together."""
     columns, alike = np.unique(sums, axis=1, return_inverse=True)
     found, kinds = np.empty(len(tested.run)), columns.shape[1]
@@ -195,13 +192,13 @@ def _log_windows(learner: FedSVT, tested: _Windows, sums: FloatArray) -> FloatAr
     return found
 
 
-def _log_draws(learner: FedSVT, drawn: _Draws, sums: FloatArray) -> FloatArray:
+def _log_draws(learner: SVTSetting, drawn: _Draws, sums: FloatArray) -> FloatArray:
     logits = learner.logits(np.cumsum(sums[: learner.blocks], axis=0))
     logits -= special.logsumexp(logits, axis=1, keepdims=True)
     return np.asarray(logits[drawn.block, drawn.expert])
 
 
-def _checked(learner: FedSVT, runs: SVTRuns) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.bool_]]:
+def _checked(learner: SVTSetting, runs: SVTRuns) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.bool_]]:
     experts, above = np.atleast_2d(runs.experts), np.atleast_2d(runs.above)
     n = learner.blocks
     if experts.dtype.kind not in "iu" or above.dtype != np.bool_ or experts.shape != (len(above), n + 1):

@@ -8,7 +8,6 @@ of 1 has, which is what threshold and draws are charged for.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,12 @@ from attrs import define, field, frozen
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
+from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import quotient_up
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.thresholds.threshold_stream import to_steps
-
-if TYPE_CHECKING:
-    from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 
 _MOST = 2**61  # steps, up to which sums and scores stay whole 64-bit numbers
 
@@ -58,7 +55,7 @@ class ExactSteps:
     query_scale: float
 
     @classmethod
-    def of(cls, learner: FedSVT) -> ExactSteps:
+    def of(cls, learner: SVTSetting) -> ExactSteps:
         """The grid of a learner.
 
         Raises:
@@ -87,7 +84,7 @@ class ExactCourse:
         blocks: How many blocks are over.
     """
 
-    learner: FedSVT
+    learner: SVTSetting
     noise: Noise
     expert: int = field(init=False)
     left: int = field(init=False)
@@ -142,7 +139,7 @@ class ExactCourse:
 
 
 def release(
-    learner: FedSVT,
+    learner: SVTSetting,
     losses: object,
     *,
     ledger: AnyLedger | None,

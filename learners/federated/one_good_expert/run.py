@@ -11,7 +11,7 @@ draws the same numbers, so that it plays the same experts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,9 @@ from attrs import define, field, frozen
 from hockeystick.accounting.validate import array
 from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.one_good_expert.release import ExactCourse, SVTRelease
+from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.learners.network.conduct import Communication, Request, Server, State, substream
 from hockeystick.mechanisms.randomness.noise import Noise
-
-if TYPE_CHECKING:
-    from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 
 _FIRST, _LIMIT, _QUERY, _DRAW = range(4)  # what the substreams are for
 _RUNS = 1 << 15  # simulated at a time, so that what is kept of each stays in the cache
@@ -43,7 +41,7 @@ class SVTRuns:
     above: npt.NDArray[np.bool_]
 
 
-def run(learner: FedSVT, sums: Iterable[FloatArray], seed: int) -> SVTRuns:
+def run(learner: SVTSetting, sums: Iterable[FloatArray], seed: int) -> SVTRuns:
     """One run in one process, from the sums of blocks, the tail's last; see ``FedSVT.run``."""
     course, total = _Course(learner, seed), np.zeros(learner.experts)
     for rows in sums:
@@ -54,7 +52,7 @@ def run(learner: FedSVT, sums: Iterable[FloatArray], seed: int) -> SVTRuns:
     return course.found()
 
 
-def server(learner: FedSVT, source: int | Noise) -> Server[SVTRuns | SVTRelease]:
+def server(learner: SVTSetting, source: int | Noise) -> Server[SVTRuns | SVTRelease]:
     """The server's side; see the module. Its noise is simulated from a seed, or exact."""
     course = _Course(learner, source) if isinstance(source, int) else ExactCourse(learner, source)
     edges, number, lazy = learner.edges, 0, learner.lazy_vectors
@@ -83,7 +81,7 @@ def server(learner: FedSVT, source: int | Noise) -> Server[SVTRuns | SVTRelease]
 class SVTClient:
     """One client of a ``FedSVT``: it adds up its losses, and sends the sums that it is asked for."""
 
-    learner: FedSVT
+    learner: SVTSetting
     losses: FloatArray
 
     def start(self) -> State:
@@ -108,7 +106,7 @@ class SVTClient:
 class _Course:
     """What one server has decided so far, and the noise with which it decides."""
 
-    learner: FedSVT
+    learner: SVTSetting
     seed: int
     expert: int = field(init=False)
     left: int = field(init=False)
@@ -159,7 +157,7 @@ class _Course:
         return SVTRuns(self._experts, self._above)
 
 
-def communication(learner: FedSVT, run: SVTRuns) -> Communication:
+def communication(learner: SVTSetting, run: SVTRuns) -> Communication:
     """The scalars that one run costs over a network where everybody answers."""
     above = array("run.above", run.above.astype(np.int8), shape=(learner.blocks,))
     tops = int(above.sum())
@@ -176,7 +174,7 @@ def communication(learner: FedSVT, run: SVTRuns) -> Communication:
 # --- many runs -------------------------------------------------------------------------------------------------------
 
 
-def simulate(learner: FedSVT, sums: FloatArray, rng: np.random.Generator, runs: int) -> SVTRuns:
+def simulate(learner: SVTSetting, sums: FloatArray, rng: np.random.Generator, runs: int) -> SVTRuns:
     """``runs`` runs, from the sums of blocks of shape (blocks + 1, experts); a loop over blocks alone."""
     experts = np.empty((learner.blocks + 1, runs), np.min_scalar_type(learner.experts - 1))
     above = np.zeros((learner.blocks, runs), np.bool_)
@@ -188,7 +186,7 @@ def simulate(learner: FedSVT, sums: FloatArray, rng: np.random.Generator, runs: 
 
 
 def _simulate(
-    learner: FedSVT,
+    learner: SVTSetting,
     sums: FloatArray,
     totals: FloatArray,
     rng: np.random.Generator,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,12 @@ from hockeystick.accounting.errors import unchained
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, FloatArray, checked_losses
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
+from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.learners.lazy.convex.stream_setting import Point, StreamSetting
 from hockeystick.mechanisms import LazyWalk, Noise, StreamHaltedError
 from hockeystick.mechanisms.lazy.lazy_sampler import WalkState
 from hockeystick.mechanisms.randomness.noise import check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
-
-if TYPE_CHECKING:
-    from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
 
 _KIND, _VERSION = "checkpoint of a ConvexStream", 1
 
@@ -63,7 +61,7 @@ class ConvexRelease:
 
 
 def start(
-    learner: LazyConvex,
+    learner: ConvexSetting,
     *,
     ledger: AnyLedger | None = None,
     name: str | None = None,
@@ -101,7 +99,7 @@ def start(
 
 
 @unchained()
-def resume(learner: LazyConvex, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
+def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
     """The stream that wrote ``checkpoint``, with fresh coins; nothing is charged, as ``start`` has paid for all of it.
 
     Continue a checkpoint once. Two continuations of one checkpoint publish more than one run: no guarantee of the
@@ -131,7 +129,7 @@ def resume(learner: LazyConvex, checkpoint: dict[str, Any], *, noise: Noise | No
 
 
 def release(
-    learner: LazyConvex,
+    learner: ConvexSetting,
     losses: ConvexLosses,
     *,
     ledger: AnyLedger | None = None,

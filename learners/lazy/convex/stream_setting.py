@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
@@ -24,10 +23,8 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
 from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
 from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTangentSampler
+from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.mechanisms import LazySampler, Noise, SimulationNoise
-
-if TYPE_CHECKING:
-    from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
 
 _DIGITS = 160  # binary digits, after the point, of a point in units of the domain's size
 
@@ -45,13 +42,13 @@ class StreamSetting:
         unit: Of points.
     """
 
-    learner: LazyConvex
+    learner: ConvexSetting
     secure: ExactSampler | SecureTangentSampler | None
     units: LossUnits
     unit: Fraction
 
     @classmethod
-    def of(cls, learner: LazyConvex, noise: Noise) -> StreamSetting:
+    def of(cls, learner: ConvexSetting, noise: Noise) -> StreamSetting:
         domain, sampler = learner.domain, learner.sampler
         secure = sampler if isinstance(sampler, ExactSampler | SecureTangentSampler) else None
         if secure is None and not isinstance(noise, SimulationNoise):

@@ -21,12 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import frozen
 from scipy import stats
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent, compose
-from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.common import arguments
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.experts import multiplicative_weights
 from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
 from hockeystick.learners.experts.loss_batches import loss_batches
@@ -40,33 +38,14 @@ from hockeystick.learners.lazy.experts.lazy_chain import (
 )
 from hockeystick.learners.lazy.experts.lazy_run import LazyRun, play
 from hockeystick.learners.lazy.experts.lazy_stream import LazyRelease, LazyStream
-from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
-from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch
+from hockeystick.learners.lazy.experts.setting import ExpertsSetting, Variant, _variant
 from hockeystick.mechanisms.contract.arguments import generator
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger
 
-Variant = Literal["l2p", "dartboard"]
-
-
-def _normaliser(value: object) -> str | float:
-    if isinstance(value, str):
-        if value not in ("tight", "paper"):
-            raise InvalidArgumentError("normaliser", value, "is unknown", 'use "tight", "paper" or a number >= 0')
-        return value
-    return real("normaliser", value, low=0.0)
-
-
-def _variant(value: object) -> Variant:
-    if value == "l2p":
-        return "l2p"
-    if value == "dartboard":
-        return "dartboard"
-    raise InvalidArgumentError("variant", value, "is unknown", 'use "l2p" or "dartboard"')
-
 
 @frozen(kw_only=True)
-class LazyExperts:
+class LazyExperts(ExpertsSetting):
     """The lazy learner of experts.
 
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep
@@ -92,27 +71,6 @@ class LazyExperts:
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-
-    rounds: int = field(converter=arguments.rounds)
-    experts: int = field(converter=arguments.experts)
-    batch: int = field(default=1, converter=arguments.batch)
-    learning_rate: float = field(converter=arguments.learning_rate)
-    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
-    shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
-    variant: Variant = field(default="l2p", converter=_variant)
-    normaliser: str | float = field(default="tight", converter=_normaliser)
-    draw_budget: int | None = field(default=None, converter=arguments.draw_budget)
-    clip: bool = field(default=False, converter=arguments.clip)
-
-    def __attrs_post_init__(self) -> None:
-        if self.batch > self.rounds:
-            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
-        if self.variant == "dartboard":
-            for name, default in (("shadow_probability", None), ("normaliser", "tight")):
-                if getattr(self, name) != default:
-                    raise InvalidArgumentError(
-                        name, getattr(self, name), "has no meaning for the dartboard", f"leave it at {default!r}"
-                    )
 
     @classmethod
     def calibrated(
@@ -163,70 +121,7 @@ class LazyExperts:
 
     # --- derived numbers ---------------------------------------------------------------------------------------------
 
-    @property
-    def batches(self) -> int:
-        """Number of batches n = ceil(T / B)."""
-        return -(-self.rounds // self.batch)
-
-    @property
-    def log_normaliser(self) -> float:
-        """The number c; 0 for the dartboard, which has none."""
-        if self.variant == "dartboard":
-            return 0.0
-        tight = self.batch * self.learning_rate
-        if isinstance(self.normaliser, str):
-            return 2.0 * tight if self.normaliser == "paper" else tight
-        return self.normaliser
-
-    @property
-    def refresh_probability(self) -> float:
-        """The shadow's redraw probability p_y; 0 for the dartboard, which has no shadow."""
-        if self.variant == "dartboard":
-            return 0.0
-        return self.fake_switch_probability if self.shadow_probability is None else self.shadow_probability
-
-    @property
-    def switch(self) -> LazySwitch:
-        """One boundary's decision; its log-ratio moves by at most 2*eta (dartboard: eta) when one person changes."""
-        p, span = self.fake_switch_probability, self.batch * self.learning_rate
-        if self.variant == "dartboard":
-            return LazySwitch.dartboard(p, sensitivity=self.learning_rate, lowest=-span)
-        return LazySwitch(
-            p, normaliser=self.log_normaliser, sensitivity=2.0 * self.learning_rate, lowest=-span, highest=span
-        )
-
-    @property
-    def draw(self) -> ExponentialMechanism:
-        """One draw from the weights, for scores -eta*(cumulative losses); one person moves a score by at most eta."""
-        return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
-
-    @property
-    def largest_redraw_probability(self) -> float:
-        """Largest probability, over all states and losses, of redrawing the action at a boundary (rounded up)."""
-        return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.batch * self.learning_rate))
-
     # --- privacy -----------------------------------------------------------------------------------------------------
-
-    def plan(self) -> LazyPlan:
-        """What decisions and draws cost."""
-        return LazyPlan(
-            batches=self.batches,
-            switch=self.switch.event(),
-            draw=self.draw.event(),
-            redraw=self.largest_redraw_probability,
-            refresh=self.refresh_probability,
-            draws=self.draw_budget,
-            assumptions=("every loss lies in [0, 1]",),
-        )
-
-    def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
-        return self.plan().graph()
-
-    def epsilon_for(self, round_: int, delta: float) -> float:
-        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
-        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
-        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
 
     def worst_case_neighbours(self, *, focus: Literal["run", "decision"] = "run") -> tuple[FloatArray, FloatArray]:
         """Two neighbouring streams, each of shape (rounds, experts), that are hard to keep apart.
@@ -249,20 +144,6 @@ class LazyExperts:
         elif focus not in ("run", "decision"):
             raise InvalidArgumentError("focus", focus, "is unknown", 'use "run" or "decision"')
         return first, second
-
-    def sampler(self) -> LazySampler | None:
-        """The walk over experts as a mechanism; None where no data are read: one batch, or no draw allowed."""
-        if self.batches == 1 or self.draw_budget == 0:
-            return None
-        shadow = self.refresh_probability if self.variant == "l2p" else None
-        return LazySampler(
-            self.switch, self.draw.event(), boundaries=self.batches - 1, shadow=shadow, budget=self.draw_budget
-        )
-
-    def event(self) -> PrivacyEvent:
-        """What a whole run costs, as one event for a larger graph or a ledger; the same as :meth:`graph`."""
-        sampler = self.sampler()
-        return compose() if sampler is None else sampler.event()
 
     # --- releases ----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +20,7 @@ from attrs import define, field, frozen
 from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.experts.loss_batches import Batches, loss_batches
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
-
-if TYPE_CHECKING:
-    from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
+from hockeystick.learners.lazy.experts.setting import ExpertsSetting
 
 _STALE = 1.0  # of learning rate times rounds, after which weights are renewed
 _FEW = 4  # places that are looked at one by one after a draw; then as many at once, and twice as many each time
@@ -58,7 +55,7 @@ class LazyRun:
         return int(self.transcript.switched.sum())
 
 
-def play(learner: LazyExperts, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
+def play(learner: ExpertsSetting, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
     """Plays ``learner`` on ``losses``: see ``LazyExperts.run``."""
     walk = _Walk(learner, *substreams(rng, 5))
     blocks = loss_batches(
@@ -76,7 +73,7 @@ def play(learner: LazyExperts, losses: npt.ArrayLike | Iterable[npt.ArrayLike], 
 class _Walk:
     """The learner between two blocks; the five generators serve one kind of coin or draw each."""
 
-    learner: LazyExperts
+    learner: ExpertsSetting
     real: np.random.Generator
     fake: np.random.Generator
     again: np.random.Generator

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +24,13 @@ from hockeystick.accounting.validate import array, as_array, integer
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
 from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.experts.loss_batches import loss_batches
+from hockeystick.learners.lazy.experts.setting import ExpertsSetting
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import quotient_up
 from hockeystick.mechanisms.lazy.lazy_sampler import LazyWalk, WalkState
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
-
-if TYPE_CHECKING:
-    from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 
 _FINEST = 30  # binary digits of a loss after the point
 _WHOLE_BITS = 62  # of a sum of losses
@@ -70,7 +68,7 @@ class LazyStream:
 
     __slots__ = ("_batch", "_bits", "_draw", "_learner", "_rate", "_round", "_simulated", "_total", "_walk")
 
-    def __init__(self, learner: LazyExperts, walk: LazyWalk[int] | int, simulated: bool) -> None:
+    def __init__(self, learner: ExpertsSetting, walk: LazyWalk[int] | int, simulated: bool) -> None:
         self._learner, self._walk, self._simulated = learner, walk, simulated
         self._bits = min(_FINEST, _WHOLE_BITS - learner.rounds.bit_length())
         unit = float(2**self._bits)
@@ -169,7 +167,7 @@ class LazyStream:
 
 
 def start(
-    learner: LazyExperts,
+    learner: ExpertsSetting,
     *,
     ledger: AnyLedger | None,
     name: str | None,
@@ -191,7 +189,7 @@ def start(
 
 
 @unchained()
-def resume(learner: LazyExperts, checkpoint: dict[str, Any], *, noise: Noise | None) -> LazyStream:
+def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise | None) -> LazyStream:
     """See ``LazyExperts.resume``."""
     source = check_noise(noise)
     body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=learner, simulated=source.simulated)

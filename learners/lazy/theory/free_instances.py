@@ -17,7 +17,8 @@ from hockeystick.accounting import InvalidArgumentError, VisibleMixture
 from hockeystick.accounting.losses import optimal_composition
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts, Variant
+from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
+from hockeystick.learners.lazy.experts.setting import Variant
 
 Known = Literal["curve", "epsilon"]
 

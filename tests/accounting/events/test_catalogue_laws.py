@@ -17,13 +17,13 @@ from hockeystick.accounting import (
     HockeystickError,
     InvalidArgumentError,
     PrivacyEvent,
+    chain,
     compose,
     delta,
     epsilon,
     parallel,
 )
 from hockeystick.accounting.events import catalogue as c
-from hockeystick.accounting.events.basic import group_steps
 from hockeystick.accounting.events.basic.composition import Composed, Parallel
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.event_json import EVENTS, event_from_json, event_to_json
@@ -131,9 +131,9 @@ NESTED: list[PrivacyEvent] = [
     compose((c.Laplace(10.0), 30), (c.PureDP(0.1), 5), c.Gaussian(3.0)),
     compose((c.PureDP(0.01), 1000)),
     compose((c.VisibleMixture(0.1, compose((c.Laplace(3.0), 2))), 5)),
-    group_steps(c.Laplace(3.0), 2),
-    group_steps(compose((c.PureDP(0.1), 3)), 3),
-    group_steps(c.ZCDP(0.01), 2),
+    chain(c.Laplace(3.0), 2),
+    chain(compose((c.PureDP(0.1), 3)), 3),
+    chain(c.ZCDP(0.01), 2),
     c.RepeatAndSelect(c.PureDP(0.3), mean=5, shape=1.0),
     c.RepeatAndSelect(c.Gaussian(2.0), mean=3.0, shape=math.inf),
     c.RepeatAndSelect(c.ZCDP(0.02), mean=10.0, shape=0.0),

@@ -616,10 +616,7 @@ def test_the_catalogue_is_listed() -> None:
 def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.catalogue.parts import cases
 
-    audited, args = (
-        hockeystick.audits.fixed_sample,
-        (*PAIR, "zoo/noisy-sum@1", "--samples", "500", "--seed", "7", *SURE),
-    )
+    audited, args = hockeystick.audits.audit, (*PAIR, "zoo/noisy-sum@1", "--samples", "500", "--seed", "7", *SURE)
     whole = catalogue(*args, "--json", "whole.json")
     assert whole.exit_code == 0
     calls: list[str] = []

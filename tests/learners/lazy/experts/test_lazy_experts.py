@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, LazySwitchDecision
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, batch_sums, exact_loss, paper_epsilon
-from hockeystick.learners.lazy.experts.lazy_experts import Variant
+from hockeystick.learners.lazy.experts.setting import Variant
 
 
 def _learner(n: int, batch: int, rate: float, p: float, variant: Variant = "l2p") -> LazyExperts:

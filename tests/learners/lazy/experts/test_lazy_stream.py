@@ -79,7 +79,9 @@ def enumerated(learner: LazyExperts, losses: np.ndarray) -> dict[tuple[int, ...]
 
 def transcript(stream: LazyStream, losses: np.ndarray, *, saved: bool = False) -> tuple[int, ...]:
     seen = []
-    rounds, batch, owner = stream._learner.rounds, stream._learner.batch, stream._learner
+    owner = stream._learner
+    assert isinstance(owner, LazyExperts)
+    rounds, batch = owner.rounds, owner.batch
     for t in range(rounds):
         if saved:
             text = json.dumps(stream.checkpoint())

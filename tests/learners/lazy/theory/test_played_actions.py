@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import LazyChain, LazyExperts, exact_loss
-from hockeystick.learners.lazy.experts.lazy_experts import Variant
+from hockeystick.learners.lazy.experts.setting import Variant
 from hockeystick.learners.lazy.theory import played_actions
 from hockeystick.learners.lazy.theory.played_actions import actions_log_likelihood_ratio, exact_actions_loss
 

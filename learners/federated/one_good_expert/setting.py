@@ -1,0 +1,140 @@
+"""The parameters of federated experts with one good expert, and the plan and graph that follow from them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, PrivacyEvent, field_checks
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.learners.federated.one_good_expert import plan
+from hockeystick.learners.federated.one_good_expert.losses import segment_sums
+from hockeystick.learners.network.threat_models import ThreatModel, threat_model
+from hockeystick.mechanisms import CumulativeAboveThreshold, ExponentialMechanism
+from hockeystick.mechanisms.contract.arguments import quotient_up
+
+Indexing = Literal["clean", "paper"]
+
+
+def _clients(value: object) -> int:
+    return integer("clients", value, low=1)
+
+
+def _period(value: object) -> int:
+    return integer("period", value, low=1)
+
+
+def _switches(value: object) -> int:
+    return integer("switches", value, low=1)
+
+
+def _threshold(value: object) -> float:
+    return real("threshold", value)
+
+
+def _best_loss(value: object) -> float:
+    return real("best_loss", value, low=0.0)
+
+
+def _indexing(value: object) -> Indexing:
+    if value == "clean":
+        return "clean"
+    if value == "paper":
+        return "paper"
+    raise InvalidArgumentError("indexing", value, "is unknown", 'use "clean" or "paper"')
+
+
+def _lazy_vectors(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError("lazy_vectors", value, "is not a bool", "use True or False")
+    return value
+
+
+@frozen(kw_only=True)
+class SVTSetting:
+    """What :class:`FedSVT` is given, and what follows from it alone; see there."""
+
+    clients: int = field(converter=_clients)
+    rounds: int = field(converter=arguments.rounds)
+    experts: int = field(converter=arguments.experts)
+    period: int = field(default=1, converter=_period)
+    switches: int = field(converter=_switches)
+    learning_rate: float = field(converter=arguments.learning_rate)
+    threshold: float = field(converter=_threshold)
+    best_loss: float = field(default=0.0, converter=_best_loss)
+    threshold_scale: float = field(converter=field_checks.threshold_scale)
+    query_scale: float = field(converter=field_checks.query_scale)
+    indexing: Indexing = field(default="clean", converter=_indexing)
+    lazy_vectors: bool = field(default=False, converter=_lazy_vectors)
+
+    def __attrs_post_init__(self) -> None:
+        if self.period > self.rounds:
+            raise InvalidArgumentError("period", self.period, f"exceeds rounds={self.rounds}", "use a smaller one")
+        _ = self.windows, self.draw  # refuse scales and rates that no mechanism can have
+
+    @property
+    def blocks(self) -> int:
+        """How often sums are sent and tested: T/N, rounded down."""
+        return self.rounds // self.period
+
+    @property
+    def edges(self) -> npt.NDArray[np.int64]:
+        """The first round (from 0) of each block, of the tail, and last T, shape (blocks + 2,)."""
+        begins = np.arange(self.blocks + 1) * self.period - (self.indexing == "paper")
+        return np.append(np.maximum(begins, 0), self.rounds)
+
+    @property
+    def windows(self) -> CumulativeAboveThreshold:
+        """The test of sums, per record."""
+        return CumulativeAboveThreshold(
+            self.threshold, threshold_scale=self.threshold_scale, query_scale=self.query_scale
+        )
+
+    @property
+    def draw(self) -> ExponentialMechanism:
+        """The draw of an expert, for scores that are minus a sum of losses, of which a record moves each by 1."""
+        return ExponentialMechanism(quotient_up(2.0, self.learning_rate))
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, with a view for each threat model by its name; see ``plan.graph``."""
+        return plan.graph(
+            blocks=self.blocks,
+            switches=self.switches,
+            learning_rate=self.learning_rate,
+            threshold_scale=self.threshold_scale,
+            query_scale=self.query_scale,
+        )
+
+    def guarantee(self, model: ThreatModel | str = ThreatModel.OUTPUT, *, group: int = 1) -> Guarantee:
+        """What is guaranteed to ``group`` losses together against an adversary; m of them for a round of all clients.
+
+        Raises:
+            InvalidArgumentError: the adversary is unknown, or is the server, which is sent the losses as they are.
+        """
+        asked = threat_model(model)
+        if asked not in plan.TRUSTED:
+            raise InvalidArgumentError(
+                "model",
+                asked.value,
+                "is not private: clients send their sums as they are",
+                'trust the server ("central"), or add up under secure aggregation with noise at the clients',
+            )
+        return self.graph().guarantee(view=asked.value, group=group)
+
+    def event(self) -> PrivacyEvent:
+        """What a whole run costs under a trusted server, as one event for a larger graph or a ledger."""
+        return self.guarantee(ThreatModel.CENTRAL).event
+
+    def logits(self, totals: FloatArray) -> FloatArray:
+        """The log-odds of a draw after losses of all clients of shape (..., experts), the likeliest expert's 0."""
+        scores = np.maximum(totals, self.clients * self.best_loss)
+        return np.asarray(-0.5 * self.learning_rate * (scores - scores.min(axis=-1, keepdims=True)))
+
+    def sums(self, losses: object) -> FloatArray:
+        """The losses summed over clients and blocks, the tail last, shape (blocks + 1, experts)."""
+        return np.concatenate(list(segment_sums(losses, clients=self.clients, experts=self.experts, edges=self.edges)))

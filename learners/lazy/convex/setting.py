@@ -1,0 +1,242 @@
+"""The parameters of a lazy learner over a convex set, and the plan and graph that follow from them."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from attrs import field, frozen
+from scipy import special
+
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.events.catalogue import (
+    AveragedSwitchDecision,
+    BoundedRange,
+    Failure,
+    GaussianDP,
+    LazySwitchDecision,
+    compose,
+)
+from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.lazy.convex.losses.convex_losses import (
+    Ball,
+    Box,
+    ConvexLosses,
+    Domain,
+    checked_losses,
+)
+from hockeystick.learners.lazy.convex.losses.regularized_measure import (
+    RegularizedWeights,
+)
+from hockeystick.learners.lazy.convex.ratio_tails import Adversary, RatioTails, adversary_of, ratio_tails
+from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler, sampling_failure
+from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
+from hockeystick.mechanisms import LazySwitch
+
+
+def _domain(value: object) -> Domain:
+    if not isinstance(value, Ball | Box):
+        raise InvalidArgumentError("domain", value, "is no domain", "use Ball or Box")
+    return value
+
+
+def _open_probability(name: str, value: object) -> float:
+    return real(name, value, low=0.0, high=1.0, low_open=True, high_open=True)
+
+
+def _lipschitz(value: object) -> float:
+    return real("lipschitz", value, low=0.0, low_open=True)
+
+
+def _failure(value: object) -> float:
+    return _open_probability("failure", value)
+
+
+def _clip_tail(value: object) -> float:
+    return _open_probability("clip_tail", value)
+
+
+def _normaliser(value: object) -> float | None:
+    return None if value is None else real("normaliser", value, low=0.0)
+
+
+def _draw_budget(value: object) -> int | None:
+    return None if value is None else integer("draw_budget", value, low=1)
+
+
+@frozen(kw_only=True, slots=False)
+class ConvexSetting:
+    """What :class:`LazyConvex` is given, and what follows from it alone; see there."""
+
+    rounds: int = field(converter=arguments.rounds)
+    domain: Domain = field(converter=_domain)
+    lipschitz: float = field(converter=_lipschitz)
+    batch: int = field(default=1, converter=arguments.batch)
+    inverse_temperature: float = field()
+    regularisation: float = field()
+    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
+    shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
+    failure: float = field(default=1e-9, converter=_failure)
+    clip_tail: float = field(default=1e-3, converter=_clip_tail)
+    normaliser: float | None = field(default=None, converter=_normaliser)
+    adversary: Adversary = field(default="oblivious", converter=adversary_of)
+    draw_budget: int | None = field(default=None, converter=_draw_budget)
+    sampler: Sampler = field(factory=ClosedFormSampler)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch > self.rounds:
+            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+        _ = self.weights  # checks beta and lambda
+
+    @property
+    def batches(self) -> int:
+        """Number of batches n = ceil(T / B)."""
+        return -(-self.rounds // self.batch)
+
+    @cached_property
+    def weights(self) -> RegularizedWeights:
+        """The family of measures, with its sensitivities."""
+        return RegularizedWeights(
+            inverse_temperature=self.inverse_temperature, regularisation=self.regularisation, lipschitz=self.lipschitz
+        )
+
+    @property
+    def refresh_probability(self) -> float:
+        """The shadow's redraw probability p_y."""
+        return self.fake_switch_probability if self.shadow_probability is None else self.shadow_probability
+
+    @cached_property
+    def tails(self) -> RatioTails:
+        """Bounds on the log-ratios, up to :attr:`failure` (and the sampler's error)."""
+        return ratio_tails(
+            self.weights,
+            domain=self.domain,
+            batch=self.batch,
+            batches=self.batches,
+            fake=self.fake_switch_probability,
+            shadow=self.refresh_probability,
+            normaliser=self.log_normaliser,
+            failure=self.failure,
+            adversary=self.adversary,
+            total_variation=self.sampler.certificate().required(),
+        )
+
+    @property
+    def largest_log_ratio(self) -> float:
+        """The bound on |r| that holds for sure: beta*L*B times the diameter."""
+        return self.inverse_temperature * self.lipschitz * self.batch * self.domain.diameter * (1.0 + 1e-8)
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """The number c: as given, or the least at which :meth:`clip_bound` is at most ``clip_tail``."""
+        if self.normaliser is not None:
+            return self.normaliser
+        low, high = 0.0, self.largest_log_ratio
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.clip_bound(middle) <= self.clip_tail else (middle, high)
+        return high
+
+    def clip_bound(self, log_normaliser: float) -> float:
+        """Bound on the total variation distance of any point's law from its measure, at a log-normaliser c.
+
+        (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with x from the current measure and y from one that is i
+        batches older: r then exceeds i*B^2*mu^2/4 as seldom as a normal law of deviation B*mu/sqrt(2) exceeds 0 (see
+        ``lazy/convex/ratio_tails.py``), and the excess is that law's. With exact samplers and losses fixed in advance.
+        """
+        c, n, again = log_normaliser, self.batches, self.refresh_probability
+        if n < 2 or c >= self.largest_log_ratio:
+            return 0.0
+        edges = np.unique(np.concatenate([[0.0], np.floor(np.geomspace(1.0, n - 1.0, 200))]))  # ages, in groups
+        alive = np.exp(edges * math.log1p(-again))
+        mass = alive - np.append(alive[1:], 0.0)
+        oldest = np.append(edges[1:] - 1.0, n - 2.0)
+        deviation = self.batch * self.weights.replacement_mu / math.sqrt(2.0)
+        margin = (c - 0.5 * oldest * deviation**2) / deviation
+        # E[(e^(sZ - m) - 1)_+] = density(m/s) * (Mills(m/s - s) - Mills(m/s)), Mills(z) = (1 - Phi(z))/density(z). For
+        # m < 0 nothing is known of the first -m, and what is known at m = 0 counts e^(-m) times.
+        with np.errstate(over="ignore", invalid="ignore"):
+            start = np.maximum(0.0, margin)
+            least, most = (special.erfcx(z / math.sqrt(2.0)) for z in (start, start - deviation))
+            excess = 0.5 * np.exp(-0.5 * start**2) * (most - least * (1.0 - 1e-14))
+            below = np.maximum(0.0, -margin) * deviation
+            excess = (excess * np.exp(below) + np.expm1(below)).clip(max=1e300)  # where no mass is left, nothing counts
+            total = (1.0 - self.fake_switch_probability) * (n - 1) * float(mass @ excess) * (1.0 + 1e-9)
+        return min(1.0, total)
+
+    @property
+    def switch(self) -> LazySwitch:
+        """One boundary's decision; its log-ratio moves by at most kappa when one person changes."""
+        certain = self.largest_log_ratio
+        return LazySwitch(
+            self.fake_switch_probability,
+            normaliser=self.log_normaliser,
+            sensitivity=self.tails.change,
+            lowest=-certain,
+            highest=certain,
+        )
+
+    @property
+    def decision(self) -> PrivacyEvent:
+        """What one decision costs: on average over point and shadow, if the losses are fixed in advance."""
+        worst = self.switch.event()
+        if not self.tails.grid or not isinstance(worst, LazySwitchDecision) or worst.log_ratio < self.tails.change:
+            return worst
+        return AveragedSwitchDecision(
+            worst.keep_probability, self.tails.grid, self.tails.chances, log_ratio_cap=worst.log_ratio_cap
+        )
+
+    @property
+    def draw(self) -> PrivacyEvent:
+        """One draw of a point, for one replaced loss: Gaussian-DP, and the sampler's failure.
+
+        On a small domain the replacement moves log-densities by less than Gaussian-DP allows for: by twice beta*L times
+        the diameter at most, from one point to another. That is a bounded range, whose zCDP decides which is charged.
+        """
+        mu, certificate = self.weights.replacement_mu, self.sampler.certificate()
+        if not certificate.exact:
+            return compose(GaussianDP(mu), Failure(sampling_failure(mu, certificate.required())))
+        width = 2.0 * self.largest_log_ratio / self.batch
+        return BoundedRange(width) if width < 2.0 * mu else GaussianDP(mu)
+
+    @property
+    def largest_redraw_probability(self) -> float:
+        """Largest probability of redrawing the point at a boundary (rounded up), while |r| is within its bound."""
+        return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.tails.largest))
+
+    def plan(self) -> LazyPlan:
+        """What decisions and draws cost.
+
+        Raises:
+            UnsupportedEventError: the sampler has no certificate.
+        """
+        adaptive = self.adversary == "adaptive"
+        return LazyPlan(
+            batches=self.batches,
+            switch=self.decision,
+            draw=self.draw,
+            redraw=self.largest_redraw_probability,
+            refresh=self.refresh_probability,
+            draws=self.draw_budget,
+            boundary_failure=self.tails.per_boundary,
+            failure=self.tails.overall,
+            assumptions=(
+                "every loss is convex and Lipschitz over the domain with the stated constant",
+                "losses may depend on all earlier draws" if adaptive else "all losses are fixed in advance",
+            ),
+        )
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, for the full view (see ``LazyPlan.graph``); raises as :meth:`plan`."""
+        return self.plan().graph()
+
+    def epsilon_for(self, round_: int, delta: float) -> float:
+        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
+        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
+        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
+
+    def checked(self, losses: ConvexLosses) -> ConvexLosses:
+        """``losses``, if they are a stream for this learner; raises InvalidArgumentError if they are not."""
+        return checked_losses("losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
