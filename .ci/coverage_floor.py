@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
@@ -43,8 +44,12 @@ def files(report: dict[str, Any], part: str) -> list[File]:
     """
     found = []
     for path, data in report["files"].items():
-        place = PureWindowsPath(path)  # it takes both kinds of separators
-        if place.parent.name != part:
+        places = PureWindowsPath(path).parts  # it takes both kinds of separators
+        if places[0] == part:
+            place = places
+        elif ("hockeystick", part) in pairwise(places):
+            place = places[places.index("hockeystick") + 1 :]
+        else:
             continue
         of = data["summary"]
         if "num_branches" not in of:
@@ -53,7 +58,7 @@ def files(report: dict[str, Any], part: str) -> list[File]:
         jumps = [(start, f"{start}->{'exit' if end < 0 else end}") for start, end in data["missing_branches"]]
         missed = [words for _, words in sorted(lines + jumps)]
         branches = of["covered_branches"], of["num_branches"]
-        found.append(File(f"{part}/{place.name}", (of["covered_lines"], of["num_statements"]), branches, missed))
+        found.append(File("/".join(place), (of["covered_lines"], of["num_statements"]), branches, missed))
     if not found:
         raise ValueError(f"no file of {part}/ was measured")
     return found

@@ -100,7 +100,7 @@ def _apart(rounds: int) -> tuple[float, float]:
     script = f"""
 import json, resource, sys, time
 import numpy as np
-from hockeystick.run_distribution_models import half_uniform
+from hockeystick._runs.distribution_models import half_uniform
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 learner = OnlineDistribution.build(half_uniform(4, 4), rounds={rounds}, epsilon=1.0)
 start = time.process_time()

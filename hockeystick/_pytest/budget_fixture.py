@@ -12,12 +12,13 @@ import json
 import math
 import warnings
 from collections.abc import Iterable
+from importlib import metadata
 from typing import Any
 
 import pytest
 from attrs import frozen
 
-from hockeystick import __version__, accounting
+from hockeystick import accounting
 from hockeystick._pytest.lock_file import (
     INFINITE,
     Budget,
@@ -210,7 +211,7 @@ class Certified:
             bound = value.epsilon(one) if isinstance(value, Guarantee) else accounting.epsilon(value, one)
             rows.append((one, round_up(bound.upper) if math.isfinite(bound.upper) else math.inf, bound.method))
         terms = (self.adjacency.value, unit, self.group, self.threat_model, self.assumptions, self.digest)
-        return Budget(tuple(rows), *terms, f"hockeystick {__version__}")
+        return Budget(tuple(rows), *terms, f"hockeystick {metadata.version('hockeystick')}")
 
 
 def _unwrapped(what: object) -> object:

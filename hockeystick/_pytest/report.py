@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from hockeystick import __version__
 from hockeystick._files.result_files import write_atomically
 from hockeystick._pytest.audit_fixtures import shown_level
 from hockeystick._pytest.lock_file import UPDATE
@@ -134,7 +134,7 @@ def as_json(summary: Summary) -> str:
     plain = {
         "format": "hockeystick privacy report",
         "schema": SCHEMA_VERSION,
-        "hockeystick": __version__,
+        "hockeystick": metadata.version("hockeystick"),
         "interrupted": summary.interrupted,
         "failed": summary.failed or any(test.outcome == "failed" for test in summary.tests),
         "false_alarms": given.false_alarms,
@@ -172,8 +172,8 @@ def as_sarif(summary: Summary) -> str:
         "tool": {
             "driver": {
                 "name": "hockeystick",
-                "version": __version__,
-                "semanticVersion": __version__,
+                "version": metadata.version("hockeystick"),
+                "semanticVersion": metadata.version("hockeystick"),
                 "rules": [{"id": rule, "shortDescription": {"text": RULES[rule]}} for rule in rules],
             }
         },

@@ -339,7 +339,7 @@ def test_a_slow_target_gets_as_many_samples_as_fit_the_time(monkeypatch: pytest.
         now += 0.1
         return data + rng.laplace()
 
-    for module in ("audit", "drawing"):
+    for module in ("fixed_sample", "drawing.draws"):
         clock = SimpleNamespace(perf_counter=lambda: now)
         monkeypatch.setattr(sys.modules[f"hockeystick.audits.{module}"], "time", clock)
 

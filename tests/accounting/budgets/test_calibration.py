@@ -429,7 +429,8 @@ def test_leads_find_a_crossing_wherever_it_is(place, guess, bend, sign, flat):
         where, _ = crossings.root(f, found, 1e-3)
         assert abs(where - place) < 0.1 or abs(f(where)) < 0.05
     else:
-        assert f(guess) == f(guess + math.log(2.0))  # it starts out on the plateau
+        start, beside = crossings._cut(f(guess)), crossings._cut(f(guess + math.log(2.0)))
+        assert start == beside  # it starts out on the plateau, or where values are cut off
 
 
 def test_what_takes_too_many_terms_is_refused():

@@ -68,7 +68,7 @@ def test_usage_errors_are_one_line_with_a_hint(args: list[str], said: str) -> No
 
 def test_help_and_version_import_nothing_heavy() -> None:
     code = (
-        "import sys; from click.testing import CliRunner; from hockeystick.cli import cli\n"
+        "import sys; from click.testing import CliRunner; from hockeystick._cli.main import cli\n"
         "for args in (['--help'], ['--version'], ['audit', '--help']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0\n"
         "print(sorted({'numpy', 'scipy', 'rich', 'networkx', 'hockeystick.accounting'} & sys.modules.keys()))"

@@ -56,7 +56,7 @@ def program(
     *words: str, shell: str = "", coding: str | None = None, stdin: Any = subprocess.DEVNULL
 ) -> subprocess.CompletedProcess[bytes]:
     """The program in a process of its own, with streams as the shell gives them."""
-    command = [sys.executable, "-c", "from hockeystick.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from hockeystick._cli.main import main; main()", *words]
     environment = {**os.environ, **({} if coding is None else {"PYTHONIOENCODING": coding})}
     if shell:
         command = ["bash", "-c", f'"$@" {shell}', "bash", *command]

@@ -375,5 +375,5 @@ def test_describe_error_names_the_line_that_raised() -> None:
         math.sqrt(-1)
     except ValueError as error:
         assert describe_error(error).startswith("ValueError: ")
-        assert "test_target.py, line" in describe_error(error)
+        assert "test_named_callables.py, line" in describe_error(error)
     assert describe_error(KeyError()) == "KeyError"

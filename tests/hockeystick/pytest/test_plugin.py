@@ -141,7 +141,7 @@ def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
             privacy_audit(laplace, neighbours=(1.0, 1.0))
         assert {warning.category for warning in caught} == {PrivacyAuditWarning}
 
-    from hockeystick.pytest_support import FloatLeakWarning, PrivacyAuditWarning
+    from hockeystick._pytest.audit_fixtures import FloatLeakWarning, PrivacyAuditWarning
     """
     )
     pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)

@@ -295,7 +295,7 @@ def test_svg_plots_can_share_a_page() -> None:
 def test_drawing_leaves_no_trace_in_matplotlib() -> None:
     code = (
         "import sys, matplotlib\n"
-        "from hockeystick.report_plots import Plot, Series, svg_plot\n"
+        "from hockeystick._report.parts.plots import Plot, Series, svg_plot\n"
         "names = [name for name in matplotlib.rcParams if name != 'backend']\n"  # reading that one loads pyplot
         "before = [matplotlib.rcParams[name] for name in names]\n"
         "line = Series('s', (0.0, 1.0), (0.0, 1.0))\n"

@@ -1,7 +1,7 @@
 """Audits of private messages about labels: cases that hold are not refuted, and what an attack is expected to find.
 
 Audits are at confidence 1 - 1e-6 each or higher, with fixed seeds that were not tuned. The twin of every correct case
-is a mutant that claims the same; each is refuted in ``test_audit_distribution_mutants.py``.
+is a mutant that claims the same; each is refuted in ``test_mutants.py``.
 """
 
 from __future__ import annotations

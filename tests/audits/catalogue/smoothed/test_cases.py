@@ -78,7 +78,7 @@ def test_claims_hold_exactly_where_they_should() -> None:
 
 @pytest.mark.parametrize("name", CORRECT)
 def test_correct_cases_are_not_refuted(name: str) -> None:
-    """False alarm 1e-6 each; the twins are the mutants of test_audit_smoothed_mutants.py."""
+    """False alarm 1e-6 each; the twins are the mutants of test_mutants.py."""
     assert not refuted(name, 4_000)
 
 

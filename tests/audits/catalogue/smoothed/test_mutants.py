@@ -6,7 +6,7 @@
 is no check of chance. "relation": what the learner refuses.
 
 M20 to M24 break online learning and no privacy; their tests are beside the learners: M20, M21, M23 and M24 in
-test_learner_smooth_adversaries.py, M22 in test_learner_hindsight.py.
+tests/learners/smoothed/online/test_smooth_adversaries.py, M22 in tests/learners/smoothed/online/test_hindsight.py.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def test_the_script_asks_the_program_by_its_variable(shell: str) -> None:
 def completed(words: str, number: int) -> list[str]:
     environment = {"_HOCKEYSTICK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     done = subprocess.run(
-        [sys.executable, "-c", "from hockeystick.cli import main; main()"],
+        [sys.executable, "-c", "from hockeystick._cli.main import main; main()"],
         env={**environment, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,

@@ -425,7 +425,7 @@ def test_help() -> None:
 
 def test_help_loads_no_numerics() -> None:
     code = (
-        "import sys; from hockeystick.cli import cli\n"
+        "import sys; from hockeystick._cli.main import cli\n"
         "try: cli.main(['run', 'lazy-experts', '--help'])\n"
         "except SystemExit: print('numpy' in sys.modules)"
     )

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Says how the house stands: folders, arrows, cycles, lines, functions, the time that imports take.
+
+    .ci/house.py
+
+The exit status is 1 if a rule is broken. The floors, which folder may import which, stand in pyproject.toml and are held
+by ``lint-imports``; complexity by ruff. Needs the extra ``dev``.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+import networkx as nx
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick")
+MODULES = 15  # of one folder
+FUNCTION = 80  # lines of one function, without its docstring
+LINES = {"product": 101_000, "tests": 85_000, "benchmarks": 14_000}
+
+
+def sources(part: str, root: Path = ROOT) -> Iterator[Path]:
+    """The Python files of a folder of the root, without what lies behind a link."""
+    for folder, names, files in os.walk(root / part):  # it follows no link
+        names.sort()
+        yield from (Path(folder) / file for file in sorted(files) if file.endswith(".py"))
+
+
+def crowded(root: Path = ROOT) -> dict[str, int]:
+    """Folders with more modules than a folder may have."""
+    count: dict[str, int] = {}
+    for part in (*PARTS, "tests", "benchmarks"):
+        for file in sources(part, root):
+            if file.name != "__init__.py":
+                name = file.parent.relative_to(root).as_posix()
+                count[name] = count.get(name, 0) + 1
+    return {name: number for name, number in count.items() if number > MODULES}
+
+
+def long_functions(root: Path = ROOT) -> dict[str, int]:
+    """Functions of the product with more lines than one may have."""
+    found = {}
+    for part in PARTS:
+        for file in sources(part, root):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    lines = (node.end_lineno or 0) - node.lineno - len((ast.get_docstring(node) or "").splitlines())
+                    if lines > FUNCTION:
+                        found[f"{file.relative_to(root).as_posix()}:{node.name}"] = lines
+    return found
+
+
+def without_sentence(root: Path = ROOT) -> list[str]:
+    """Folders of the product whose ``__init__.py`` does not say what the folder is for."""
+    folders = sorted({file.parent for part in PARTS for file in sources(part, root)})
+    said = {folder: folder / "__init__.py" for folder in folders}
+    return [
+        folder.relative_to(root).as_posix()
+        for folder, file in said.items()
+        if not file.exists() or not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    ]
+
+
+def arrows() -> nx.DiGraph:
+    """Which module imports which, in functions and for type checkers too."""
+    graph = grimp.build_graph("hockeystick", cache_dir=None)
+    return nx.DiGraph((one, other) for one in graph.modules for other in graph.find_modules_directly_imported_by(one))
+
+
+def cycles(graph: nx.DiGraph) -> list[list[str]]:
+    """The groups of modules that import each other, by however long a way."""
+    return [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
+
+
+def lines(root: Path = ROOT) -> dict[str, int]:
+    """How many lines the product, its tests and its benchmarks have."""
+    told = {"product": PARTS, "tests": ("tests",), "benchmarks": ("benchmarks",)}
+    return {
+        name: sum(len(file.read_text(encoding="utf-8").splitlines()) for part in parts for file in sources(part, root))
+        for name, parts in told.items()
+    }
+
+
+def import_seconds(module: str) -> float:
+    """Processor seconds that importing a module takes in a fresh interpreter."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> int:
+    """Prints the facts; returns 1 if a rule is broken."""
+    graph = arrows()
+    folders = {(a.rpartition(".")[0], b.rpartition(".")[0]) for a, b in graph.edges}
+    modules = sum(1 for part in PARTS for file in sources(part) if file.name != "__init__.py")
+    print(
+        f"{modules} modules in {len({a for a, _ in folders})} folders; {graph.number_of_edges()} arrows between modules"
+    )
+    print(f"{sum(a != b for a, b in folders)} arrows between folders")
+    for module in ("hockeystick", "hockeystick.accounting", "hockeystick.learners.lazy.experts.lazy_experts"):
+        print(f"import {module}: {import_seconds(module):.2f} CPU s")
+    print("; ".join(f"{name} {number} lines of {LINES[name]}" for name, number in lines().items()))
+    broken = [f"{folder} has {number} modules" for folder, number in crowded().items()]
+    broken += [f"{name} has {number} lines" for name, number in long_functions().items()]
+    broken += [f"{folder}/__init__.py does not say what it is for" for folder in without_sentence()]
+    broken += [f"these import each other: {', '.join(group)}" for group in cycles(graph)]
+    broken += [f"{name} has {number} lines" for name, number in lines().items() if number > LINES[name]]
+    print("\n".join(broken) or "The house stands.")
+    return bool(broken)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
