@@ -3,8 +3,8 @@
 
     .ci/house.py
 
-The exit status is 1 if a rule is broken. The floors, which folder may import which, stand in pyproject.toml and are held
-by ``lint-imports``; complexity by ruff. Needs the extra ``dev``.
+The exit status is 1 if a rule is broken. Which folder may import which stands in pyproject.toml and is held by
+``lint-imports``; complexity is held by ruff. Needs the extra ``dev``.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ _QUICK = 2.0**29  # of work
 _COARSE = "coarse!"  # a bound of a second direction, good enough where it is far below the first one's
 _COARSER = 3  # powers of 2 by which its grid is coarser
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
+_NUMERICAL = ("pld", "contour")
 _LEAST_DELTA = 1e-280  # of what is cut off
 _DOUBT = 1e-5  # a part of ε
 _NOTHING = 1e-10
@@ -188,7 +189,7 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]
     if only in (None, "zcdp") and (rho := event.zcdp_rho()) <= LARGEST**2:  # a search of its own for some events
         found["zcdp"] = _after_failure(_rdp(ZCDP(rho)), aside)
     found["rdp"] = _after_failure(_rdp(event), aside)
-    merged, mu = merge_gaussians(event)
+    merged, mu = _without_failures(event)
     if merged is None:
         found["gaussian"] = _after_failure(_gaussian(mu), aside)
         return found
@@ -463,7 +464,7 @@ def _least(
 
 @lru_cache(maxsize=4096)
 def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None) -> Bracket:
-    if ways := _ways(event):
+    if ways := _ways(event, only):
         if only is not None:
             return _worst([_epsilon(way, delta, bracket, only) for way in ways])
         return _worst_of(ways, lambda way, both, only: _epsilon(way, delta, both, only), bracket)
@@ -477,7 +478,7 @@ def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None)
 
 @lru_cache(maxsize=4096)
 def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, only: str | None) -> Bracket:
-    if ways := _ways(event):
+    if ways := _ways(event, only):
         if only is not None:
             return _worst([_delta(way, epsilon, bracket, only) for way in ways])
         return _worst_of(ways, lambda way, both, only: _delta(way, epsilon, both, only), bracket)
@@ -497,12 +498,15 @@ def _lower(methods: dict[str, _Method], winner: str, value: Callable[[_Method], 
         return 0.0
 
 
-def _ways(event: PrivacyEvent) -> tuple[PrivacyEvent, ...]:
+def _ways(event: PrivacyEvent, only: str | None = None) -> tuple[PrivacyEvent, ...]:
     """The alternatives of which the worst counts: branches, shifts, or directions; none where it is the event alone."""
     if isinstance(event, Parallel):
         return event.branches
-    if isinstance(event, Spread) and len(vectors := event.shifts()) > 1:
-        return tuple(map(event.along, vectors))
+    if isinstance(event, Spread):
+        if only not in _NUMERICAL and (normal := event.normal()) is not None:
+            return (normal,)
+        if len(vectors := event.shifts()) > 1:
+            return tuple(map(event.along, vectors))
     return ways if len(ways := event.directions()) > 1 else ()
 
 
@@ -510,7 +514,7 @@ def takes_an_engine(event: PrivacyEvent) -> bool:
     """Says whether ``epsilon`` and ``delta`` ask a numerical engine for the event, as no closed form is known."""
     if ways := _ways(event):
         return any(map(takes_an_engine, ways))
-    merged = merge_gaussians(event)[0]
+    merged = _without_failures(event)[0]
     if merged is None or _two_point_parts(event) is not None:
         return False
     return listed_losses.laws(merged) is None and _direct(event) is None
@@ -540,6 +544,15 @@ def _two_point_parts(event: PrivacyEvent) -> tuple[optimal_composition.Part, ...
 
 def _failures(event: PrivacyEvent) -> float:
     return min(1.0, math.fsum(count * part.delta for part, count in _parts(event) if isinstance(part, Failure)))
+
+
+def _without_failures(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:
+    """``merge_gaussians`` where failures are set aside, and only where that leaves Gaussians alone."""
+    if isinstance(event, Composed):
+        kept = compose(*((part, count) for part, count in event.parts if not isinstance(part, Failure)))
+        if merge_gaussians(kept)[0] is None:
+            return merge_gaussians(kept)
+    return merge_gaussians(event)
 
 
 def merge_gaussians(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:

@@ -157,6 +157,7 @@ def skellam_exponent(y: Array | float, variance: float) -> Array:
     return np.asarray(y * (np.arcsinh(y / variance) - y / (np.hypot(y, variance) + variance)))
 
 
+@lru_cache(maxsize=256)
 def skellam_reach(variance: float) -> int:
     """Returns how far from 0 the symmetric Skellam law has all but e^-104 of its mass."""
     n = 16
@@ -242,7 +243,8 @@ def whole(distance: float) -> int:
     return max(1, math.ceil(distance * (1 - 1e-12) if distance < 1e9 else distance))
 
 
-def spreads(square: int, coordinates: int | None, most: int = 32) -> list[tuple[int, ...]] | None:
+@lru_cache(maxsize=256)
+def spreads(square: int, coordinates: int | None, most: int = 32) -> tuple[tuple[int, ...], ...] | None:
     """Returns the integer vectors of squared L2 norm ≤ ``square``, up to order, signs, and vectors above them.
 
     None if there are more than ``most``. Noise with log-concave law is told apart more easily the further a coordinate
@@ -251,7 +253,7 @@ def spreads(square: int, coordinates: int | None, most: int = 32) -> list[tuple[
     """
     free = square if coordinates is None else min(coordinates, square)
     if free == 1:
-        return [(math.isqrt(square),)]
+        return ((math.isqrt(square),),)
     if square > (4096 if free == 2 else 100) or (coordinates is None and square > most + 1):
         return None
     found: list[tuple[int, ...]] = []
@@ -266,7 +268,7 @@ def spreads(square: int, coordinates: int | None, most: int = 32) -> list[tuple[
                     extend((*parts, part), left - part * part)
 
     extend((), square)
-    return found if len(found) <= most else None
+    return tuple(found) if len(found) <= most else None
 
 
 def knapsack(curve: Callable[[int], Array], square: int, coordinates: int | None = None) -> Array:

@@ -15,6 +15,7 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
 from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.events.noise.integer_noise import Spread
+from hockeystick.accounting.losses import wide_noise
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
@@ -151,9 +152,25 @@ def least_noise(
     if guess <= low and target.excess(calibration.event_of(build(low))) <= 0.0:
         return low
     start = min(max(guess, low), high)
+    if (wide := _least_wide(build, target, start, high)) is not None:
+        return wide
     if (found := _worst_first(build, target, start, low, high)) is not None:
         return found
     return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=_TOLERANCE).value
+
+
+def _least_wide(build: Callable[[float], object], target: _Profile, start: float, high: float) -> float | None:
+    """The least noise where that is so wide that one closed form bounds many vectors; None where it is not."""
+    low = wide_noise.LEAST_VARIANCE
+    if low >= high or not _is_bounded_at_once(calibration.event_of(build(low))):
+        return None
+    if target.excess(calibration.event_of(build(low))) <= 0.0:
+        return None
+    return accounting.calibrate(build, target, guess=max(start, low), low=low, high=high, tolerance=_TOLERANCE).value
+
+
+def _is_bounded_at_once(event: accounting.PrivacyEvent) -> bool:
+    return isinstance(event, Spread) and event.normal() is not None
 
 
 def _worst_first(
@@ -194,6 +211,12 @@ def _worst_first(
     return None
 
 
+def _way(event: accounting.PrivacyEvent, method: str | None) -> str | None:
+    if _is_bounded_at_once(event):
+        return None
+    return "pld" if event.has_profile() else method
+
+
 @frozen
 class _Profile:
     """The target that an event is (``epsilon``, ``delta``)-DP, by its profile where it has one: that is exact here."""
@@ -202,7 +225,7 @@ class _Profile:
     delta: float
 
     def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
-        way = "pld" if event.has_profile() else method
+        way = _way(event, method)
         found = self.surplus(event, way)
         if found <= 0.0 and accounting.epsilon(event, self.delta, method=way).upper > self.epsilon:
             return 1e-15  # the two inversions may round differently
@@ -210,6 +233,6 @@ class _Profile:
 
     def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
         """Returns ln(δ at ε / the target's δ)."""
-        way = "pld" if event.has_profile() else method
+        way = _way(event, method)
         found = accounting.delta(event, self.epsilon, method=way).upper
         return math.log(found / self.delta) if found else -60.0

@@ -73,7 +73,7 @@ class Skellam(AdditiveIntegers):
     def calibrated(
         cls, *, epsilon: float, delta: float, sensitivity: float = 1.0, entries: int | None = None
     ) -> Skellam:
-        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP by its own profile, certainly.
+        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP by its event's profile, certainly.
 
         More variance is more noise on top, and never costs more.
 

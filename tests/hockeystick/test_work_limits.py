@@ -161,6 +161,27 @@ def test_of_many_worst_vectors_few_are_calibrated(make, masses_at, sensitivity, 
         assert shift_delta(masses_at(noise * (1 - 1e-7)), sensitivity, 1.0) > 1e-6
 
 
+def test_a_search_that_nothing_satisfies_ends_at_the_largest_noise():
+    """Each vector meets the target, and all together never do: the noise grows to its end, and is not held there."""
+    asked = []
+
+    class Never(added_integers._Profile):
+        def excess(self, event, method=None):
+            if not isinstance(event, integer_noise.Spread):
+                return super().excess(event, method)
+            asked.append(event.sigma)
+            assert len(asked) <= 100, "goes round"
+            return 1.0
+
+    least = mechanisms.DiscreteGaussian.calibrated(epsilon=1.0, delta=1e-6, sensitivity=3).sigma
+    high = least * (1 + 1e-6)
+    found = added_integers._worst_first(
+        lambda sigma: mechanisms.DiscreteGaussian(sigma, sensitivity=3), Never(1.0, 1e-6), least, 1e-9, high
+    )
+    assert found is None
+    assert sorted(set(asked)) == asked and least * (1 - 1e-8) < asked[0] < asked[-1] < high
+
+
 def test_the_least_epsilon_of_all_floats_is_as_good_as_zero():
     with pytest.raises(NumericalError, match="no value"):
         mechanisms.DiscreteGaussian.calibrated(epsilon=5e-324, delta=1e-16)

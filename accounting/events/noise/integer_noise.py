@@ -28,8 +28,9 @@ from hockeystick.accounting.errors import UnsupportedEventError
 from hockeystick.accounting.events.basic.composition import compose, parallel
 from hockeystick.accounting.events.basic.declared import Failure, two_point_pair
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
+from hockeystick.accounting.events.basic.given_curves import GaussianDP
 from hockeystick.accounting.events.noise.tabulated_noise import IntegerNoise
-from hockeystick.accounting.losses import integer_noise_tables
+from hockeystick.accounting.losses import integer_noise_tables, wide_noise
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.integer_noise_tables import NoiseTable
 from hockeystick.accounting.losses.loss_grid import LossPmf
@@ -37,6 +38,7 @@ from hockeystick.accounting.numerics.directed_rounding import U, quotient_up
 
 _MAX_OUTCOMES = 2**17
 _NEGLECTED = 1e-250
+_FEW = 4  # vectors that are bounded one by one, however wide the noise
 
 
 def _scale(value: float) -> float:
@@ -124,6 +126,13 @@ class Spread(PrivacyEvent):
         """Returns the event of the shifts by ``vector``, one of ``shifts``; the event itself where there are none."""
         raise NotImplementedError
 
+    def normal(self) -> PrivacyEvent | None:
+        """Returns one event that no vector costs more than, nearly the worst of them; None where they are few.
+
+        What it sets apart is a failure, which is no part of a law of losses: for an event that is met alone.
+        """
+        return None
+
     def inner(self) -> PrivacyEvent | None:
         """Returns the event with that profile; None if there are too many."""
         vectors = self.shifts()
@@ -204,7 +213,7 @@ def _shifts(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | N
     vectors = integer_noise_tables.spreads(square, coordinates)
     if vectors is None or noise._table(max(map(max, vectors))) is None:
         return ()
-    return tuple(vectors)
+    return vectors
 
 
 def _distinct(vectors: tuple[tuple[int, ...], ...], sigma: float) -> tuple[tuple[int, ...], ...]:
@@ -306,7 +315,7 @@ class DiscreteGaussian(Spread):
         return _distinct(_shifts(self, self._square(), self.coordinates), self.sigma)
 
     def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
-        if not self.shifts():
+        if not _shifts(self, self._square(), self.coordinates):
             return self
         event = _spread(DiscreteGaussian(self.sigma), vector)
         return compose(event, Failure(_NEGLECTED)) if _is_wide(vector, self.sigma) else event
@@ -331,7 +340,8 @@ class Skellam(Spread):
 
     A sum of independent shares is Skellam again, of the summed variance. The profile is as for ``DiscreteGaussian``, by
     the exact law p(y) = e^{−V}·I_|y|(V). Its ρ is that of a unit shift, times distance² (Bun & Steinke 2016, Prop. 1.9,
-    for each coordinate); a variance above 1e8 counts as 1e8.
+    for each coordinate); a variance above 1e8 counts as 1e8. From 1e5 on more than four such vectors have one bound in
+    closed form, that of normal noise of hardly less variance (``wide_noise.py``).
 
     Attributes:
       variance: V > 0.
@@ -377,6 +387,13 @@ class Skellam(Spread):
 
     def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
         return _spread(Skellam(self.variance), vector) if self.shifts() else self
+
+    def normal(self) -> PrivacyEvent | None:
+        vectors = integer_noise_tables.spreads(self._square(), self.coordinates)
+        if self.variance < wide_noise.LEAST_VARIANCE or vectors is None or len(vectors) <= _FEW:
+            return None
+        mu, failure = wide_noise.normal_bound(self.variance, self._square(), self.coordinates)
+        return compose(GaussianDP(mu), Failure(failure))
 
     def noise(self) -> IntegerNoise:
         """Returns the noise of one integer as a table, for shifts of known size and sums with other noise."""

@@ -11,7 +11,8 @@ Both weights count, as both cells can be at their emptiest: one symbol alone giv
 are tossed honestly after the data are fixed, and for averages that weight symbols by how often they were drawn
 (``QueryAverage.drawn(..., weights="draws")``); for no others (``QueryAverage.sensitivity`` is for those). Releases of
 the same draw share their coins and are channels of one ``CoinRelease``; releases of fresh draws are composed pair by
-pair (:func:`coin_event`).
+pair (:func:`coin_event`). What is released is D of :meth:`FreshCoins.average`; averages with other weights, of several
+cohorts, or weighted by client have other laws.
 
 Weights are rounded up to blocks of counts, and distances to a geometric grid; what the tails of the coins' law lack is
 charged as the worst draw.
@@ -42,6 +43,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.validate import integer, items, real
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed, count_logarithm
+from hockeystick.learners.divergence.query_average import QueryAverage
 
 _UP = 1.0 + 2.0**-48
 _TAIL = 1e-15  # of a count's law on either side, charged as the worst draw
@@ -87,6 +89,31 @@ class FreshCoins:
     samples: int = field(converter=_samples)
     records: int = field(converter=_records)
     logarithm: CountLogarithm = field(factory=Smoothed, converter=count_logarithm)
+
+    def average(self, client_records: npt.ArrayLike, rng: np.random.Generator) -> QueryAverage:
+        """Tosses these coins: the average whose law :func:`coin_event` accounts for, asked of all clients.
+
+        Args:
+            client_records: How many records each client has, shape (n,); N in sum.
+            rng: Of the coins; to be seeded after the data are fixed, by nobody who knows them.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or another number of records than N.
+        """
+        found = QueryAverage.drawn(
+            self.reference,
+            client_records,
+            samples=self.samples,
+            rng=rng,
+            logarithm=self.logarithm,
+            weighting="record",
+            weights="draws",
+        )
+        if int(found.records[0]) != self.records:
+            raise InvalidArgumentError(
+                "client_records", int(found.records[0]), f"in sum are not {self.records}", "give coins their number"
+            )
+        return found
 
     def law(self, x: int, y: int) -> tuple[FloatArray, FloatArray]:
         """The law of two symbols' weights, rounded up: probabilities (outcomes,) and weights (outcomes, 2).

@@ -24,6 +24,7 @@ from hockeystick.accounting import (
     compose,
     delta,
     epsilon,
+    parallel,
 )
 from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, exact_profile
 from hockeystick.accounting.events.basic.event import PrivacyEvent
@@ -359,6 +360,23 @@ def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytes
     monkeypatch.setattr(best_bound, "_methods", watched)
     epsilon(PoissonSampled(1.5e-6, Gaussian(0.75)), 1e-12)
     assert seen == ["removal"]
+
+
+@pytest.mark.parametrize(("q", "sigma", "steps", "d"), [(1e-6, 0.75, 1000, 1e-12), (1e-3, 0.8, 50, 1e-8)])
+def test_what_a_coarse_bound_leaves_out_is_never_the_worst(q: float, sigma: float, steps: int, d: float) -> None:
+    """One way is a little worse than the first: by less than the coarse grid is off, and more than the fine one is."""
+    ways = [removal(p, sigma, steps) for p in (q, q * 1.001)]
+    first, second = (best_bound._epsilon(way, d, True, None) for way in ways)
+    coarse = best_bound._epsilon(ways[1], d, True, best_bound._COARSE)
+    assert coarse.lower is not None and second.lower is not None
+    assert coarse.lower < first.upper < second.lower <= coarse.upper  # one that was off downwards would leave it out
+    assert epsilon(parallel(*ways), d).upper >= second.lower
+    assert epsilon(parallel(*ways[::-1]), d).upper >= second.lower
+    at = second.upper
+    deltas = [best_bound._delta(way, at, True, None) for way in ways]
+    assert deltas[1].lower is not None and deltas[0].upper < deltas[1].lower
+    assert best_bound._delta(ways[1], at, False, best_bound._COARSE).upper >= deltas[1].lower
+    assert delta(parallel(*ways), at).upper >= deltas[1].lower
 
 
 @pytest.mark.slow

@@ -187,7 +187,8 @@ def test_the_digest_is_that_of_the_canonical_form_and_of_no_machine() -> None:
     here = Certified.of(GRAPH).digest
     assert here == "graph/1 sha256:1e07261ecabe320055e3e0f972f974969637582c2574411c0ab82027fbd3e0fe"
     code = (
-        "from hockeystick import *; from hockeystick import events; from hockeystick._pytest.budget_fixture import Certified;"
+        "from hockeystick import *; from hockeystick import events;"
+        "from hockeystick._pytest.budget_fixture import Certified;"
         "g = AccountantGraph().source('people').release('mean', events.Gaussian(5.0), reads=['people']);"
         "print(Certified.of(g).digest)"
     )

@@ -18,6 +18,7 @@ from hockeystick import accounting
 from hockeystick.accounting import NO_EVENT, Adjacency, InvalidArgumentError, Parallel, UnsupportedEventError
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.learners.divergence import sensitivity
+from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Harmonic, Smoothed
 from hockeystick.learners.divergence.printed.coins_after_data import (
     CoinChannel,
@@ -143,6 +144,69 @@ def test_no_pair_of_neighbours_is_farther_apart(rule: CountLogarithm, lam: float
     assert (worst <= bounds).all()
     # With counts of two cells at their emptiest, and else in use, the bracket of two symbols is hardly loose.
     assert (bounds <= worst * 2.0 + 1e-6).all()
+
+
+def swaps(records: int, client_records: list[int]) -> Iterator[tuple[ClientCounts, ClientCounts]]:
+    """Every histogram of the records and every change of the first one's symbol."""
+    clients = np.repeat(np.arange(len(client_records)), client_records)
+    sizes = {"symbol_count": 3, "client_count": len(client_records)}
+    for moved, rest in itertools.product(range(3), itertools.combinations_with_replacement(range(3), records - 1)):
+        first = np.array([moved, *rest])
+        for other in {0, 1, 2} - {int(first[0])}:
+            second = np.append(other, first[1:])
+            yield ClientCounts.of_records(clients, first, **sizes), ClientCounts.of_records(clients, second, **sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [Smoothed(0.1), Harmonic()], ids=str)
+def test_the_average_that_is_drawn_costs_what_its_coins_do(rule: CountLogarithm) -> None:
+    """The averages themselves, each as often as it is drawn: none of their neighbours is told apart more easily."""
+    pi, samples, client_records, sigma, lam = np.array([0.5, 0.3, 0.2]), 2, [1, 3], 0.8, 0.4
+    coins = FreshCoins(reference=pi, samples=samples, records=4, logarithm=rule)
+    event = coin_event(CoinRelease(coins=coins, channels=CoinChannel(sigma=sigma, multiplier=lam)))
+    rng, drawn = np.random.default_rng(5), {}
+    for _ in range(400):  # the rarest of six draws is missed with a probability of 1e-7
+        average = coins.average(client_records, rng)
+        drawn.setdefault(tuple(np.rint(average.weights() * samples).astype(int)), average)
+    assert len(drawn) == 6
+    odds = np.array([stats.multinomial.pmf(draw, samples, pi) for draw in drawn])
+    assert odds.sum() == pytest.approx(1.0)
+    epsilons, worst = (0.0, 0.5, 1.5), np.zeros(3)
+    for data, other in swaps(4, client_records):
+        mus = np.array([abs(a.value(data, lam) - a.value(other, lam)) for a in drawn.values()]) / sigma
+        worst = np.maximum(worst, [mixed_delta(odds, mus, e) for e in epsilons])
+    bounds = np.array([accounting.delta(event, e).upper for e in epsilons])
+    assert (worst <= bounds).all() and (bounds <= worst * 2.0 + 1e-6).all()
+
+
+def test_the_weights_that_are_drawn_have_the_law_of_the_coins() -> None:
+    """Counts of one symbol among 2 draws, 300 times: chi-squared, alarm 1e-6; two mutants are caught."""
+    coins = FreshCoins(reference=[0.5, 0.3, 0.2], samples=2, records=4)
+    rng, limit = np.random.default_rng(6), stats.chi2.isf(1e-6, 2)
+    expected = 300 * stats.binom.pmf([0, 1, 2], 2, 0.5)
+
+    def off(counts: Floats) -> float:
+        return float(((counts - expected) ** 2 / expected).sum())
+
+    found = np.array([coins.average([1, 3], rng).weights()[0] for _ in range(300)])
+    assert set(found) == {0.0, 0.5, 1.0} and off(np.bincount(np.rint(2 * found).astype(int), minlength=3)) < limit
+    one = FreshCoins(reference=[0.5, 0.3, 0.2], samples=1, records=4)
+    other = FreshCoins(reference=[0.3, 0.5, 0.2], samples=2, records=4)
+    for mutant in (one, other):
+        weights = np.array([mutant.average([1, 3], rng).weights()[0] for _ in range(300)])
+        assert off(np.bincount(np.rint(2 * weights).astype(int), minlength=3)) > limit
+
+
+def test_an_average_weighted_by_the_reference_is_another() -> None:
+    """Three draws could be of all three symbols: the default asks for all, and there are no coins in it."""
+    coins = FreshCoins(reference=[0.5, 0.3, 0.2], samples=3, records=4, logarithm=Harmonic())
+    own = coins.average([1, 3], np.random.default_rng(0))
+    assert own.logarithm == coins.logarithm and (own.reference == coins.reference).all() and own.weighting == "record"
+    assert not own.whole and np.allclose(own.weights() * 3, np.rint(own.weights() * 3))
+    with pytest.raises(InvalidArgumentError, match="client_records=5"):
+        coins.average([2, 3], np.random.default_rng(0))
+    with pytest.raises(InvalidArgumentError, match="client_records"):
+        coins.average([-1, 5], np.random.default_rng(0))
 
 
 @settings(max_examples=60)
