@@ -13,7 +13,7 @@ import pytest
 from scipy import special
 
 import hockeystick as hs
-from hockeystick import accounting, events, mechanisms
+from hockeystick import accounting, events, learners, mechanisms
 from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.events.noise import integer_noise
@@ -30,6 +30,7 @@ from hockeystick.learners import (
     UniformCube,
     UniformLosses,
 )
+from hockeystick.learners.smoothed.nets import net_bounds
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.numbers import added_integers
 
@@ -347,3 +348,59 @@ def test_the_counts_of_a_rise_are_checked(rule, bad):
         rule.largest_rise(bad)
     with pytest.raises(InvalidArgumentError, match="records"):
         rule.least_rise(bad)
+
+
+# --- learners of extreme numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: learners.LazyExperts.calibrated(rounds=10**6, experts=2, epsilon=5e-324, delta=5e-324),
+        lambda: learners.ShrinkingDartboard.calibrated(rounds=10**6, experts=2, epsilon=5e-324, delta=0.5),
+        lambda: learners.LazyConvex.calibrated(
+            rounds=10**6, domain=Box.cube(2, 1.0), lipschitz=1.0, epsilon=5e-324, delta=5e-324
+        ),
+        lambda: learners.paper_stmt_3_10(rounds=10**6, experts=2, epsilon=5e-324, delta=0.5),
+        lambda: learners.paper_proof_3_10(rounds=10**6, experts=2, epsilon=1.0, delta=5e-324),
+        lambda: learners.paper_3_12(rounds=10, domain=Box.cube(2, 1.0), lipschitz=1.0, epsilon=5e-324, delta=0.9999),
+        lambda: learners.paper_epsilon(
+            rounds=10**6, batch=1, learning_rate=0.1, fake_switch_probability=0.5, delta=5e-324
+        ),
+    ],
+)
+def test_a_target_that_leaves_the_floats_is_refused(call):
+    with pytest.raises(InvalidArgumentError, match=r"^(epsilon|delta)="):
+        call()
+
+
+def test_no_plan_of_a_net_is_sought_where_every_choice_is_as_good_as_none(monkeypatch):
+    calls = counted(monkeypatch, net_bounds, "net_bound")
+    with pytest.raises(InvalidArgumentError, match="too few"):
+        learners.plan_net(vc_dimension=10**6, sigma=1e-300, records=10**6, epsilon=1e-12, failure=1e-300)
+    assert calls[0] <= 100
+
+
+@pytest.mark.parametrize(("points", "size"), [(2**40, 1), (2**41, 3), (2**40, 2**40), (3, 2**45), (10**306, 7)])
+def test_multisets_of_many_points_are_counted_from_above(points, size):
+    with mpmath.workdps(400):
+        exact = mpmath.loggamma(points + size) - mpmath.loggamma(size + 1) - mpmath.loggamma(points)
+        assert exact * (1 - 1e-9) <= net_bounds.log_multisets(points, size) <= exact * (1 + 1e-9) + 20
+
+
+@pytest.mark.parametrize(("d", "k"), [(64, 1000), (65, 64), (65, 1000), (500, 700), (700, 700), (900, 700)])
+def test_ways_to_label_points_are_counted_from_above(d, k):
+    exact = math.log(sum(math.comb(k, i) for i in range(min(d, k) + 1)))
+    assert exact * (1 - 1e-15) <= net_bounds.log_growth(d, k) <= exact * 1.1
+
+
+def test_no_sum_of_many_terms_counts_the_ways_to_label_points(monkeypatch):
+    calls = counted(monkeypatch, net_bounds.math, "comb")
+    for d, k in ((10**6, 2 * 10**6), (2**53, 2**53), (65, 2**53), (64, 2**53)):
+        assert 0.0 < net_bounds.log_growth(d, k) < math.inf
+    assert calls[0] <= 65
+
+
+def test_a_domain_larger_than_floats_is_refused():
+    with pytest.raises(InvalidArgumentError, match=r"^sigma="):
+        net_bounds.domain_size(1, 5e-324)

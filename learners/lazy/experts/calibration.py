@@ -46,6 +46,8 @@ class Target:
         """Renyi orders around the best one, which is near 1 + sqrt(ln(1/delta)/rho) for a zCDP parameter rho."""
         log = max(1.0, -math.log(self.delta))
         root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of rho
+        if root < 1e-290:  # orders would leave the floats
+            raise self.unmet()
         middle = math.sqrt(log) / root
         return np.asarray(1.0 + np.geomspace(middle / 300.0, middle * 1000.0, 96))
 

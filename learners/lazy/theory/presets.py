@@ -92,8 +92,8 @@ def paper_stmt_3_10(
     Args:
         rounds: T >= 1.
         experts: d >= 2.
-        epsilon: Target, > 0.
-        delta: In (0, 1).
+        epsilon: Target, at least 1e-100.
+        delta: In [1e-300, 1).
         fake_switch_probability: p in (0, 1); None for the proof's 10 eta/eps.
 
     Raises:
@@ -133,8 +133,8 @@ def paper_3_12(*, rounds: int, domain: Domain, lipschitz: float, epsilon: float,
         rounds: T >= 2.
         domain: Where points lie; D is its diameter.
         lipschitz: L > 0.
-        epsilon: Target, > 0.
-        delta: In (0, 1).
+        epsilon: Target, at least 1e-100.
+        delta: In [1e-300, 1).
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -170,11 +170,14 @@ def paper_3_12(*, rounds: int, domain: Domain, lipschitz: float, epsilon: float,
 
 
 def _checked(rounds: int, experts: int, epsilon: float, delta: float) -> tuple[int, int, float, float]:
+    """The arguments; of what is sought, what the formulas take without leaving the floats."""
+    real("epsilon", epsilon, low=0.0, low_open=True)
+    real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True)
     return (
         integer("rounds", rounds, low=1),
         integer("experts", experts, low=2),
-        real("epsilon", epsilon, low=0.0, low_open=True),
-        real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True),
+        real("epsilon", epsilon, low=1e-100),
+        real("delta", delta, low=1e-300, high=1.0, high_open=True),
     )
 
 

@@ -70,7 +70,7 @@ def paper_epsilon(
         batch: B in 1 .. T.
         learning_rate: eta > 0.
         fake_switch_probability: p in (0, 1); the formula divides by it.
-        delta: The delta at which epsilon is meant, in (0, 1); delta_1 = delta / (2T).
+        delta: The delta at which epsilon is meant, in [1e-300, 1); delta_1 = delta / (2T).
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -102,7 +102,7 @@ def paper_epsilon_convex(
         regularisation: lambda > 0, in units of loss per squared length.
         lipschitz: L > 0.
         fake_switch_probability: p in (0, 1); the formula divides by it.
-        delta: The delta at which epsilon is meant, in (0, 1).
+        delta: The delta at which epsilon is meant, in [1e-300, 1).
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -156,7 +156,7 @@ def _shared(rounds: int, batch: int, fake: float, delta: float) -> tuple[int, in
         rounds,
         integer("batch", batch, low=1, high=rounds),
         real("fake_switch_probability", fake, low=0.0, high=1.0, low_open=True, high_open=True),
-        real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True),
+        real("delta", delta, low=1e-300, high=1.0, high_open=True),  # divided by counts it stays a float
     )
 
 

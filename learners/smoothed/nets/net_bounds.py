@@ -26,6 +26,8 @@ from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.smoothed.classes.concept_class import BoolArray
 
 _MOST_POINTS = 10**6  # of a sub-domain that is planned
+_FEW_POINTS = 2**30
+_FEW_TERMS = 64
 
 
 def smoothness(value: object) -> float:
@@ -43,7 +45,10 @@ def labelled_smoothness(sigma: float) -> float:
 
 def domain_size(accepted: int, sigma: float) -> int:
     """M = ceil(4 k/sigma): so many public points hold k draws of any sigma-smooth law, see ``shortfall``."""
-    return math.ceil(4 * integer("accepted", accepted, low=1) / smoothness(sigma))
+    points = 4 * integer("accepted", accepted, low=1) / smoothness(sigma)
+    if math.isinf(points):
+        raise InvalidArgumentError("sigma", sigma, "asks for more points than a float counts", "give a larger one")
+    return math.ceil(points)
 
 
 def shortfall(accepted: int) -> float:
@@ -74,8 +79,14 @@ def accepted_points(density: npt.ArrayLike, sigma: float, rng: np.random.Generat
 
 
 def log_growth(vc_dimension: int, points: int) -> float:
-    """ln of Sauer's bound on how many ways a class labels so many points, sum over i <= d of C(points, i)."""
+    """ln of Sauer's bound on how many ways a class labels so many points, sum over i <= d of C(points, i).
+
+    For d above 64 it is at most (e k/d)^d, and 2^k: the sum itself has millions of digits.
+    """
     d, k = integer("vc_dimension", vc_dimension, low=1), integer("points", points, low=1)
+    if min(d, k) > _FEW_TERMS:
+        labels = k * math.log(2.0)
+        return (labels if d >= k else min(labels, d * (1.0 + math.log(k / d)))) * (1 + 1e-15)
     return math.log(sum(math.comb(k, i) for i in range(min(d, k) + 1)))
 
 
@@ -110,8 +121,13 @@ def net_gap(vc_dimension: int, size: int, *, thresholds: bool = False) -> float:
 
 
 def log_multisets(points: int, size: int) -> float:
-    """ln |C| = ln C(M + m - 1, m): of all multisets of m out of M points."""
+    """ln |C| = ln C(M + m - 1, m): of all multisets of m out of M points; a bound on it beyond 2^30 points."""
     m, last = integer("size", size, low=1), integer("points", points, low=1) - 1
+    if m + last > _FEW_POINTS:  # differences of logarithms of factorials are round-off, and then no floats
+        less, more = sorted((m, last))
+        found = less * math.log(more + less) - math.lgamma(less + 1)
+        share = less / (more + less)
+        return found if share < 1e-9 else min(found, less * -math.log(share) + more * -math.log1p(-share))
     return math.lgamma(m + last + 1) - math.lgamma(m + 1) - math.lgamma(last + 1)
 
 
@@ -252,7 +268,7 @@ def plan_net(
             found = bound(accepted, size)
             if found.total < best.total:
                 best = found
-            if found.choice > best.total:  # and more so for larger nets
+            if found.choice > min(best.total, best.width):  # and more so for larger nets
                 break
     if best.total >= best.width or best.failure >= 1.0:
         raise InvalidArgumentError(
