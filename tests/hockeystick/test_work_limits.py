@@ -404,3 +404,10 @@ def test_no_sum_of_many_terms_counts_the_ways_to_label_points(monkeypatch):
 def test_a_domain_larger_than_floats_is_refused():
     with pytest.raises(InvalidArgumentError, match=r"^sigma="):
         net_bounds.domain_size(1, 5e-324)
+
+
+@pytest.mark.parametrize("degree", [54, 10**6, 2**53])
+def test_monomials_beyond_whole_floats_are_not_counted(degree):
+    with pytest.raises(InvalidArgumentError, match=r"^degree="):
+        _ = learners.PolynomialThresholds(degree, degree).vc_dimension
+    assert learners.PolynomialThresholds(53, 53).vc_dimension == math.comb(106, 53)

@@ -99,7 +99,15 @@ class PolynomialThresholds(ConceptClass):
 
     @property
     def vc_dimension(self) -> int:
-        """C(n+D, D): one more than there are monomials."""
+        """C(n+D, D): one more than there are monomials.
+
+        Raises:
+            InvalidArgumentError: it is beyond 2^53.
+        """
+        if min(self.dimension, self.degree) > 53:  # then it is at least 2^54, and of millions of digits for some
+            raise InvalidArgumentError(
+                "degree", self.degree, f"in {self.dimension} variables makes over 2^53 monomials", "give a smaller one"
+            )
         return math.comb(self.dimension + self.degree, self.degree)
 
     @property
