@@ -1,5 +1,9 @@
 """Accounting: events, privacy curves, the accountant graph and its guarantee. No sampling, no data."""
 
+if __name__ != "hockeystick.accounting":  # found at the root of a checkout: a second set of classes
+    raise ImportError("import hockeystick.accounting")
+
+
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.budget_split import BudgetSplit, split_budget
 from hockeystick.accounting.budgets.calibration import Advantage, Calibrated, EpsilonDelta, TruePositiveRate, calibrate

@@ -1,5 +1,9 @@
 """Audits: claims, the search for events that refute them, bounds that hold for every sample size, and verdicts."""
 
+if __name__ != "hockeystick.audits":  # found at the root of a checkout: a second set of classes
+    raise ImportError("import hockeystick.audits")
+
+
 from hockeystick.audits.adapters.adapt import adapt
 from hockeystick.audits.adapters.adapted import Adapted, AdaptedBatch
 from hockeystick.audits.bounds.curve_bounds import CurveBounds, cell_curve_bounds, curve_bounds

@@ -17,6 +17,7 @@ installed does just that).
 from __future__ import annotations
 
 from importlib import import_module
+from os.path import dirname, isdir, join
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from hockeystick.mechanisms import SecureReleaseUnavailableError
 
 __version__ = "0.1.0"
+
+if not isdir(join(__path__[0], "accounting")):  # a clone without links: the four parts are beside this folder
+    __path__.append(dirname(__path__[0]))
 
 __all__ = [
     "Accountant",

@@ -4,6 +4,10 @@ Lazy online learning over any base measure, federated experts, estimates of KL d
 learning under local privacy.
 """
 
+if __name__ != "hockeystick.learners":  # found at the root of a checkout: a second set of classes
+    raise ImportError("import hockeystick.learners")
+
+
 from hockeystick.learners.distribution.adaptive_runs import InteractiveDistribution
 from hockeystick.learners.distribution.anytime import AnytimeDistribution
 from hockeystick.learners.distribution.channels.all_channels import (

@@ -1,5 +1,9 @@
 """Mechanisms: release a value, simulate a batch of releases, and say what one release costs."""
 
+if __name__ != "hockeystick.mechanisms":  # found at the root of a checkout: a second set of classes
+    raise ImportError("import hockeystick.mechanisms")
+
+
 from hockeystick.mechanisms.contract.protocol import AuditableMechanism, Mechanism
 from hockeystick.mechanisms.data.clipping import ClipNorm, ClipNumbers, ClippedMean, ClippedSum, ClippedVectorSum
 from hockeystick.mechanisms.data.contribution_bounds import BoundedContribution, BoundedHistogram, public_priorities

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+
+import pytest
 
 import hockeystick
 
@@ -15,18 +20,18 @@ PARTS = ("accounting", "mechanisms", "learners", "audits")
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_every_folder_of_the_four_parts_is_packaged() -> None:
-    setuptools = CONFIG["tool"]["setuptools"]
-    folders = {path.parent.relative_to(ROOT) for part in PARTS for path in (ROOT / part).rglob("__init__.py")}
+def test_the_four_parts_are_built_into_the_package() -> None:
+    """Packages are found; the links beside them would be a second copy."""
+    build = CONFIG["tool"]["hatch"]["build"]
 
-    assert {"hockeystick", *("hockeystick." + ".".join(folder.parts) for folder in folders)} == set(
-        setuptools["packages"]
-    )
-    assert setuptools["package-dir"] == {f"hockeystick.{part}": part for part in PARTS}
+    assert build["targets"]["wheel"]["sources"] == {part: f"hockeystick/{part}" for part in PARTS}
+    assert build["targets"]["wheel"]["only-include"] == ["hockeystick", *PARTS]
+    assert build["exclude"] == [f"/hockeystick/{part}" for part in PARTS]
+    assert {path.name for path in (ROOT / "hockeystick").iterdir() if path.is_symlink()} <= set(PARTS)
 
 
 def test_every_folder_with_code_is_a_package() -> None:
-    for part in PARTS:
+    for part in (*PARTS, "hockeystick"):
         for path in (ROOT / part).rglob("*.py"):
             assert (path.parent / "__init__.py").exists(), path
 
@@ -35,6 +40,33 @@ def test_the_facade_links_to_the_four_parts() -> None:
     for part in PARTS:
         link = ROOT / "hockeystick" / part
         assert os.readlink(link) == os.path.join("..", part) if link.is_symlink() else link.read_text() == f"../{part}"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_is_imported_by_its_full_name_alone(part: str) -> None:
+    """From the root a part could be imported as a package of its own, with a second set of classes."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {part}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert run.returncode == 1 and f"ImportError: import hockeystick.{part}" in run.stderr
+
+
+def test_a_clone_without_links_finds_its_parts(tmp_path: Path) -> None:
+    """Where the system has no links, git writes their targets as text."""
+    shutil.copytree(
+        ROOT / "hockeystick", tmp_path / "hockeystick", ignore=shutil.ignore_patterns(*PARTS, "__pycache__")
+    )
+    for part in PARTS:
+        (tmp_path / "hockeystick" / part).write_text(f"../{part}")
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import hockeystick as hs\n"
+        "print(hs.accounting.__file__, hs.events.Gaussian(1.0), hs.mechanisms.Laplace.__module__)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert run.stdout.startswith(str(tmp_path / "accounting")) and "Gaussian(noise_multiplier=1.0" in run.stdout
 
 
 def test_no_two_test_files_or_modules_differ_in_case_only() -> None:
@@ -93,8 +125,8 @@ def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other
     assert found == [readme_commands()[1]]
     assert script.rstrip().endswith('bash -c "$test_line"')
     assert "bin/pytest" not in script and re.findall(r"-m pytest .*", script) == [
-        "-m pytest -q -p no:cacheprovider tests/federated",
+        "-m pytest -q -p no:cacheprovider tests/learners/network",
         '-m pytest -q -p no:cacheprovider -rs "${files[@]}" -k "$named"',
-        "-m pytest -q -p no:cacheprovider -rs tests/project/test_docs.py -k 'blocks_run and ecosystem'",
+        "-m pytest -q -p no:cacheprovider -rs tests/project/test_docs.py \\",
     ]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

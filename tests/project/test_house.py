@@ -1,0 +1,143 @@
+"""The house: folders are small, imports point down the floors, and nothing imports itself by a detour."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RANDOM = ("random", "secrets", "numpy.random")
+
+pytestmark = pytest.mark.skipif(not (ROOT / ".ci" / "house.py").exists(), reason="is no checkout")
+
+
+@pytest.fixture(scope="module")
+def house() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("house", ROOT / ".ci" / "house.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lint(config: Path) -> subprocess.CompletedProcess[str]:
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    command = [sys.executable, "-c", code, "--no-cache", "--config", str(config)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=config.parent)
+
+
+def test_imports_point_down_the_floors() -> None:
+    found = lint(ROOT / "pyproject.toml")
+
+    assert found.returncode == 0, found.stdout
+
+
+def test_a_floor_upside_down_is_noticed(tmp_path: Path) -> None:
+    contract = next(
+        one
+        for one in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+            "contracts"
+        ]
+        if one["name"] == "accounting"
+    )
+    layers = contract["layers"][::-1]
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.importlinter]\nroot_package = "hockeystick"\n[[tool.importlinter.contracts]]\nname = "x"\n'
+        f'type = "layers"\ncontainers = ["hockeystick.accounting"]\nlayers = {layers}\n'
+    )
+    found = lint(tmp_path / "pyproject.toml")
+
+    assert found.returncode == 1 and "is not allowed to import" in " ".join(found.stdout.split())
+
+
+def test_every_package_of_packages_has_floors() -> None:
+    """But for those whose folders do not know each other's names, or hold one folder."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    floors = {container for one in contracts if one["type"] == "layers" for container in one["containers"]}
+    assert all(one["exhaustive"] for one in contracts if one["type"] == "layers")
+
+    assert {f"hockeystick.{part}" for part in ("accounting", "mechanisms", "learners", "audits")} | {
+        "hockeystick"
+    } <= floors
+
+
+def test_no_module_imports_itself_by_a_detour(house: ModuleType) -> None:
+    graph = house.arrows()
+
+    assert graph.number_of_edges() > 2000
+    assert house.cycles(graph) == []
+    assert house.cycles(nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])) == [["a", "b", "c"]]
+
+
+def test_folders_are_small_and_say_what_they_are_for(house: ModuleType) -> None:
+    assert house.crowded() == {}
+    assert house.without_sentence() == []
+
+
+def test_functions_fit_a_screen(house: ModuleType) -> None:
+    assert house.long_functions() == {}
+
+
+def test_what_breaks_a_rule_is_found(house: ModuleType, tmp_path: Path) -> None:
+    for part in (*house.PARTS, "tests", "benchmarks"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "__init__.py").write_text('"""Is for this."""\n')
+    (tmp_path / "audits" / "__init__.py").write_text("")
+    for i in range(16):
+        (tmp_path / "learners" / f"m{i}.py").write_text("")
+    (tmp_path / "mechanisms" / "long.py").write_text("def f():\n" + "    x = 1\n" * 81)
+
+    assert house.crowded(tmp_path) == {"learners": 16}
+    assert house.without_sentence(tmp_path) == ["audits"]
+    assert house.long_functions(tmp_path) == {"mechanisms/long.py:f": 81}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full dotted names of all that a file imports, and of ``np.random``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"):
+            yield f"numpy.{node.attr}"
+
+
+def drawing(folder: Path) -> list[str]:
+    """Files of a folder that draw numbers."""
+    return [
+        f"{path.relative_to(folder)} imports {name}"
+        for path in sorted(folder.rglob("*.py"))
+        for name in imported(path)
+        if any(name == one or name.startswith(f"{one}.") for one in RANDOM)
+    ]
+
+
+def test_accounting_draws_no_numbers() -> None:
+    assert drawing(ROOT / "accounting") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import random",
+        "from numpy.random import default_rng",
+        "from numpy import random",
+        "import numpy as np\nrng = np.random.default_rng()",
+    ],
+)
+def test_a_drawing_is_found(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(text)
+
+    assert len(drawing(tmp_path)) == 1
