@@ -15,7 +15,7 @@ from attrs import field, frozen
 from scipy import optimize, special
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.engines import best_bound, contour_integral, grid_plan, tradeoff_curve
+from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, grid_plan, tradeoff_curve
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, NumericalError
 from hockeystick.accounting.events.basic.composition import Parallel, compose, parallel
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
@@ -28,7 +28,8 @@ _FAR = 60.0  # |ln(cost/target)| is cut off here: far enough to lead a search
 _CLOSE = 0.01
 _STEP = math.log(8.0)
 _PATIENCE = 2  # inversions that may be refused
-_LITTLE = 2.0**29  # of work, some 0.3 s, for an inversion that leads
+_LITTLE = 2.0**27  # of work, some 0.2 s, for an inversion that leads
+_COARSER = 2  # powers of 2 by which the grid of a cut law that leads is coarser
 
 
 class Target(Protocol):
@@ -425,14 +426,18 @@ def _by_inversion(target: Target, way: PrivacyEvent) -> float:
 
 
 def _by_estimate(target: Target, way: PrivacyEvent) -> float:
-    """About the excess, by a saddle point.
+    """About the excess, by the law of losses cut off on a coarse grid where that is the better one, or a saddle point.
 
     Raises:
       NumericalError: the target is of another kind.
     """
     aside = way.failure_delta()
     if isinstance(target, EpsilonDelta) and target.delta > aside:
-        return _log_ratio(contour_integral.estimate(way, target.delta - aside, work=_LITTLE), target.epsilon)
+        spare = target.delta - aside
+        with contextlib.suppress(HockeystickError, ArithmeticError, ValueError):
+            if cut_loss.is_better(way, None, spare):
+                return _log_ratio(cut_loss.epsilon(way, spare, coarser=_COARSER), target.epsilon)
+        return _log_ratio(contour_integral.estimate(way, spare, work=_LITTLE), target.epsilon)
     raise NumericalError(f"{target} is met by no inversion")
 
 

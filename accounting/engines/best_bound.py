@@ -59,7 +59,7 @@ from hockeystick.accounting.numerics import directed_rounding, rounded_text
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _FIRST = "contour!"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
-_QUICK = 2.0**29  # of work
+_QUICK = 2.0**26  # of work
 _COARSE = "coarse!"  # a bound of a second direction, good enough where it is far below the first one's
 _COARSER = 3  # powers of 2 by which its grid is coarser
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")

@@ -25,10 +25,10 @@ from functools import lru_cache
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting.engines.grid_plan import _AIM, parts_of
+from hockeystick.accounting.engines.grid_plan import _AIM, is_large, parts_of
 from hockeystick.accounting.engines.loss_distribution import Points, between, root_of, values
 from hockeystick.accounting.engines.tilted_law import Law, Tilted, TooLarge
-from hockeystick.accounting.errors import UnsupportedEventError
+from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
 from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import (
@@ -44,12 +44,15 @@ from hockeystick.accounting.numerics.directed_rounding import U
 
 _DOWN = 1e-9  # of a sum: what raising losses from below may add to it
 _MISSED = 1e-13  # of Q's mass above the level: what may belong to a total loss below ε
-_UNSEEN = 1e-8  # of δ: the same
+_UNSEEN = 1e-6  # of δ: the same
 _LEVELS = 400  # of the sketch, on either side of 0
 _REACH = 1e-8  # the smallest of them, in units of the largest
 _MAX_CELLS = 2.0**20
 _FEW_CELLS = 2.0**19
+_MANY_CELLS = 2.0**17
+_COARSER = 3  # powers of 2
 _HEAVY = 0.1
+_SHORT = 2.0**15  # cells, with which the law is had in a tenth of a second
 _TRIES = 5
 _NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
@@ -137,7 +140,7 @@ class Sketch:
     def margin(self, epsilon: float, log_delta: float) -> float:
         """Returns an m for which Q(N ≥ 1, S < ε) is a negligible part of δ, N counting the losses above ε + m."""
         most = min(self.floor, float(np.min((self.rest - math.log(_MISSED)) / self.rates)))
-        margins = most * np.geomspace(1e-4, 1.0, 60)
+        margins = most * np.geomspace(1e-4, 1.0, 200)
         above = sum(
             count * np.append(tail, 0.0)[np.searchsorted(loss, epsilon + margins)] for count, loss, tail in self.tails
         )
@@ -284,7 +287,7 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     """
     rough = sketch(event)
     margin = rough.margin(epsilon, log_delta)
-    level = 1.02 * epsilon + 1.2 * margin
+    level = 1.01 * epsilon + 1.05 * margin
     tilt = rough.tilt(epsilon, level)
     ends = rough.ends(tilt, level)
     fine = rough.step(tilt, epsilon, level)
@@ -375,8 +378,28 @@ class _CutPoints(Points):
     def __init__(self, cut: CutLaw, tilted: Tilted) -> None:
         super().__init__(tilted)
         self.cut = cut
+        self.lost: dict[int, float] = {}  # the part of δ that may be round-off
         if cut.q_above > 0.0:
             self.top = min(self.top, math.floor((cut.gap_from - cut.margin) / cut.step) - _NEAR_TOP)
+
+    def reach_down_to(self, target: float, near: float) -> bool:
+        """Says whether ln δ is at most ``target`` at the last place to look at, or at one closer to ε, then the last.
+
+        Near the cut too much may be missed, on a grid that is coarse for the other losses.
+        """
+        start = min(math.ceil(near / self.cut.step), self.top)
+        for share in (1.0, 0.75, 0.5, 0.25, 0.1, 0.0):
+            place = start + math.floor(share * (self.top - start))
+            if self.log_delta(place) <= target:
+                self.top = place
+                return True
+        return False
+
+    def is_drowned(self, epsilon: float) -> bool:
+        """Says whether what round-off may have taken off the sum near ε, and was added, is felt in ε."""
+        place = math.floor(epsilon / self.cut.step)
+        self.log_delta(place)
+        return self.lost[place] > _SHARP * self.cut.tilt * epsilon
 
     def log_delta(self, place: int) -> float:
         inside = super().log_delta(place)
@@ -384,13 +407,15 @@ class _CutPoints(Points):
         off = U * (16 + 4 * abs(max(inside, -700.0)))
         finite = math.exp(min(inside, 0.0)) * (1 + off if self.cut.upper else 1 - off)
         total = finite + self.cut.rare(place * self.cut.step, (place + 1) * self.cut.step)
+        self.lost[place] = self.loose[place] * (finite / total if total > 0.0 else 1.0)
         return min(0.0, math.log(total)) if total > 0.0 else -math.inf
 
 
 def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
     """Says whether a grid over all losses is worse for δ at ε, the one of them that is known.
 
-    It is where it would be large or too coarse, and where the losses above the level outweigh the others once tilted.
+    It is where it would be large or too coarse, and where the losses above the level outweigh the others once tilted;
+    also where it may be large while what is left below the level takes few cells.
     """
     try:
         at, log_delta = _near(event, epsilon, delta)
@@ -399,9 +424,16 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
         return False
     if planned is None:
         return False
-    widths = [high - low for inner, _ in parts_of(event) for low, high in [inner.loss_support()]]
-    all_of_it, kept = (sketch(event).cumulant(planned.tilt, level)[0] for level in (math.inf, planned.level))
-    return max(widths) > _FEW_CELLS * planned.step or all_of_it - kept > _HEAVY
+    width = max(high - low for inner, _ in parts_of(event) for low, high in [inner.loss_support()])
+    if width > _FEW_CELLS * planned.step:
+        return True
+    (all_of_it, *_), (kept, _, variance) = (
+        sketch(event).cumulant(planned.tilt, level) for level in (math.inf, planned.level)
+    )
+    if all_of_it - kept > _HEAVY:
+        return True
+    short = max(*(high - low for low, high in planned.ends), _SPREADS * math.sqrt(variance)) <= _SHORT * planned.step
+    return short and _is_fine(planned, variance) and is_large(event)
 
 
 def suits(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
@@ -410,7 +442,10 @@ def suits(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bo
         return False
     at, log_delta = _near(event, epsilon, delta)
     planned = plan(event, at, log_delta)
-    _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
+    return _is_fine(planned, sketch(event).cumulant(planned.tilt, planned.level)[2])
+
+
+def _is_fine(planned: Plan, variance: float) -> bool:
     return planned.excess <= _SHARP and _SPREADS * math.sqrt(variance) <= _MAX_CELLS * planned.step
 
 
@@ -445,18 +480,42 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
     target += (-4 * U if upper else 4 * U) * (1 + abs(target))
     guess, _ = _near(event, None, delta)
     best = math.inf if upper else 0.0
+    guess, careful = _closer(event, guess, target, upper, coarser)
     for _ in range(_TRIES):
-        points = _points(event, plan(event, guess, target), guess, upper, coarser)
-        if points.log_delta(points.top) > target:  # the cut is below the ε sought
-            guess = 1.5 * guess + points.cut.margin
+        points = _points(event, plan(event, guess, target), guess, upper, coarser, careful)
+        if not points.reach_down_to(target, guess):  # the cut is below the ε sought, or the sum there is lost
+            if careful or not points.is_drowned(points.top * points.cut.step):
+                guess = 1.5 * guess + points.cut.margin
+            careful = True
             continue
         root, sharp = root_of(points, target)
         best = min(best, float(root)) if upper else max(best, float(root))
         moved = abs(root - guess) * points.cut.tilt
-        if root == 0.0 or moved < (1.0 if sharp else _STILL):
+        enough = careful or not points.is_drowned(root)
+        if root == 0.0 or (enough and moved < (1.0 if sharp else _STILL)):
             break
-        guess = root
+        guess, careful = root, careful or not enough
     return best
+
+
+def _closer(event: PrivacyEvent, guess: float, target: float, upper: bool, coarser: int) -> tuple[float, bool]:
+    """A better guess from a coarser grid, where the grid asked for is so large that this costs little beside it.
+
+    With it, whether round-off is felt there.
+    """
+    with contextlib.suppress(NumericalError):
+        for _ in range(_TRIES):
+            planned = plan(event, guess, target)
+            _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
+            if _SPREADS * math.sqrt(variance) < 2.0**coarser * planned.step * _MANY_CELLS:
+                break
+            points = _points(event, planned, guess, upper, coarser + _COARSER, False)
+            if not points.reach_down_to(target, guess):  # the cut is below the ε sought
+                guess = 1.5 * guess + points.cut.margin
+                continue
+            root, _ = root_of(points, target)
+            return (float(root), points.is_drowned(root)) if root > 0.0 else (guess, False)
+    return guess, False
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: int = 0) -> float:
@@ -470,17 +529,27 @@ def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: i
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     _, log_delta = _near(event, epsilon, None)
-    points = _points(event, plan(event, epsilon, log_delta), epsilon, upper, coarser)
-    places, shares = between(points.cut.law, np.array([epsilon + points.cut.law.snap]))
-    logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
-    return float(values(points.cut.law, logs, shares)[0])
+    found = []
+    for careful in (False, True):
+        points = _points(event, plan(event, epsilon, log_delta), epsilon, upper, coarser, careful)
+        places, shares = between(points.cut.law, np.array([epsilon + points.cut.law.snap]))
+        logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
+        found.append(float(values(points.cut.law, logs, shares)[0]))
+        if not points.is_drowned(epsilon):
+            break
+    return min(found) if upper else max(found)
 
 
-def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool, coarser: int) -> _CutPoints:
+def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool, coarser: int, careful: bool) -> _CutPoints:
     """The sums near ε, on a grid 2^coarser times as coarse as planned, or more where the window asks for it."""
-    for power in range(coarser, 3):
-        with contextlib.suppress(TooLarge):
+    for power in range(coarser, max(3, coarser) + 1):
+        try:
             cut = CutLaw(event, planned, upper, power)
-            return _CutPoints(cut, cut.law.tilted(cut.tilt, near))
-    cut = CutLaw(event, planned, upper, max(3, coarser))
-    return _CutPoints(cut, cut.law.tilted(cut.tilt, near))
+            points = _CutPoints(cut, cut.law.tilted(cut.tilt, near, careful))
+        except TooLarge:
+            if power == max(3, coarser):
+                raise
+            continue
+        points.start = min(round(near / cut.step), points.top)
+        return points
+    raise AssertionError

@@ -34,8 +34,10 @@ class Points:
         self.gain = tilted.gain()
         self.norm = float(np.linalg.norm(self.gain))
         self.top = tilted.law.top  # where to look for an ε, at most
+        self.start = round(tilted.tails.mean)  # and first
         self.known: dict[int, float] = {}
         self.sharp: dict[int, bool] = {}
+        self.loose: dict[int, float] = {}  # what a sum may have lost, as a part of it
 
     def log_delta(self, place: int) -> float:
         """Returns ln δ at ``place`` steps."""
@@ -47,6 +49,7 @@ class Points:
             at = np.array(place)
             lost = self.tilted.lost(at, self.norm)
             self.known[place] = float(self.tilted.logs(np.array(value), at, lost))
+            self.loose[place] = min(float(lost) / value, 1.0) if value > 0.0 else 1.0
             loose = max(min(_SHARP * float(lost), _MUCH), _SHARP * float(self.tilted.wrapped(at)))
             self.sharp[place] = (value > loose and bool(self.tilted.covers(at))) or place >= self.tilted.law.top
         return self.known[place]
@@ -229,7 +232,7 @@ def _crossing(points: Points, target: float) -> int | None:
         if found is None:
             return None
         low = found
-    guess = round(tails.mean)
+    guess = points.start
     while high - low > 1:
         guess = min(max(guess, low + 1), high - 1)
         excess = points.log_delta(guess) - target

@@ -11,7 +11,8 @@ numbers give δ to a *relative* accuracy, at 1e-30 as at 1e-6. Three things are 
 * what is outside the FFT's window: the gain e^{−λ(s−ε)} is small beyond its end, and what wraps round it is bounded by
   Chernoff's inequality at several tilts (from above, mass that wraps into the sum does no harm);
 * round-off of the transforms, in 2-norm (``numerics/fft_round_off.py``, Higham 2002, Thm 24.2), which Cauchy–Schwarz
-  turns into an error of the sum above;
+  turns into an error of the sum above; where it is felt, powers are made from a better transform
+  (``engines/bright_spectrum.py``);
 * round-off of the tilted masses, which is made up for mass by mass before they are composed.
 """
 
@@ -24,6 +25,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 from scipy import fft
 
+from hockeystick.accounting.engines.bright_spectrum import folded, log_transform
 from hockeystick.accounting.engines.grid_plan import parts_of
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.discretised import discretise
@@ -34,6 +36,7 @@ from hockeystick.accounting.numerics.directed_rounding import U
 
 _WRAP = 1e-9  # of the tilted law may wrap round into the sum
 _BEYOND = 40.0  # e^{−40} of the gain is left out, and added
+_FELT = 1e-10  # of a power: round-off that asks for a better transform
 _DARK = 90.0  # frequencies at which the composed spectrum is below e^{−90} are left out, and added
 _LITTLE = 1e-6  # shares of the product as small as this may be added up
 _MAX_SIZE = 2**22
@@ -69,8 +72,11 @@ class Law:
         ends = (count * max(abs(pmf.start), abs(pmf.start + len(pmf.p))) for pmf, count in self.parts)
         self.snap = 0.0 if upper else SNAP * step * float(sum(ends))
 
-    def tilted(self, tilt: float, near: float) -> Tilted:
+    def tilted(self, tilt: float, near: float, careful: bool = False) -> Tilted:
         """Returns the tilted law of the sum, on a window for sums over losses above an ε around ``near``.
+
+        Args:
+          careful: make round-off of high powers as small as can be, in about twice the time.
 
         Raises:
           TooLarge: the window is.
@@ -86,7 +92,7 @@ class Law:
             parts.append((pmf.start, weights, count, _blocks(weights, _BLOCKS // len(self.parts) + 64)))
         tails = _Tails([(start, count, blocks) for start, _, count, blocks in parts], self.bottom, self.top)
         last, size = self._window(tails, slope, round(near / self.step))
-        spectrum, offset = _Spectrum(size), 0
+        spectrum, offset = _Spectrum(size, careful), 0
         # The most repeated parts first: what they leave dark need not be computed for the others.
         parts.sort(key=lambda part: part[2])
         while parts:
@@ -223,23 +229,25 @@ class _Tails:
 class _Spectrum:
     """The product of powers of transforms, where it is not negligible, with a bound on its error."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, careful: bool = False) -> None:
+        self.size, self.careful = size, careful
         self.once = fft_round_off.transform(size)
         self.lit: NDArray[np.int64] | None = None
         self.product: NDArray[np.complex128] | None = None
         self.errors: list[tuple[float, float]] = []
         self.growth = 0.0
+        self.off: Array | None = None  # relative errors of sharp powers
+        self.sharp = 0  # events that have such
 
     def multiply(self, weights: Array, peak: int, count: int) -> None:
         """Multiplies by the ``count``-th power of the transform of ``weights`` with index ``peak`` put at 0."""
         # The largest atom at index 0 has the constant spectrum ``atom``: exact, and the rest is smaller.
         atom = float(weights[peak])
-        folded = _folded(weights, peak, self.size)
-        folded[0] -= atom
-        norm, mass = float(np.linalg.norm(folded)), float(np.abs(folded).sum())
-        z = fft.rfft(folded)
-        del folded
+        others = folded(weights, peak, self.size)
+        others[0] -= atom
+        norm, mass = float(np.linalg.norm(others)), float(np.abs(others).sum())
+        z = fft.rfft(others)
+        del others
         if self.lit is not None:
             z = z[self.lit]
         z += atom
@@ -249,16 +257,32 @@ class _Spectrum:
                 z = z[bright]
                 self.product = None if self.product is None else self.product[bright]
                 self.lit = np.flatnonzero(bright) if self.lit is None else self.lit[bright]
+                self.off = self.off if self.off is None else self.off[bright]
         if self.product is None:
             self.product = np.ones(len(z), dtype=complex)
-        _multiply_power(self.product, z, count)
         # The transform's error e changes a product of numbers of size at most 1 + e by n·e·(1 + e)^n, n the events; and
         # by the share n·e/|z| of itself, which says more where the law of the sum is wide: its 2-norm is small then.
         each = self.once * mass
+        self.growth += count * (each + 4 * U)  # it bounds what was left out for dark, too
+        if self.careful and count * each > _FELT and self._multiply_sharp(weights, peak, count):
+            return
+        _multiply_power(self.product, z, count)
         dimmest = float(np.abs(z).min(initial=1.0)) - each if count > 8 else 0.0
         share = 1.01 * count * each / dimmest if count * each < _LITTLE * dimmest else math.inf
         self.errors.append((count * self.once * norm, share))
-        self.growth += count * (each + 4 * U)
+
+    def _multiply_sharp(self, weights: Array, peak: int, count: int) -> bool:
+        """The same with the transform known much better, where that is bright at few frequencies alone."""
+        k = np.arange(self.size // 2 + 1) if self.lit is None else self.lit
+        if (found := log_transform(weights, peak, self.size, k)) is None:
+            return False
+        log_z, off = found
+        assert self.product is not None
+        self.product *= np.exp(count * log_z)
+        off = np.expm1(np.minimum(count * (off + 2 * U * np.abs(log_z)), 700.0)) + 16 * U
+        self.off = off if self.off is None else self.off + off
+        self.sharp += count
+        return True
 
     def inverse(self, events: int, places: int) -> tuple[Array, float]:
         """Returns the law with this spectrum, moved up by ``places``, and a bound on its error in 2-norm.
@@ -271,7 +295,9 @@ class _Spectrum:
         assert self.product is not None
         k = np.arange(self.size // 2 + 1) if self.lit is None else self.lit
         self.product *= np.exp((k * places % self.size) * (-2j * math.pi / self.size))
-        full = self.product
+        full, unsharp = self.product, 0.0
+        if self.off is not None:
+            unsharp = float(np.linalg.norm(self.off * np.abs(self.product))) * math.sqrt(2 / self.size)
         if self.lit is not None:
             full = np.zeros(self.size // 2 + 1, dtype=complex)
             full[self.lit] = self.product
@@ -279,21 +305,9 @@ class _Spectrum:
         t = fft.irfft(full, self.size, overwrite_x=True)
         norm = float(np.linalg.norm(t))
         np.maximum(t, 0.0, out=t)
-        relative = (events + 1) * (fft_round_off.COMPLEX_PRODUCT + 2 * U) + 16 * U + self.once
-        error = sum(min(absolute, share * norm) for absolute, share in self.errors) + relative * norm
+        relative = (events - self.sharp + 2) * (fft_round_off.COMPLEX_PRODUCT + 2 * U) + 16 * U + self.once
+        error = sum(min(absolute, share * norm) for absolute, share in self.errors) + unsharp + relative * norm
         return t, 1.2 * error + math.exp(1.0 - _DARK)
-
-
-def _folded(weights: Array, peak: int, size: int) -> Array:
-    """The weights, ``peak`` at index 0, wrapped round ``size``."""
-    folded = np.zeros(size)
-    for piece, start in ((weights[peak:], 0), (weights[:peak], -peak)):
-        at = start % size
-        while len(piece):
-            room = min(len(piece), size - at)
-            folded[at : at + room] += piece[:room]
-            piece, at = piece[room:], 0
-    return folded
 
 
 def _multiply_power(product: NDArray[np.complex128], z: NDArray[np.complex128], n: int) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 from attrs import asdict, frozen
 
 from benchmarks.accountants.page import SAMPLED
-from benchmarks.accountants.sampled_reference import ACCURACY, composed, one_step
+from benchmarks.accountants.sampled_reference import ACCURACY, composed, delta_at_zero, one_step
 from benchmarks.table import DOCS, digest, resumable
 
 RATES = tuple(10.0**-k for k in range(8, 0, -1))
@@ -84,9 +84,12 @@ def _peer(cell: Cell) -> Result:
 
 
 def _reference(cell: Cell, near: float) -> Result:
-    """The removal's ε, and the addition's too where it may be the larger one."""
+    """The removal's ε, and the addition's too where it may be the larger one; of ε = 0 whether δ(0) says so."""
     if cell.steps == 1:
         return {"value": one_step(cell.q, cell.sigma, cell.delta), "error": 1e-14}
+    if near == 0.0:  # δ(0) is the total variation distance, which is that of the addition, too
+        least = delta_at_zero(cell.q, cell.sigma, cell.steps, cell.delta)
+        return {"value": 0.0, "error": 0.0, "delta": least} if least <= cell.delta * (1 + 1e-3) else {"failed": least}
     value, error = composed(cell.q, cell.sigma, cell.steps, cell.delta, near)
     if -cell.steps * math.log1p(-cell.q) > value:
         try:
@@ -127,7 +130,7 @@ def run(cell: Cell) -> Result:
     """Computes one cell."""
     ours = _apart(_ours, cell)
     near = ours.get("value", 1.0)
-    reference = _apart(_reference, cell, near) if math.isfinite(near) and near > 0.0 else {"failed": "no start"}
+    reference = _apart(_reference, cell, near) if math.isfinite(near) else {"failed": "no start"}
     return {"cell": asdict(cell), "ours": ours, "reference": reference, "peer": _apart(_peer, cell)}
 
 
@@ -136,7 +139,9 @@ def _excess(result: Result, who: str) -> float | None:
     if "value" not in result[who] or "value" not in result["reference"]:
         return None
     truth = result["reference"]["value"]
-    return float(result[who]["value"] / truth - 1) if truth > 0.0 else None
+    if truth == 0.0:
+        return 0.0 if result[who]["value"] == 0.0 else math.inf
+    return float(result[who]["value"] / truth - 1)
 
 
 def _is_below(result: Result, who: str) -> bool:

@@ -116,7 +116,8 @@ class Composed:
         return (peak + math.log(total), float(e @ self.loss) / total) if total > 0.0 else (math.inf, 0.0)
 
     def _saddle(self, near: float) -> float:
-        low, high = 1e-3 / near, 1e9 / near
+        # Near ε = 0 the spread of the sum says where the saddle is.
+        low, high = 1e-3 / max(near, math.sqrt(self.steps * float(self.base @ self.loss**2))), 1e9 / near
         while high / low > 1.05:
             c = math.sqrt(low * high)
             early = self.steps * self._moments(c)[1] - 1 / c - 1 / (1 + c) < near
@@ -180,7 +181,7 @@ class Composed:
             self.phi = self.phi - _raised(less, self.steps, self.k)
 
     def _rare(self, epsilon: float) -> float:
-        if not self.removal:
+        if not self.removal or epsilon > 700.0:  # a single loss is far below that
             return 0.0
         a = float(special.ndtr(-self.end))
         more = self.q * (float(special.ndtr(self.mu - self.end)) - a)
@@ -194,12 +195,13 @@ class Composed:
         z = self.tilt + 1j * self.t
         terms = np.exp(-1j * self.t * epsilon) * self.phi / (z * (z + 1))
         terms[0] /= 2
-        unit = self.width / math.pi * math.exp(self.k - self.tilt * epsilon)
+        unit, scale = self.width / math.pi, self.k - self.tilt * epsilon  # in units of e^scale, of any size
         inside, above = unit * float(terms.real.sum()), max(0.0, self._rare(epsilon))
+        above = math.exp(math.log(above) - scale) if above > 0.0 else 0.0
         # At the least the terms fall as t^−3, by which those beyond the last add up to half of t times it.
         left_out = 25 * unit * float(np.abs(terms[-max(1, len(terms) // 50) :]).sum())
         found = inside + above
-        return math.log(found), left_out / found
+        return scale + math.log(found), left_out / found
 
 
 def _step(x: Array) -> Array:
@@ -231,3 +233,10 @@ def composed(
             return root, abs(left_out / (slope * root)) + 1e-9
         near = following
     raise ArithmeticError("no root")
+
+
+def delta_at_zero(q: float, sigma: float, steps: int, delta: float) -> float:
+    """δ at ε = 0 of more than one step, from above: δ(0) ≤ δ(x) + e^x − 1 at an x far below ``delta``."""
+    x = 1e-4 * delta
+    found, left_out = Composed(q, sigma, steps, "removal", x, math.log(delta)).log_delta(x)
+    return math.exp(found) * (1 + left_out) + math.expm1(x)

@@ -216,6 +216,12 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
         (1e-8, 0.5, 10, 1e-15),
         (1e-7, 2, 1000, 1e-8),
         (1e-2, 1, 999, 1e-5),
+        (1e-6, 0.5, 1000, 1e-20),  # few cells are left once the largest losses are cut off
+        (1e-5, 0.5, 10, 1e-20),
+        # δ is decided by large losses that are rare: round-off of all the others must not drown it
+        pytest.param(1e-5, 1, 10**6, 1e-20, marks=pytest.mark.slow),
+        pytest.param(1e-6, 1, 10**6, 1e-15, marks=pytest.mark.slow),
+        pytest.param(1e-8, 0.5, 10**6, 1e-20, marks=pytest.mark.slow),
         pytest.param(1e-7, 10, 10**6, 1e-8, marks=pytest.mark.slow),  # in a million sums rounding must not add up
         pytest.param(1e-8, 5, 10**6, 1e-15, marks=pytest.mark.slow),
     ],
@@ -296,6 +302,14 @@ def test_delta_of_many_steps_meets_epsilon() -> None:
     found = delta(event, eps, bracket=True)
     assert found.lower is not None and found.lower <= 1e-12 * (1 + 1e-9) and 0.9 * found.upper < found.lower
     assert found.upper == pytest.approx(1e-12, rel=1e-4)
+
+
+def test_a_poor_first_guess_is_mended_on_a_coarse_grid() -> None:
+    """ε = 100 takes two losses, and the sketch says 37, as if one were enough."""
+    event = removal(1e-4, 0.1588, 10**4)
+    guess = cut_loss.sketch(event).epsilon(math.log(1e-5))
+    closer, _ = cut_loss._closer(event, guess, math.log(1e-5), True, 1)
+    assert guess < 40.0 < 99.0 < closer < 101.0
 
 
 def test_what_is_cut_off_is_nested_between_two_levels() -> None:

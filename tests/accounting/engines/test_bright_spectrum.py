@@ -1,0 +1,77 @@
+"""Tests of transforms so sharp that high powers of them are known, against sums in 50 digits."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from hockeystick.accounting.engines import bright_spectrum, tilted_law
+
+SIZE = 128
+
+
+def law(seed: int, length: int, rare: float) -> np.ndarray:
+    """An atom near the lower end, and ``rare`` mass beside it, some of it far away."""
+    weights = rare * np.random.default_rng(seed).dirichlet(np.full(length, 0.3))
+    weights[2] = 1.0 - rare
+    return weights
+
+
+def exact_transform(weights: np.ndarray, k: int, size: int = SIZE) -> mp.mpc:
+    turn = mp.mpf(2) * mp.pi * k / size
+    return mp.fsum(mp.mpf(float(w)) * mp.expj(-turn * (i - 2)) for i, w in enumerate(weights))
+
+
+@pytest.mark.parametrize("products", [2**22, 2**10])  # with the second some cells are far
+@pytest.mark.parametrize("rare", [1e-12, 1e-5, 0.05, 0.6])
+def test_the_logarithm_is_within_its_error(monkeypatch: pytest.MonkeyPatch, products: int, rare: float) -> None:
+    monkeypatch.setattr(bright_spectrum, "_PRODUCTS", products)
+    weights, k = law(3, 100, rare), np.arange(0, SIZE // 2 + 1)
+    found = bright_spectrum.log_transform(weights, 2, SIZE, k)
+    if found is None:
+        assert products == 2**10 and rare == 0.6  # too much is far
+        return
+    with mp.workdps(50):
+        for i, log_z, off in zip(k, *found, strict=True):
+            missed = abs(mp.exp(mp.mpc(complex(log_z))) / exact_transform(weights, int(i)) - 1)
+            assert missed <= off
+            assert off <= 1e-12 * rare + 2e-15 * abs(complex(log_z))
+
+
+def test_many_frequencies_are_refused() -> None:
+    assert bright_spectrum.log_transform(law(3, 100, 1e-5), 2, 2**22, np.arange(2**20)) is None
+
+
+@pytest.mark.parametrize("products", [2**22, 2**9])
+def test_high_powers_are_within_an_error_that_is_small(monkeypatch: pytest.MonkeyPatch, products: int) -> None:
+    """The sum spreads over a hundred cells and more; frequencies from 50 on are below 1e-40."""
+    monkeypatch.setattr(bright_spectrum, "_PRODUCTS", products)
+    monkeypatch.setattr(tilted_law, "_FELT", 0.0)
+    size, counts = 1024, (20_000, 500)
+    laws = [np.array([0.3, 0.2, 0.45, 0.04999, 0.0, 0.0, 1e-5]), np.array([0.1, 0.3, 0.4, 0.2])]
+    careful, plain = tilted_law._Spectrum(size, careful=True), tilted_law._Spectrum(size)
+    for spectrum in (careful, plain):
+        for weights, count in zip(laws, counts, strict=True):
+            spectrum.multiply(weights, 2, count)
+    (got, error), (rough, rough_error) = (spectrum.inverse(sum(counts), 0) for spectrum in (careful, plain))
+    with mp.workdps(50):
+        powers = [
+            mp.fprod(exact_transform(weights, k, size) ** count for weights, count in zip(laws, counts, strict=True))
+            for k in range(51)
+        ]
+        assert abs(powers[-1]) < mp.mpf(10) ** -40
+        turns = [mp.expj(2 * mp.pi * i / size) for i in range(size)]
+        exact = [
+            (powers[0].real + 2 * mp.fsum((powers[k] * turns[k * x % size]).real for k in range(1, 51))) / size
+            for x in range(size)
+        ]
+        off, rough_off = (
+            math.sqrt(math.fsum(float(mp.mpf(float(a)) - b) ** 2 for a, b in zip(t, exact, strict=True)))
+            for t in (got, rough)
+        )
+    assert off <= error and rough_off <= rough_error
+    assert careful.sharp == sum(counts) and error <= 0.05 * rough_error
+    assert (got >= 0.0).all()
