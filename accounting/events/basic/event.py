@@ -14,11 +14,10 @@ All three hold after a failure event of probability ``failure_delta`` has been s
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import frozen
-from dp_accounting import dp_event
 
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
@@ -27,9 +26,14 @@ from hockeystick.accounting.losses.dominating_pairs import Array as Array  # for
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
 
+if TYPE_CHECKING:  # dp-accounting is not typed: from its class, an event would be taken for whatever is asked for
+    from builtins import object as DpEvent
+else:
+    from dp_accounting.dp_event import DpEvent
+
 
 @frozen
-class PrivacyEvent(dp_event.DpEvent):  # type: ignore[misc]  # dp-accounting is not typed
+class PrivacyEvent(DpEvent):
     """Base of all events; a subclass is one frozen attrs class and needs no registration.
 
     A subclass states what is known of its mechanism: at least one of ``pure_epsilon``, ``zcdp_rho``, ``rdp`` and

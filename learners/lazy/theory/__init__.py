@@ -1,1 +1,5 @@
 """What the paper prints, lower bounds, rates and exact oracles."""
+
+from lazy_loader import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, submodules=["composition_lemmas", "rates"])
