@@ -17,10 +17,10 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from event_instances import INSTANCES
 from hypothesis import given
 from hypothesis import strategies as st
 from private_doors import ROWS
-from test_accounting_catalogue import INSTANCES
 
 from hockeystick import accounting, events, learners, mechanisms
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError, validate

@@ -266,7 +266,7 @@ def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
 def test_estimators_tell_no_data(name: str) -> None:
     pytest.importorskip("sklearn")
     pytest.importorskip("pyarrow")
-    from test_estimators import MADE
+    from estimator_instances import MADE
 
     make, good = MADE[name]
     told, untyped = [], []
