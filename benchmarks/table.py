@@ -9,7 +9,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -59,6 +59,12 @@ def digest(*files: str) -> str:
     for file in files:
         found.update((ROOT / file).read_bytes())
     return found.hexdigest()[:16]
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table; a bar within a cell ends none."""
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in (head, *rows)]
+    return "\n".join(f"| {line} |" for line in (lines[0], " | ".join("---" for _ in head), *lines[1:]))
 
 
 def main(name: str, columns: str, rows: Callable[[bool], Iterable[Row]], page: str, *, quick: str) -> int:

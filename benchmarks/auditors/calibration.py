@@ -4,7 +4,7 @@
 
 A claim that holds with equality may be refuted, or a lower bound on epsilon lie above it, in a share alpha of audits at
 most. Every bound is tried on continuous, discrete, mixed and vector-valued targets, at small and large epsilon, with
-and without delta (:mod:`hockeystick.audits.rating.targets`), from few outputs each: bounds are exact at any number,
+and without delta (:mod:`benchmarks.auditors.targets`), from few outputs each: bounds are exact at any number,
 and what a small one hides of a false slope or a forgotten correction shows in many audits. Pieces of audits are kept as
 they come, so that a run goes on where an earlier one stopped; every bound gets its pieces in turn from all targets.
 ``--only NAME --write`` replaces the bound's row of the page alone.
@@ -23,6 +23,9 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from benchmarks.auditors.estimators import Estimate, Estimator, Samples, canaries, estimator
+from benchmarks.auditors.rating import measure_false_alarms
+from benchmarks.auditors.targets import AuditorTarget, gaussian_mu, laplace, tight_targets
 from benchmarks.experiments.common import Cells, Result
 from benchmarks.table import DOCS, ROOT, SEQUENTIAL, digest, resumable
 from hockeystick.audits import Claim, audit
@@ -30,9 +33,6 @@ from hockeystick.audits.bounds.both_orders import both_frontier, toss
 from hockeystick.audits.bounds.curve_bounds import cell_curve_bounds
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.one_run.one_run import Rule, one_run_verdict
-from hockeystick.audits.rating.estimators import Estimate, Estimator, Samples, canaries, estimator
-from hockeystick.audits.rating.rating import measure_false_alarms
-from hockeystick.audits.rating.targets import AuditorTarget, gaussian_mu, laplace, tight_targets
 from hockeystick.audits.sequential.evidence_ledger import EvidenceLedger
 from hockeystick.audits.targets.recorded import Recorded
 
@@ -41,15 +41,14 @@ ALPHA = 0.05
 PIECE = 250  # audits that are kept together
 FAMILY = 0.999  # confidence that no valid bound is called invalid for any of its targets
 
-_MEASURED = (
-    *(f"audits/rating/{part}.py" for part in ("rating", "targets", "estimators")),
-    "audits/targets/recorded.py",
-)
+_RATED = tuple(f"benchmarks/auditors/{part}.py" for part in ("rating", "targets", "estimators"))
+_MEASURED = (*_RATED, "audits/targets/recorded.py")
 _ONE_RUN = (*_MEASURED, *(f"audits/one_run/{part}.py" for part in ("one_run", "right_guesses", "model_based")))
 _BETS = (*_MEASURED, *SEQUENTIAL, "audits/sequential/evidence_ledger.py")
-_FOLDERS = ("attacks", "bounds", "claims", "outputs", "rating")
+_FOLDERS = ("attacks", "bounds", "claims", "outputs")
 _FILES = ("fixed_sample.py", "drawing/draws.py", "targets/calling.py")
 _ALL = (
+    *_RATED,
     *(f"audits/{file}" for file in _FILES),
     *(
         file.relative_to(ROOT).as_posix()

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from benchmarks.auditors.estimators import Estimator, estimator
+from benchmarks.auditors.rating import measure_efficiency, measure_false_alarms
+from benchmarks.auditors.targets import AuditorTarget, gaussian_mu, gaussian_shift, laplace
 from benchmarks.table import main
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.catalogue.every_case import select
-from hockeystick.audits.rating.estimators import Estimator, estimator
-from hockeystick.audits.rating.rating import measure_efficiency, measure_false_alarms
-from hockeystick.audits.rating.targets import AuditorTarget, gaussian_mu, gaussian_shift, laplace
 from hockeystick.audits.targets.recorded import Recorded
 
 ALPHA = 0.05
@@ -222,7 +222,7 @@ limit are there to be compared with. Seconds are those of the processor.
 {table}
 
 The auditors' false-alarm rates on more targets, and those of an estimator of yours, are measured by
-`hockeystick bench audits`.
+`python -m benchmarks.auditors.rate`.
 
 ## Published numbers
 

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 import click
 
-from hockeystick._bench.audits import bench
 from hockeystick._cli.commands.account import account
 from hockeystick._cli.commands.audit import audit
 from hockeystick._cli.commands.calibrate import calibrate
@@ -162,7 +161,7 @@ def cli(ctx: click.Context) -> int:
     return 0
 
 
-for _command in (account, audit, bench, calibrate, completion, demo, graph, kl, release, report, run):
+for _command in (account, audit, calibrate, completion, demo, graph, kl, release, report, run):
     cli.add_command(_command)
 
 

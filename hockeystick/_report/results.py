@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hockeystick._bench.report_accounting import bench_accounting_report
-from hockeystick._bench.report_audits import bench_report
 from hockeystick._report.commands import distribution, federated, kl, lazy, release, smoothed
 from hockeystick._report.commands.account import account_report, graph_report
 from hockeystick._report.commands.audit import audit_report
@@ -92,11 +90,6 @@ def demo_result(result: DemoResult) -> dict[str, Any]:
     return _result("demo", {**plain, "audits": audits})
 
 
-def bench_accounting_result(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the result of rating accountants from its ``content``."""
-    return _result("bench accounting", content)
-
-
 def run_result(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the result of a learner's plan, simulated run or release from its ``content`` (see ``_runs.lazy``)."""
     return _result("run", content)
@@ -149,8 +142,6 @@ _COMMANDS: dict[str, Draw] = {
     "account": account_report,
     "audit": audit_report,
     "audit --catalogue": catalogue_report,
-    "bench accounting": bench_accounting_report,
-    "bench audits": bench_report,
     "calibrate": calibrate_report,
     "demo": demo_report,
     "graph": graph_report,

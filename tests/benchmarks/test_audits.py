@@ -12,17 +12,17 @@ from benchmark_scripts import benchmark
 
 from hockeystick.audits import Claim, sequential_audit
 from hockeystick.audits.bounds.two_counts import clopper_pearson
-from hockeystick.audits.rating.estimators import Estimator
-from hockeystick.audits.rating.targets import AuditorTarget, laplace, randomised_response, tight_targets
 
 ROOT = Path(__file__).parents[2]
 
 
 calibration, stopping = benchmark("auditors.calibration"), benchmark("auditors.sequential")
+Estimator, targets = benchmark("auditors.estimators").Estimator, benchmark("auditors.targets")
+laplace, randomised_response, tight_targets = targets.laplace, targets.randomised_response, targets.tight_targets
 FILES = ("audits/bounds/two_counts.py",)
 
 
-def bound(estimate: Any, targets: tuple[AuditorTarget, ...], **more: Any) -> Any:
+def bound(estimate: Any, targets: tuple[Any, ...], **more: Any) -> Any:
     return calibration.Bound(
         "mine", lambda _: Estimator("mine", estimate), 40, files=FILES, targets=lambda: targets, **more
     )

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from benchmark_scripts import benchmark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -19,12 +20,11 @@ from hockeystick.audits.attacks.monotone_laws import best_half_lines, monotone_l
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.outputs.cells import from_ordinal
 from hockeystick.audits.outputs.reading import Codebook, read
-from hockeystick.audits.rating.targets import gaussian_mu
 from hockeystick.audits.targets.recorded import Recorded
 
 FloatArray = npt.NDArray[np.float64]
 
-CLAIMED = gaussian_mu(1.0, 1e-5)  # the distance of the two means, in standard deviations
+CLAIMED = benchmark("auditors.targets").gaussian_mu(1.0, 1e-5)  # the distance of the two means, in standard deviations
 CURVE = Claim.curve(Gaussian(1 / CLAIMED), 1e-5)
 HALF_THE_NOISE = 2 * CLAIMED
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmark_scripts import benchmark
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
@@ -17,7 +18,6 @@ from hockeystick.audits import Claim
 from hockeystick.audits.bounds.sample_limits import Limit, klinf, refutation_power, samples_needed, samples_to_detect
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.claims.law_pairs import LawPair
-from hockeystick.audits.rating.targets import gaussian_mu
 
 
 def divergence(laws: np.ndarray, others: np.ndarray) -> float:
@@ -142,7 +142,7 @@ def test_both_orders_leave_room_for_fewer_samples() -> None:
 )
 def test_gaussian_noise_needs_less_than_any_one_event_shows(delta, factor, curve, event) -> None:
     """Single threshold events bound KLinf from below; knowing the family outright bounds it from above."""
-    claimed = gaussian_mu(1.0, delta)
+    claimed = benchmark("auditors.targets").gaussian_mu(1.0, delta)
     claim = Claim.curve(accounting.Gaussian(1 / claimed), delta) if curve else Claim(1.0, delta)
     pair = LawPair.gaussian(claimed / factor, cells=100)
 

@@ -86,7 +86,6 @@ AGE = "--column age --low 0 --high 120 --sigma 0.2 --epsilon 1"
         ("kl --reference R.csv --clients C.csv --epsilon 1 --json C.csv", "C.csv", "--clients"),
         ("kl --reference R.csv --clients C.csv --epsilon 1 --html R.csv", "R.csv", "--reference"),
         ("run lazy-experts --losses L.npy --epsilon 1 --delta 1e-6 --actions L.npy", "L.npy", "--losses"),
-        ("bench audits --quick --resume kept.json --json kept.json", None, "--resume"),
     ],
 )
 def test_no_result_replaces_what_the_command_reads_or_keeps(
@@ -163,7 +162,6 @@ def test_drawings_are_utf_8_too(folder: Path) -> None:
         ("account g.json --delta 0", "> /dev/full", 2, b"No space left"),
         ("account g.json --delta 0 --json -", ">&-", 2, b"the standard output is closed"),
         ("account - --delta 0", "<&-", 2, b"the standard input is closed"),
-        ("bench", "", 0, b""),
     ],
 )
 def test_streams_that_are_full_or_closed_end_in_one_line(words: str, shell: str, status: int, said: bytes) -> None:
@@ -203,15 +201,10 @@ def test_a_checkpoint_is_of_one_function_as_it_was_written(
 
 
 def test_an_interruption_names_no_file_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hockeystick.audits.rating import rating
-
     monkeypatch.setattr(draws.Draws, "choosing", interrupt)
     found = run("audit", "mine:correct", "--d0", "0", "--d1", "1", "--epsilon", "1", "--checkpoint", "kept")
     assert found.exit_code == 130 and "nothing was kept in kept yet" in found.stderr
-    monkeypatch.setattr(rating, "rate", interrupt)
-    found = run("bench", "audits", "--quick", "--resume", "rates.json")
-    assert found.exit_code == 130 and "nothing was finished yet" in found.stderr
-    assert not (folder / "kept").exists() and not (folder / "rates.json").exists()
+    assert not (folder / "kept").exists()
 
 
 # --- completion ------------------------------------------------------------------------------------------------------

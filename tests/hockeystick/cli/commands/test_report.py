@@ -68,22 +68,6 @@ CATALOGUE = {
     "results": [CASE | {"verdict": {k: v for k, v in verdict().items() if k not in ("target", "d0", "d1")}}],
     "versions": {"python": "3"},
 }
-BENCH: dict[str, Any] = {
-    "schema_version": 1,
-    "command": "bench audits",
-    "settings": {"alpha": 0.05, "samples": 500, "replications": 300, "seed": 0},
-    "judgements": {"mine": "INVALID", "yours": "undecided"},
-    "false_alarms": [
-        {"estimator": "mine", "target": "t", "alarms": 99, "replications": 300, "low": 0.2, "high": 0.4}
-        | {"judgement": "INVALID"}
-    ],
-    "samples": [
-        {"estimator": "mine", "target": "t", "n90": n90, "low": 100.0, "high": None, "optimum": 90.0}
-        | {"optimum_both": 80.0, "ratio": None if n90 is None else 1.5}
-        for n90 in (None, 135.0)
-    ],
-    "versions": {},
-}
 
 run = partial(run_cli, "report")
 
@@ -96,14 +80,12 @@ def results() -> dict[str, dict[str, Any]]:
         "audit": verdict(),
         "graph": graph_result(graph(), 1e-6, None),
         "catalogue": CATALOGUE,
-        "bench": BENCH,
     }
-    rated = run_cli("bench", "accounting", "--quick", "--accountant", "dp-accounting-rdp", "--json", "-").stdout
     calibrated = run_cli("calibrate", "laplace", "--epsilon", "1", "--json", "-").stdout
-    return found | {"calibrate": json.loads(calibrated), "bench accounting": json.loads(rated)}
+    return found | {"calibrate": json.loads(calibrated)}
 
 
-@pytest.mark.parametrize("kind", ["account", "audit", "graph", "catalogue", "bench", "bench accounting", "calibrate"])
+@pytest.mark.parametrize("kind", ["account", "audit", "graph", "catalogue", "calibrate"])
 def test_each_kind_is_drawn_from_its_file_alone(results: dict[str, Any], tmp_path: Path, kind: str) -> None:
     (tmp_path / "r.json").write_text(to_json(results[kind]), encoding="utf-8")
     shown = run(tmp_path / "r.json", "--markdown", tmp_path / "r.md", "--json", tmp_path / "again.json")

@@ -1,6 +1,6 @@
 """Accountants rated: how far their ε is above the truth, whether it is ever below, and what time it takes.
 
-On compositions whose ε is known (:mod:`hockeystick.accounting.rating.compositions`), three things are measured of an
+On compositions whose ε is known (:mod:`benchmarks.accountants.compositions`), three things are measured of an
 accountant:
 
 * **Soundness.** An ε below the truth, or a lower end above it, makes the accountant *INVALID*. On a finite set no
@@ -26,10 +26,10 @@ import numpy as np
 from attrs import frozen
 from dp_accounting import DpEvent, NeighboringRelation
 
+from benchmarks.accountants.compositions import KnownComposition
 from hockeystick.accounting import validate
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.interop.dp_accounting_accountant import Accountant
-from hockeystick.accounting.rating.compositions import KnownComposition
 
 Judgement = Literal["not below", "INVALID", "no answer"]
 
@@ -52,10 +52,6 @@ class RatedAccountant:
     name: str
     epsilon: Callable[[DpEvent, float], float]
     lower: Callable[[DpEvent, float], float] | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if not callable(self.epsilon):
-            raise InvalidArgumentError("accountant", self.epsilon, "can't be called", "give f(event, delta) -> epsilon")
 
 
 @frozen
@@ -124,25 +120,15 @@ def rate_accountant(accountant: RatedAccountant, composition: KnownComposition) 
     return Answer(accountant.name, composition.name, epsilon, lower, *truth, seconds)
 
 
-def rate(
-    accountants: Sequence[RatedAccountant],
-    compositions: Sequence[KnownComposition],
-    *,
-    progress: Callable[[str, float], object] | None = None,
-) -> Iterator[Answer]:
+def rate(accountants: Sequence[RatedAccountant], compositions: Sequence[KnownComposition]) -> Iterator[Answer]:
     """Yields every answer of every accountant as it is there, accountant by accountant.
-
-    Args:
-      progress: called with what is asked and the share of the whole that is done.
 
     Raises:
       InvalidArgumentError: see :func:`rate_accountant`.
     """
-    for i, accountant in enumerate(accountants):
+    for accountant in accountants:
         _warm_up(accountant)
-        for j, composition in enumerate(compositions):
-            if progress is not None:
-                progress(f"asking {accountant.name}", (i + j / len(compositions)) / len(accountants))
+        for composition in compositions:
             yield rate_accountant(accountant, composition)
 
 

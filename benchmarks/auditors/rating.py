@@ -1,6 +1,6 @@
 """Auditors audited: how often a bound refutes what is true, and how many samples it needs for what is false.
 
-On targets whose privacy is known exactly (:mod:`hockeystick.audits.rating.targets`), two things are measured of an
+On targets whose privacy is known exactly (:mod:`benchmarks.auditors.targets`), two things are measured of an
 estimator:
 
 * **False alarms.** On a target that is as private as it claims, and no more, the claim may be refuted (or a lower bound
@@ -17,7 +17,7 @@ A measurement is a pure function of its names, numbers and seed, so a long run c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -25,16 +25,15 @@ import attrs
 import numpy as np
 from attrs import frozen
 
+from benchmarks.auditors.estimators import Estimator, Samples
+from benchmarks.auditors.targets import AuditorTarget
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.audits.bounds.power_search import samples_for_power
 from hockeystick.audits.bounds.sample_limits import Limit, klinf
 from hockeystick.audits.bounds.two_counts import clopper_pearson
-from hockeystick.audits.rating.estimators import Estimator, Samples
-from hockeystick.audits.rating.targets import AuditorTarget
 
 Judgement = Literal["valid", "INVALID", "undecided"]
-Progress = Callable[[int, int], object]
 
 POWER = 0.9
 TOLERANCE = 1.25  # of the level: a rate that is surely below it counts as within
@@ -111,14 +110,12 @@ def measure_false_alarms(
     replications: int = 2000,
     targets: int = 1,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> FalseAlarms:
     """Returns how often ``estimator`` refutes a target that is as private as it claims.
 
     Args:
       samples: outputs of each data set, in each audit.
       targets: how many targets share the confidence of the interval.
-      progress: called as ``progress(done, total)`` with numbers of audits.
 
     Raises:
       InvalidArgumentError: a number out of its domain, or an estimator that does not keep to its signature.
@@ -126,7 +123,7 @@ def measure_false_alarms(
     alpha = probability("alpha", alpha, open=True)
     samples, replications = integer("samples", samples, low=_LEAST), integer("replications", replications, low=1)
     targets = integer("targets", targets, low=1)
-    alarms = _alarms(estimator, target, alpha, samples, replications, (seed, 0), progress)
+    alarms = _alarms(estimator, target, alpha, samples, replications, (seed, 0))
     low, high = clopper_pearson(alarms, replications, confidence=1 - (1 - _FAMILY) / targets)
     return FalseAlarms(
         estimator.name, target.name, alpha, samples, replications, alarms, low=float(low), high=float(high)
@@ -141,7 +138,6 @@ def measure_efficiency(
     replications: int = 200,
     seed: int = 0,
     most: float = math.inf,
-    progress: Progress | None = None,
 ) -> Efficiency:
     """Returns how many samples ``estimator`` needs to refute a target that claims too little.
 
@@ -150,7 +146,6 @@ def measure_efficiency(
     Args:
       replications: audits at each n; twice as many towards the end.
       most: largest n to try.
-      progress: called as ``progress(done, total)`` after each n; ``total`` is a guess.
     """
     alpha = probability("alpha", alpha, open=True)
     replications = integer("replications", replications, low=10)
@@ -161,9 +156,7 @@ def measure_efficiency(
     def hits(n: int, times: int) -> int:
         nonlocal looks
         looks += 1
-        if progress is not None:
-            progress(looks - 1, max(10, looks))
-        return _alarms(estimator, target, alpha, n, times, (seed, 1, looks), None)
+        return _alarms(estimator, target, alpha, n, times, (seed, 1, looks))
 
     found = samples_for_power(
         hits,
@@ -207,12 +200,6 @@ class Settings:
     replications: int = 2000
     seed: int = 0
 
-    def __attrs_post_init__(self) -> None:
-        probability("alpha", self.alpha, open=True)
-        integer("samples", self.samples, low=_LEAST)
-        integer("replications", self.replications, low=1)
-        integer("seed", self.seed, low=0)
-
 
 def rate(
     estimators: Sequence[Estimator],
@@ -221,35 +208,23 @@ def rate(
     settings: Settings,
     *,
     finished: Iterable[FalseAlarms | Efficiency] = (),
-    progress: Callable[[str, float], object] | None = None,
 ) -> Iterator[FalseAlarms | Efficiency]:
     """Yields every measurement of every estimator, false alarms first, as it is made.
 
     Args:
       finished: results of an earlier run of the same settings; they are not yielded and not made again.
-      progress: called with what is measured and the share of the whole that is done.
     """
     known = {(type(one), one.estimator, one.target) for one in finished}
     cells = [(True, one, target) for one in estimators for target in tight]
     cells += [(False, one, target) for one in estimators for target in broken]
-    for i, (correct, estimator, target) in enumerate(cells):
+    for correct, estimator, target in cells:
         if (FalseAlarms if correct else Efficiency, estimator.name, target.name) in known:
             continue
-
-        def show(done: int, total: int, i: int = i, what: str = f"{estimator.name}: {target.name}") -> None:
-            if progress is not None:
-                progress(what, (i + done / total) / len(cells))
-
-        show(0, 1)
         if correct:
-            yield measure_false_alarms(
-                estimator, target, **attrs.asdict(settings), targets=max(1, len(tight)), progress=show
-            )
+            yield measure_false_alarms(estimator, target, **attrs.asdict(settings), targets=max(1, len(tight)))
         else:
             times = max(50, settings.replications // 10)
-            yield measure_efficiency(
-                estimator, target, alpha=settings.alpha, replications=times, seed=settings.seed, progress=show
-            )
+            yield measure_efficiency(estimator, target, alpha=settings.alpha, replications=times, seed=settings.seed)
 
 
 def to_dict(result: FalseAlarms | Efficiency) -> dict[str, Any]:
@@ -283,7 +258,6 @@ def _alarms(
     n: int,
     replications: int,
     seed: tuple[int, ...],
-    progress: Progress | None,
 ) -> int:
     """How many of the audits refuted. Outputs of many audits are drawn at once; they depend on the seed alone."""
     reads_event = estimator.reads == "event"
@@ -300,6 +274,4 @@ def _alarms(
             refuted, lower = estimator(sides[0][i * n : i * n + n], sides[1][i * n : i * n + n], claim, alpha, rng)
             alarms += refuted or lower > bound
         done += runs
-        if progress is not None:
-            progress(done, replications)
     return alarms

@@ -54,10 +54,6 @@ class Estimator:
     reads: Literal["outputs", "event"] = "outputs"
     assumes: str = ""
 
-    def __attrs_post_init__(self) -> None:
-        if not callable(self.estimate):
-            raise InvalidArgumentError("estimate", self.estimate, "can't be called", "give a function")
-
     def __call__(
         self, samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
     ) -> tuple[bool, float]:

@@ -1,1 +1,0 @@
-"""Accountants of other libraries, rated on the same compositions."""

@@ -1,1 +1,0 @@
-"""Auditors of other libraries, rated on the same targets."""

@@ -1,1 +1,0 @@
-"""The command that rates accountants and auditors side by side."""

@@ -1,0 +1,83 @@
+"""``python -m benchmarks.auditors.rate``: what it prints, keeps, resumes and how it exits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmark_scripts import benchmark
+
+script = benchmark("auditors.rate")
+
+MODULE = """
+def never(samples0, samples1, claim, alpha, rng):
+    return False, 0.0
+
+def always(samples0, samples1, claim, alpha, rng):
+    return True, 10.0
+
+def broken(samples0, samples1, claim, alpha, rng):
+    return "no"
+
+def stops(samples0, samples1, claim, alpha, rng):
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    path = tmp_path / "mybounds.py"
+    path.write_text(MODULE)
+    return path
+
+
+def rated(*names: str, **options: object) -> int:
+    words = [word for name in names for word in ("--estimator", name)]
+    words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return int(script.main(["--quick", "--samples", "20", *words]))
+
+
+def test_valid_and_invalid_estimators(module: Path, capsys) -> None:
+    assert rated(f"{module}:never", f"{module}:always") == 1
+
+    printed = capsys.readouterr().out
+    assert "| 300 of 300 |" in printed and "| 0 of 300 |" in printed
+    assert f"| {module}:never | valid |" in printed and f"| {module}:always | INVALID |" in printed
+    assert f"| {module}:never | laplace 1, true 2x | ∞ |" in printed
+
+
+def test_resume_measures_nothing_again(module: Path, tmp_path: Path, capsys) -> None:
+    kept = tmp_path / "kept.json"
+    assert rated(f"{module}:never", json=kept) == 0
+    first = capsys.readouterr().out
+    module.write_text("def never(*_):\n    raise AssertionError\n")
+    assert rated(f"{module}:never", json=kept) == 0 and capsys.readouterr().out == first
+
+    for text, alpha in ((kept.read_text(), 0.01), ("[1]", 0.05)):
+        kept.write_text(text)
+        with pytest.raises(SystemExit, match="2"):
+            rated(f"{module}:never", json=kept, alpha=alpha)
+        assert kept.read_text() == text
+
+
+def test_an_interruption_keeps_what_is_finished(module: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    with pytest.raises(KeyboardInterrupt):
+        rated(f"{module}:never", f"{module}:stops", json=kept)
+    assert {one["estimator"] for one in json.loads(kept.read_text())["results"]} == {f"{module}:never"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("nobody", {}, "is unknown"),
+        ("{}:broken", {}, "return (refuted, epsilon_lower)"),
+        ("{}:never", {"alpha": 0.0}, "alpha"),
+        ("{}:never", {"samples": 3}, "samples"),
+    ],
+)
+def test_unusable_input_could_not_run(module: Path, name: str, options: dict[str, object], said: str, capsys) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        rated(name.format(module), **options)
+    assert said in capsys.readouterr().err
