@@ -131,11 +131,8 @@ from .lazy.experts.lazy_experts import LazyExperts as LazyExperts
 from .lazy.experts.lazy_run import LazyRun as LazyRun
 from .lazy.experts.lazy_stream import LazyRelease as LazyRelease
 from .lazy.experts.lazy_stream import LazyStream as LazyStream
-from .lazy.theory import composition_lemmas as composition_lemmas
 from .lazy.theory import rates as rates
 from .lazy.theory.actions_epsilon import actions_epsilon as actions_epsilon
-from .lazy.theory.correlated_sampling import correlated_draws as correlated_draws
-from .lazy.theory.correlated_sampling import correlated_law as correlated_law
 from .lazy.theory.exact_loss import ExactLoss as ExactLoss
 from .lazy.theory.exact_loss import LossLaw as LossLaw
 from .lazy.theory.exact_loss import exact_decision_loss as exact_decision_loss
@@ -202,11 +199,6 @@ from .smoothed.classes.error_queries import ErrorQueries as ErrorQueries
 from .smoothed.classes.error_queries import LabelledMeasure as LabelledMeasure
 from .smoothed.classes.error_queries import labelled_points as labelled_points
 from .smoothed.classes.halfspaces.halfspaces import Halfspaces as Halfspaces
-from .smoothed.classes.halfspaces.polytopes import Polytopes as Polytopes
-from .smoothed.classes.halfspaces.sign_rank import SignRankBounds as SignRankBounds
-from .smoothed.classes.halfspaces.sign_rank import forster_bound as forster_bound
-from .smoothed.classes.halfspaces.sign_rank import sign_change_embedding as sign_change_embedding
-from .smoothed.classes.halfspaces.sign_rank import sign_rank_bounds as sign_rank_bounds
 from .smoothed.classes.polynomials.polynomials import PolynomialThresholds as PolynomialThresholds
 from .smoothed.measures.base_measure import BaseMeasure as BaseMeasure
 from .smoothed.measures.base_measure import ListedMeasure as ListedMeasure

@@ -360,7 +360,6 @@ def _smoothed() -> dict[str, Row]:
         "OnlinePlayer": Row(
             player, {"x": 0.5, "label": True}, stateful=True),
         "PolynomialThresholds": Row(lambda: L.PolynomialThresholds(1, 2), LINE | MARKS),
-        "Polytopes": Row(lambda: L.Polytopes(1, 2), LINE | MARKS),
         "QueryRelease": Row(release_of_queries, {"table": np.full(500, 50.0), "points": np.full((500, 1), 50.0)}),
         "Rectangles": Row(lambda: L.Rectangles(2), PLANE | MARKS),
         "ReleasedQueries": Row(

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@contextlib.contextmanager
-def named_by(option: str, name: str) -> Iterator[None]:
-    """Says what goes wrong with the thing or the MODULE:CALLABLE that an option names in the words of the option."""
-    from hockeystick._files.named_callables import TargetImportError
-    from hockeystick.accounting import InvalidArgumentError
-
-    try:
-        yield
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(option, name, error.reason, error.remedy) from None
-    except TargetImportError as error:
-        raise click.ClickException(str(error)) from error
-
-
 _PRIVATE = re.compile(r"-*(losses|gradients|labels)\b")
 
 

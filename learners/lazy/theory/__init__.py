@@ -2,4 +2,4 @@
 
 from lazy_loader import attach
 
-__getattr__, __dir__, __all__ = attach(__name__, submodules=["composition_lemmas", "rates"])
+__getattr__, __dir__, __all__ = attach(__name__, submodules=["rates"])

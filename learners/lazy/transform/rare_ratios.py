@@ -9,7 +9,7 @@ for the one with a person replaced, and G_k = delta_0 * (e^(k eta) - 1)/(e^eta -
 2. For (t, g)-indistinguishable P and Q and a margin m > 0, |ln P/Q| > (1+m) t has mass at most
    T(t, g) = g (1 + e^(-(1+m) t))/(1 - e^(-m t)) under each: where the ratio exceeds e^((1+m) t), P has at most
    g/(1 - e^(-m t)), as P(A) - g <= e^t Q(A) <= e^(-m t) P(A); where it is below e^(-(1+m) t), P has at most that times
-   what Q has. At m = 1 it is ``composition_lemmas.ratio_tail``.
+   what Q has.
 3. An action drawn a boundaries ago outlived a fake coin at each of them, coins that look at nothing; so "x is in A and
    a batches old" has probability at most (1-p)^a * nu(A), nu the measure a batches ago, and "older than a" at most
    (1-p)^(a+1). The shadow's age has a known law. That x follows the current measure is not used: it fails as soon as a

@@ -1,1 +1,1 @@
-"""Halfspaces, polytopes and classes of small sign rank."""
+"""Halfspaces."""

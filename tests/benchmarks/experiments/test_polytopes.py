@@ -5,14 +5,16 @@ import math
 
 import numpy as np
 import pytest
+from benchmark_scripts import experiment_script
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
-from hockeystick.learners.smoothed.classes.halfspaces.polytopes import Polytopes
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, UniformCube
+
+Polytopes = experiment_script("smoothed.polytopes").Polytopes
 
 
 def some_polytopes(rng, count, d, faces, measure):
@@ -93,7 +95,11 @@ def test_polytopes_on_the_line_are_intervals():
 
 def test_vc_dimensions():
     """One face is a halfspace; the bound for more is at least the dimension of a product of independent faces."""
-    assert [Polytopes(3, 1).vc_dimension, Polytopes(1, 5).vc_dimension, Polytopes(2, 5).vc_dimension] == [4, 2, 11]
+    assert [
+        Polytopes(3, 1).vc_dimension,
+        Polytopes(1, 5).vc_dimension,
+        Polytopes(2, 5).vc_dimension,
+    ] == [4, 2, 11]
     for d, faces in itertools.product((3, 5), (2, 4, 8)):
         most = Polytopes(d, faces).vc_dimension
         assert d * faces < most < 2 * (d + 1) * faces * math.log2(3 * faces)  # Blumer et al. 1989, Lemma 3.2.3

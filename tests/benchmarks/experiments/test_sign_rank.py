@@ -2,18 +2,15 @@
 
 import numpy as np
 import pytest
+from benchmark_scripts import experiment_script
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import linalg
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.smoothed.classes.halfspaces.sign_rank import (
-    SignRankBounds,
-    forster_bound,
-    sign_change_embedding,
-    sign_rank_bounds,
-)
+
+ranks = experiment_script("smoothed.sign_rank")
 
 _matrices = hnp.arrays(np.bool_, st.tuples(st.integers(1, 7), st.integers(1, 7)))
 
@@ -22,14 +19,14 @@ _matrices = hnp.arrays(np.bool_, st.tuples(st.integers(1, 7), st.integers(1, 7))
 def test_hadamard_matrices_have_at_least_the_root_of_their_size(power):
     """Forster 2002: ||H|| = 2^(k/2), so the sign rank is at least 2^(k/2)."""
     signs = linalg.hadamard(2**power)
-    assert forster_bound(signs) == pytest.approx(2 ** (power / 2), rel=1e-8)
-    assert forster_bound(signs) <= 2 ** (power / 2)  # rounded down, so that ceil never adds one
-    assert sign_rank_bounds(signs).lower >= 2 ** (power / 2)
+    assert ranks.forster_bound(signs) == pytest.approx(2 ** (power / 2), rel=1e-8)
+    assert ranks.forster_bound(signs) <= 2 ** (power / 2)  # rounded down, so that ceil never adds one
+    assert ranks.sign_rank_bounds(signs).lower >= 2 ** (power / 2)
 
 
 def test_thresholds_have_sign_rank_two_whatever_their_number():
     points = np.arange(40)
-    assert sign_rank_bounds(points[:, None] <= points[None]) == SignRankBounds(2, 2)
+    assert ranks.sign_rank_bounds(points[:, None] <= points[None]) == ranks.SignRankBounds(2, 2)
 
 
 @settings(max_examples=25, deadline=None)
@@ -38,30 +35,30 @@ def test_a_matrix_of_rank_r_has_sign_rank_at_most_r(rank, seed):
     """The lower bound never exceeds a rank that is realised: here by construction."""
     rng = np.random.default_rng(seed)
     real = rng.standard_normal((9, rank)) @ rng.standard_normal((rank, 11))
-    bounds = sign_rank_bounds(real > 0)
+    bounds = ranks.sign_rank_bounds(real > 0)
     assert 1 <= bounds.lower <= min(rank, bounds.upper)
 
 
 @settings(max_examples=25, deadline=None)
 @given(_matrices)
 def test_the_embedding_has_the_signs_and_the_bounds_do_not_cross(signs):
-    rows, columns = sign_change_embedding(signs)
+    rows, columns = ranks.sign_change_embedding(signs)
     changes = int((signs[:, 1:] != signs[:, :-1]).sum(axis=1).max(initial=0))
     assert rows.shape == (len(signs), changes + 1)
     product = rows @ columns
     assert all(value != 0 for value in product.ravel())
     np.testing.assert_array_equal(product > 0, signs)
-    bounds = sign_rank_bounds(signs)
+    bounds = ranks.sign_rank_bounds(signs)
     assert 1 <= bounds.lower <= bounds.upper <= min(*signs.shape, changes + 1)
-    assert bounds == sign_rank_bounds(~signs)
+    assert bounds == ranks.sign_rank_bounds(~signs)
 
 
 def test_opposite_rows_and_columns_count_once():
     row = np.array([1, -1, 1, 1])
-    assert sign_rank_bounds([row, -row, row]) == SignRankBounds(1, 1)
+    assert ranks.sign_rank_bounds([row, -row, row]) == ranks.SignRankBounds(1, 1)
 
 
 @pytest.mark.parametrize("signs", [[], [[]], [1, -1], [[1, 0]], [[1, 2]], [[np.nan, 1]], [[1, -1], [1]], [["+"]]])
 def test_other_matrices_are_refused(signs):
     with pytest.raises(InvalidArgumentError, match="signs"):
-        sign_rank_bounds(signs)
+        ranks.sign_rank_bounds(signs)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmark_scripts import experiment_script
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,19 +14,8 @@ from numpy.typing import NDArray
 from hockeystick import accounting
 from hockeystick.accounting import ZCDP, ApproximateDP, InvalidArgumentError
 from hockeystick.accounting.losses import optimal_composition
-from hockeystick.learners.lazy.theory.composition_lemmas import (
-    advanced_composition,
-    common_failure,
-    conditioned_composition,
-    group_privacy,
-    printed_advanced_composition,
-    printed_conditioned_composition,
-    printed_group_privacy,
-    printed_ratio_tail,
-    printed_zcdp_epsilon,
-    ratio_tail,
-    zcdp_epsilon,
-)
+
+lemmas = experiment_script("lazy.composition_lemmas")
 
 Floats = NDArray[np.float64]
 epsilons = st.sampled_from([0.01, 0.1, 0.5, 2.0])
@@ -41,10 +31,10 @@ def _hockey_stick(p: Floats, q: Floats, epsilon: float) -> float:
 @pytest.mark.slow
 @given(st.lists(st.tuples(epsilons, st.sampled_from([0.0, 1e-6, 1e-3])), min_size=1, max_size=30), st.floats(1e-9, 0.5))
 def test_advanced_composition_is_above_the_exact_one(parts: list[tuple[float, float]], slack: float) -> None:
-    epsilon, delta = advanced_composition(parts, slack)
+    epsilon, delta = lemmas.advanced_composition(parts, slack)
     counted = [(e, d, 1) for e, d in parts]
     assert epsilon >= optimal_composition.epsilon(counted, delta, upper=False)
-    printed = printed_advanced_composition(parts, slack)
+    printed = lemmas.printed_advanced_composition(parts, slack)
     basic = optimal_composition.basic(counted)[0]
     assert epsilon <= basic * (1 + 1e-9)
     assert printed.epsilon >= basic * (1 - 1e-12) and printed.epsilon > epsilon * (1 - 1e-12)
@@ -53,9 +43,10 @@ def test_advanced_composition_is_above_the_exact_one(parts: list[tuple[float, fl
 
 def test_advanced_composition_is_worth_it() -> None:
     """1000 times 0.01 at 1e-6: far below basic, and not far above the exact value."""
-    epsilon, delta = advanced_composition([(0.01, 0.0)] * 1000, 1e-6)
+    parts = [(0.01, 0.0)] * 1000
+    epsilon, delta = lemmas.advanced_composition(parts, 1e-6)
     exact = optimal_composition.epsilon([(0.01, 0.0, 1000)], delta)
-    assert exact < epsilon < 1.5 * exact < 0.25 * printed_advanced_composition([(0.01, 0.0)] * 1000, 1e-6).epsilon
+    assert exact < epsilon < 1.5 * exact < 0.25 * lemmas.printed_advanced_composition(parts, 1e-6).epsilon
     assert epsilon == pytest.approx(
         1000 * 0.01 * math.tanh(0.005) + math.sqrt(0.2 * math.log(math.e + math.sqrt(0.1) * 1e6))
     )
@@ -63,7 +54,7 @@ def test_advanced_composition_is_worth_it() -> None:
 
 @given(st.floats(1e-9, 0.9), st.lists(st.floats(0.0, 1.0), max_size=5))
 def test_failures_unite(slack: float, deltas: list[float]) -> None:
-    found = advanced_composition([(0.1, d) for d in deltas], slack)[1]
+    found = lemmas.advanced_composition([(0.1, d) for d in deltas], slack)[1]
     expected = 1.0 - (1.0 - slack) * math.prod(1.0 - d for d in deltas)
     assert found == pytest.approx(expected, abs=1e-12)
 
@@ -84,9 +75,9 @@ def test_ratio_tail_on_random_pairs(losses: list[float], masses: list[float], ep
     delta = _hockey_stick(p, q, epsilon / 2)
     outside = np.abs(np.log(p / q)) > epsilon
     for law in (p, q):
-        assert law[outside].sum() <= ratio_tail(epsilon, delta) + 1e-12
+        assert law[outside].sum() <= lemmas.ratio_tail(epsilon, delta) + 1e-12
         if epsilon <= 0.1:
-            assert law[outside].sum() <= printed_ratio_tail(epsilon, delta)[0] + 1e-12
+            assert law[outside].sum() <= lemmas.printed_ratio_tail(epsilon, delta)[0] + 1e-12
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
@@ -97,15 +88,15 @@ def test_ratio_tail_is_sharp(epsilon: float) -> None:
     p = np.array([high, high * math.exp(-beyond), 1 - high * (1 + math.exp(-beyond))])
     q = p[[1, 0, 2]]
     assert _hockey_stick(p, q, epsilon / 2) == pytest.approx(delta, rel=1e-6)
-    assert p[:2].sum() == pytest.approx(ratio_tail(epsilon, delta), rel=1e-6)
+    assert p[:2].sum() == pytest.approx(lemmas.ratio_tail(epsilon, delta), rel=1e-6)
 
 
 @given(st.floats(1e-6, 0.1), st.one_of(st.just(0.0), st.floats(1e-300, 1e-6)))
 def test_four_will_do(epsilon: float, delta: float) -> None:
-    assert ratio_tail(epsilon, delta) <= 4.0 * delta / epsilon * (1 + 1e-12)
-    printed, condition = printed_ratio_tail(epsilon, delta)
-    assert condition.holds and ratio_tail(epsilon, delta) <= printed
-    assert not printed_ratio_tail(0.2, delta)[1].holds
+    assert lemmas.ratio_tail(epsilon, delta) <= 4.0 * delta / epsilon * (1 + 1e-12)
+    printed, condition = lemmas.printed_ratio_tail(epsilon, delta)
+    assert condition.holds and lemmas.ratio_tail(epsilon, delta) <= printed
+    assert not lemmas.printed_ratio_tail(0.2, delta)[1].holds
 
 
 # --- 2.5: group privacy ----------------------------------------------------------------------------------------------
@@ -113,11 +104,11 @@ def test_four_will_do(epsilon: float, delta: float) -> None:
 
 @given(st.floats(1e-3, 2.0), st.floats(0.0, 0.01), st.integers(1, 20))
 def test_group_privacy(epsilon: float, delta: float, k: int) -> None:
-    found = group_privacy(epsilon, delta, group=k)
+    found = lemmas.group_privacy(epsilon, delta, group=k)
     scaled = ApproximateDP(epsilon, delta).at(k)
     assert isinstance(scaled, ApproximateDP)
     assert found == pytest.approx((scaled.epsilon, scaled.delta), rel=1e-9, abs=1e-300)
-    printed = printed_group_privacy(epsilon, delta, group=k)
+    printed = lemmas.printed_group_privacy(epsilon, delta, group=k)
     assert found[1] <= printed.delta * (1 + 1e-9) and printed.epsilon <= found[0]
 
 
@@ -128,7 +119,7 @@ def test_group_privacy_by_steps(epsilon: float, delta: float, k: int) -> None:
     for _ in range(k):
         chain.append(math.exp(epsilon) * chain[-1] + delta)
     assume(chain[-1] <= 0.5)
-    found = group_privacy(epsilon, delta, group=k)
+    found = lemmas.group_privacy(epsilon, delta, group=k)
     assert chain[-1] - math.exp(k * epsilon) * chain[0] == pytest.approx(found[1], rel=1e-6, abs=1e-12)
 
 
@@ -137,7 +128,7 @@ def test_group_privacy_by_steps(epsilon: float, delta: float, k: int) -> None:
 
 @given(st.floats(0.0, 1.0), st.floats(1e-12, 0.2499))
 def test_zcdp_printed_and_standard_are_above_the_tight_one(rho: float, delta: float) -> None:
-    standard, printed = zcdp_epsilon(rho, delta), printed_zcdp_epsilon(rho, delta)
+    standard, printed = lemmas.zcdp_epsilon(rho, delta), lemmas.printed_zcdp_epsilon(rho, delta)
     assert printed.applies
     assert accounting.epsilon(ZCDP(rho), delta).upper <= standard + 1e-12
     assert standard <= printed.epsilon * (1 + 1e-9)
@@ -146,13 +137,13 @@ def test_zcdp_printed_and_standard_are_above_the_tight_one(rho: float, delta: fl
 def test_printed_zcdp_fails_outside_its_conditions() -> None:
     """A Gaussian with rho far above ln(1/delta) is worse than printed."""
     rho, delta = 50.0, 0.2
-    printed = printed_zcdp_epsilon(rho, delta)
+    printed = lemmas.printed_zcdp_epsilon(rho, delta)
     assert not printed.applies and [c.statement for c in printed.failing] == ["rho <= 1"]
     gaussian = accounting.Gaussian(1.0 / math.sqrt(2 * rho))
     assert gaussian.zcdp_rho() == pytest.approx(rho)
     tight = accounting.epsilon(gaussian, delta, bracket=True)
     assert tight.lower is not None and tight.lower > printed.epsilon
-    assert tight.upper <= zcdp_epsilon(rho, delta)
+    assert tight.upper <= lemmas.zcdp_epsilon(rho, delta)
 
 
 # --- 3.8: composition outside of a bad set ---------------------------------------------------------------------------
@@ -176,7 +167,7 @@ def test_conditioned_composition_by_enumeration(one: float, two: float, bad0: fl
     for at in np.linspace(0.0, one + two, 7):
         stopped = [np.append(law[:4], law[4:].sum()) for law in (p, q)]
         delta = min(1.0, _hockey_stick(stopped[0], stopped[1], at))
-        assert _hockey_stick(p, q, at) <= conditioned_composition(delta, [failure]) + 1e-12
+        assert _hockey_stick(p, q, at) <= lemmas.conditioned_composition(delta, [failure]) + 1e-12
 
 
 def test_printed_hypothesis_is_not_enough() -> None:
@@ -190,40 +181,40 @@ def test_printed_hypothesis_is_not_enough() -> None:
     p, q = _two_steps(first, (tells, np.where(tells == 0.5, 0.5, 1.0 - tells)))
     truth = _hockey_stick(p, q, epsilon)
     assert truth == pytest.approx(failure + high)
-    assert truth > printed_conditioned_composition(0.0, [failure]) == 0.02
-    common = common_failure(failure, epsilon=epsilon, delta=0.0)
+    assert truth > lemmas.printed_conditioned_composition(0.0, [failure]) == 0.02
+    common = lemmas.common_failure(failure, epsilon=epsilon, delta=0.0)
     assert common == pytest.approx(failure + high)
-    assert truth <= conditioned_composition(0.0, [common])
+    assert truth <= lemmas.conditioned_composition(0.0, [common])
 
 
 @given(st.floats(0.0, 0.1), st.lists(st.floats(0.0, 0.1), max_size=5))
 def test_failures_count_once(delta: float, failures: list[float]) -> None:
-    once = conditioned_composition(delta, failures)
+    once = lemmas.conditioned_composition(delta, failures)
     assert once == pytest.approx(min(1.0, delta + sum(failures)))
-    assert once <= printed_conditioned_composition(delta, failures) * (1 + 1e-9) or once == 1.0
+    assert once <= lemmas.printed_conditioned_composition(delta, failures) * (1 + 1e-9) or once == 1.0
 
 
 @pytest.mark.parametrize(
     ("call", "name"),
     [
         (
-            lambda: advanced_composition([(0.1,)], 1e-6),  # type: ignore[list-item]
+            lambda: lemmas.advanced_composition([(0.1,)], 1e-6),  # type: ignore[list-item]
             "parts",
         ),
-        (lambda: advanced_composition([(-0.1, 0.0)], 1e-6), "epsilon"),
-        (lambda: advanced_composition([(0.1, 2.0)], 1e-6), "delta"),
+        (lambda: lemmas.advanced_composition([(-0.1, 0.0)], 1e-6), "epsilon"),
+        (lambda: lemmas.advanced_composition([(0.1, 2.0)], 1e-6), "delta"),
         (
-            lambda: advanced_composition(0.1, 1e-6),  # type: ignore[arg-type]
+            lambda: lemmas.advanced_composition(0.1, 1e-6),  # type: ignore[arg-type]
             "parts",
         ),
-        (lambda: advanced_composition([(0.1, 0.0)], 0.0), "slack"),
-        (lambda: ratio_tail(0.0, 0.1), "epsilon"),
-        (lambda: ratio_tail(0.1, math.nan), "delta"),
-        (lambda: group_privacy(0.1, 0.1, group=0), "group"),
-        (lambda: zcdp_epsilon(math.inf, 0.1), "rho"),
-        (lambda: printed_zcdp_epsilon(0.1, 1.0), "delta"),
-        (lambda: conditioned_composition(0.1, [2.0]), "failures"),
-        (lambda: common_failure(True, epsilon=0.1, delta=0.0), "failure"),
+        (lambda: lemmas.advanced_composition([(0.1, 0.0)], 0.0), "slack"),
+        (lambda: lemmas.ratio_tail(0.0, 0.1), "epsilon"),
+        (lambda: lemmas.ratio_tail(0.1, math.nan), "delta"),
+        (lambda: lemmas.group_privacy(0.1, 0.1, group=0), "group"),
+        (lambda: lemmas.zcdp_epsilon(math.inf, 0.1), "rho"),
+        (lambda: lemmas.printed_zcdp_epsilon(0.1, 1.0), "delta"),
+        (lambda: lemmas.conditioned_composition(0.1, [2.0]), "failures"),
+        (lambda: lemmas.common_failure(True, epsilon=0.1, delta=0.0), "failure"),
     ],
 )
 def test_refusals(call, name: str) -> None:
