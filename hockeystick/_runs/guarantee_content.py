@@ -15,7 +15,7 @@ from hockeystick._words.guarantee_terms import terms
 from hockeystick.accounting import METHODS, AccountantGraph, Guarantee, HockeystickError
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.engines.tradeoff_curve import trade_off
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs
+from hockeystick.accounting.graph.drawing.mermaid import costs
 
 _DELTAS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 _ALARMS = np.unique(np.concatenate([np.linspace(0.0, 1.0, 41), np.geomspace(1e-4, 0.1, 16)]))

@@ -14,7 +14,7 @@ from command_line import run
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, DurableLedger, FilteredLedger, InvalidArgumentError, Ledger
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PureFilter
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import to_dot
+from hockeystick.accounting.graph.drawing.mermaid import to_mermaid
 from hockeystick.accounting.graph.plan_refinement import RefinementError
 from hockeystick.mechanisms import Gaussian, Laplace, SecureReleaseUnavailableError, SimulationNoise
 from hockeystick.mechanisms.randomness import noise
@@ -114,7 +114,7 @@ def test_a_simulated_release_is_marked_everywhere(tmp_path: Path) -> None:
     assert any("simulated" in sentence for sentence in ledger.guarantee().assumptions)
     assert any("simulated" in sentence for sentence in ledger.graph().guarantee().assumptions)
     assert AccountantGraph.from_json(ledger.graph().to_json()) == ledger.graph()
-    assert "simulated" in to_dot(ledger.graph()) and "simulated" not in to_dot(PLAN)
+    assert "simulated" in to_mermaid(ledger.graph()) and "simulated" not in to_mermaid(PLAN)
     file = tmp_path / "graph.json"
     file.write_text(ledger.graph().to_json())
     told = run("account", file, "--delta", "0")

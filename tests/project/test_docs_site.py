@@ -99,13 +99,11 @@ def test_what_is_on_no_page_is_found() -> None:
     text += (
         "from hockeystick import audits\nfrom hockeystick.learners.distribution.channels.all_channels import OneBit\n"
     )
-    text += "from hockeystick.accounting.graph.drawing.dot_and_mermaid import (\n    to_dot,  # a drawing\n)\n"
+    text += "from hockeystick.accounting.graph.drawing.mermaid import (\n    to_mermaid,  # a drawing\n)\n"
 
     imported = imported_names(text)
-    assert {"hockeystick.accounting.Gaussian", "hockeystick.accounting.graph.drawing.dot_and_mermaid.to_dot"} < imported
-    assert (
-        not {"hockeystick.accounting.Noise", "hockeystick.accounting.graph.drawing.dot_and_mermaid.drawing"} & imported
-    )
+    assert {"hockeystick.accounting.Gaussian", "hockeystick.accounting.graph.drawing.mermaid.to_mermaid"} < imported
+    assert not {"hockeystick.accounting.Noise", "hockeystick.accounting.graph.drawing.mermaid.drawing"} & imported
     assert {full for full in imported if not described(full)} == {
         "hockeystick._runs.demo",
         "hockeystick.accounting.engines.contour_integral",
@@ -114,15 +112,15 @@ def test_what_is_on_no_page_is_found() -> None:
 
 def test_the_names_of_a_module_by_itself() -> None:
     assert names.public_in("hockeystick.estimators")[0] == "PrivateClassifier"
-    assert {"to_dot", "to_mermaid"} < set(names.public_in("hockeystick.accounting.graph.drawing.dot_and_mermaid"))
+    assert {"costs", "to_mermaid"} < set(names.public_in("hockeystick.accounting.graph.drawing.mermaid"))
     assert "AccountantGraph" not in names.public_in(
-        "hockeystick.accounting.graph.drawing.dot_and_mermaid"
+        "hockeystick.accounting.graph.drawing.mermaid"
     )  # it is imported there
     assert names.meant("PrivateQueries") == "hockeystick.estimators.PrivateQueries"
-    assert names.meant("to_dot") is None  # without __all__ only full names are links
+    assert names.meant("to_mermaid") is None  # without __all__ only full names are links
     assert (
-        names.meant("hockeystick.accounting.graph.drawing.dot_and_mermaid.to_dot")
-        == "hockeystick.accounting.graph.drawing.dot_and_mermaid.to_dot"
+        names.meant("hockeystick.accounting.graph.drawing.mermaid.to_mermaid")
+        == "hockeystick.accounting.graph.drawing.mermaid.to_mermaid"
     )
 
 

@@ -1,1 +1,1 @@
-"""Pictures of an accountant graph: SVG, DOT, Mermaid, notebooks."""
+"""Pictures of an accountant graph: SVG, Mermaid, notebooks."""

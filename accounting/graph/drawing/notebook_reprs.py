@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from hockeystick.accounting.errors import HockeystickError
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import label
+from hockeystick.accounting.graph.drawing.mermaid import label
 from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
 from hockeystick.accounting.graph.parts.drawn import GraphLike, GuaranteeLike
 from hockeystick.accounting.numerics import rounded_text

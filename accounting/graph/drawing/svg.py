@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from html import escape
 
 from hockeystick.accounting.errors import InvalidArgumentError
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs, edges, label
 from hockeystick.accounting.graph.drawing.layout import LINE, PADDING, Box, layout
+from hockeystick.accounting.graph.drawing.mermaid import costs, edges, label
 from hockeystick.accounting.graph.parts.drawn import GraphLike
 from hockeystick.accounting.graph.parts.nodes import Node, Release, Source, Transform
 from hockeystick.accounting.numerics import rounded_text
@@ -38,22 +38,22 @@ def to_svg(
     """Returns the graph as SVG text.
 
     Args:
-      delta: show what each release costs alone at this δ; see ``graph.drawing.dot_and_mermaid.costs``.
+      delta: show what each release costs alone at this δ; see ``graph.drawing.mermaid.costs``.
       view: of these, only what this threat model pays.
       spent: show these costs, by release, instead of computing them.
       standalone: a file of its own, with its own colours; otherwise an element for a page, in the page's text colour.
       name: unique within the page; keeps the identifiers of several drawings apart.
 
     Raises:
-      InvalidArgumentError: the graph has more nodes than can be told apart; see
-      ``graph.drawing.dot_and_mermaid.to_dot``. See ``graph.drawing.dot_and_mermaid.costs``, where delta is given.
+      InvalidArgumentError: the graph has more nodes than can be told apart. See ``graph.drawing.mermaid.costs``,
+        where delta is given.
     """
     if len(graph.nodes) > MOST_NODES:
         raise InvalidArgumentError(
             "graph",
             f"{len(graph.nodes)} nodes",
             f"are more than {MOST_NODES} in one drawing",
-            "use to_dot and Graphviz",
+            "use to_mermaid",
         )
     if spent is None:
         spent = {} if delta is None else costs(graph, delta, view=view)

@@ -1,4 +1,4 @@
-"""``hockeystick graph``: a graph of releases as a picture, in the terminal or for a drawing program."""
+"""``hockeystick graph``: a graph of releases as a picture, in the terminal, as SVG or as Mermaid text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import output_options
 from hockeystick._cli.frame.streams import warn
 
-_DRAWINGS = ("svg", "dot", "mermaid")
+_DRAWINGS = ("svg", "mermaid")
 
 
 @click.command("graph")
@@ -26,7 +26,6 @@ _DRAWINGS = ("svg", "dot", "mermaid")
 @click.option(
     "--svg", "svg_file", metavar="FILE", type=FileName("output"), help="Draw it as SVG ('-': to standard output)."
 )
-@click.option("--dot", "dot_file", metavar="FILE", type=FileName("output"), help="Write it in Graphviz' DOT language.")
 @click.option(
     "--mermaid", "mermaid_file", metavar="FILE", type=FileName("output"), help="Write it as a Mermaid flowchart."
 )
@@ -66,6 +65,6 @@ def graph(**given: Any) -> int:
 
 
 def _drawings() -> dict[str, Callable[..., str]]:
-    from hockeystick.accounting.graph.drawing import dot_and_mermaid, svg
+    from hockeystick.accounting.graph.drawing import mermaid, svg
 
-    return {"svg": svg.to_svg, "dot": dot_and_mermaid.to_dot, "mermaid": dot_and_mermaid.to_mermaid}
+    return {"svg": svg.to_svg, "mermaid": mermaid.to_mermaid}

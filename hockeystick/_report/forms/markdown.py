@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from hockeystick._report.parts.content import Cell, Mark, Picture, Report, Section, Table
 from hockeystick._report.parts.plots import Plot, text_plot
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import to_mermaid
+from hockeystick.accounting.graph.drawing.mermaid import to_mermaid
 from hockeystick.accounting.graph.drawing.notebook_reprs import markdown_text
 
 _SIGNS = {"good": "✅ ", "bad": "❌ ", "doubt": "⚠️ ", "plain": ""}

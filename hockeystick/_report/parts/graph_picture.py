@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hockeystick.accounting import AccountantGraph
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs
+from hockeystick.accounting.graph.drawing.mermaid import costs
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.accounting.optional_packages import MissingExtraError
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from hockeystick.accounting import AccountantGraph
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import label
+from hockeystick.accounting.graph.drawing.mermaid import label
 from hockeystick.accounting.numerics import rounded_text
 
 _BAR = 20  # characters of the dearest release

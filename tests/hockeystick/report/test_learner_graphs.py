@@ -12,7 +12,7 @@ from command_line import result_of
 from hockeystick._report import results
 from hockeystick._report.results import to_html, to_markdown, to_report
 from hockeystick.accounting import AccountantGraph
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs
+from hockeystick.accounting.graph.drawing.mermaid import costs
 
 FED = "--clients 4 --rounds 127 --experts 5 --epsilon 1 --plan"
 KL = "kl --epsilon 2 --delta 1e-6 --plan"

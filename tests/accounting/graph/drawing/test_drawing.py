@@ -15,8 +15,8 @@ from scipy import optimize
 
 from hockeystick._report.parts.graph_tree import GraphTree
 from hockeystick.accounting import AccountantGraph, Adjacency, Gaussian, InvalidArgumentError, Laplace, NonPrivate
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import charged, costs
 from hockeystick.accounting.graph.drawing.layout import _heights, _isotonic, layout, text_width
+from hockeystick.accounting.graph.drawing.mermaid import charged, costs
 from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -160,7 +160,7 @@ def test_an_empty_graph_and_one_too_large() -> None:
         large = large.source(str(i))
     assert ElementTree.fromstring(to_svg(large)).tag == f"{SVG}svg"
     large = large.source("one more")
-    with pytest.raises(InvalidArgumentError, match="use to_dot"):
+    with pytest.raises(InvalidArgumentError, match="use to_mermaid"):
         to_svg(large)
 
 

@@ -11,7 +11,7 @@ import command_line
 import pytest
 
 from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs, to_dot, to_mermaid
+from hockeystick.accounting.graph.drawing.mermaid import costs, to_mermaid
 
 GRAPH = (
     AccountantGraph()
@@ -51,12 +51,11 @@ def test_costs_and_threat_models(file: Path) -> None:
 
 
 def test_drawings(file: Path, tmp_path: Path) -> None:
-    named = [f"--{name}={tmp_path / name}" for name in ("svg", "dot", "mermaid", "json", "markdown")]
+    named = [f"--{name}={tmp_path / name}" for name in ("svg", "mermaid", "json", "markdown")]
     result = run("-", "--delta", "1e-6", *named, text=GRAPH.to_json())
 
-    assert result.exit_code == 0 and result.stderr.count("wrote ") == 5
+    assert result.exit_code == 0 and result.stderr.count("wrote ") == 4
     assert ElementTree.parse(tmp_path / "svg").getroot().tag.endswith("svg")
-    assert (tmp_path / "dot").read_text(encoding="utf-8") == to_dot(GRAPH, delta=1e-6)
     assert (tmp_path / "mermaid").read_text(encoding="utf-8") == to_mermaid(GRAPH, delta=1e-6)
     assert to_mermaid(GRAPH, delta=1e-6) in (tmp_path / "markdown").read_text(encoding="utf-8")
     piped = run(file, "--mermaid", "-")
@@ -66,7 +65,7 @@ def test_drawings(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--svg", "-", "--dot", "-"], "is where --svg goes too"),
+        (["--svg", "-", "--mermaid", "-"], "is where --svg goes too"),
         (["--svg", "-", "--json", "-"], "is where --json goes too"),
         (["--svg", "same", "--json", "same"], "another result's file"),
         (["--svg", "no/folder/x.svg"], "there is no folder"),

@@ -1,8 +1,7 @@
-"""Graphs as text for drawing programs, as a picture, and the schema of the files."""
+"""Graphs as Mermaid text, as a picture, and the schema of the files."""
 
 import json
 import math
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +28,7 @@ from hockeystick.accounting import (
     epsilon,
 )
 from hockeystick.accounting.graph import json_schema as schema
-from hockeystick.accounting.graph.drawing.dot_and_mermaid import costs, to_dot, to_mermaid
+from hockeystick.accounting.graph.drawing.mermaid import costs, to_mermaid
 from hockeystick.accounting.graph.json_schema import files, graph_schema, guarantee_schema
 
 SCHEMAS = Path(hockeystick.__file__).parent / "schemas"
@@ -50,7 +49,7 @@ def graph() -> AccountantGraph:
     )
 
 
-# Drawing programs -----------------------------------------------------------------------------------------------------
+# Text and costs -------------------------------------------------------------------------------------------------------
 
 
 def test_a_release_costs_what_it_would_cost_alone():
@@ -69,32 +68,16 @@ def test_a_release_counts_for_the_source_that_pays_most():
     assert costs(both, 0.0) == {"r": 2.0}
 
 
-def test_dot_has_every_node_and_every_edge():
-    text = to_dot(graph(), delta=0.0)
-    assert text.startswith("digraph accountant {\n") and text.endswith("}\n")
-    nodes = re.findall(r'^  "((?:[^"\\]|\\.)*)" \[', text, re.M)
-    assert [name.replace('\\"', '"') for name in nodes] == [node.name for node in graph().nodes]
-    edges = re.findall(r'^  "((?:[^"\\]|\\.)*)" -> "((?:[^"\\]|\\.)*)"( \[style=dashed\])?;$', text, re.M)
-    assert len(edges) == graph().networkx().number_of_edges()
-    assert {(a, b) for a, b, dashed in edges if not dashed} == {
-        ("clinic", "sum"), ("sum", "mean"), ("clinic", "histogram"), ("survey", '\\"answers\\"')
-    }  # fmt: skip
+def test_releases_say_what_they_cost():
+    text = to_mermaid(graph().release("leak", NonPrivate(), reads=["clinic"]), delta=0.0)
     assert "ε = 1.5" in text and "3 blocks" in text and "3 times" in text and "records → l2: ×0.5" in text
-
-
-def test_dot_makes_the_dearest_release_the_widest():
-    widths = dict(re.findall(r'^  "(\w+)" .*width=([\d.]+)', to_dot(graph(), delta=1e-6), re.M))
-    assert float(widths["histogram"]) == 3.0 > float(widths["mean"])
-    private = to_dot(graph().release("leak", NonPrivate(), reads=["clinic"]), delta=1e-6)
-    assert "ε = inf" in private
-    free = AccountantGraph().source("s").release("r", PureDP(0.0), reads=["s"])
-    assert "width=1.00" in to_dot(free, delta=0.0)
+    assert "ε = inf" in text
 
 
 def test_without_delta_nothing_is_evaluated():
     replace = AccountantGraph(adjacency=Adjacency.REPLACE_ONE).source("a").source("b")  # has no guarantee
     replace = replace.release("r", Laplace(1.0), reads=["a"])
-    assert "ε" not in to_dot(replace) + to_mermaid(replace)
+    assert "ε" not in to_mermaid(replace)
 
 
 def test_mermaid_text():

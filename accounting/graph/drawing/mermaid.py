@@ -1,12 +1,11 @@
-"""A graph as text for drawing programs: Graphviz' DOT and Mermaid, with what each release costs.
+"""A graph as text that Markdown viewers draw: Mermaid, with what each release costs.
 
 Data flows along full lines, published values along dashed ones. Where a δ is given, each release carries the ε that it
-would cost alone, for the source that it costs most, and DOT makes its node as wide as that.
+would cost alone, for the source that it costs most.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from hockeystick.accounting.engines import best_bound
@@ -16,7 +15,6 @@ from hockeystick.accounting.graph.parts.drawn import GraphLike
 from hockeystick.accounting.graph.parts.nodes import Node, Post, Public, Release, Source, Transform
 from hockeystick.accounting.numerics import rounded_text
 
-_DOT_SHAPES = {Source: "cylinder", Public: "plaintext", Transform: "box", Release: "ellipse", Post: "note"}
 _MERMAID_SHAPES = {
     Source: ('[("', '")]'),
     Public: ('["', '"]'),
@@ -59,43 +57,6 @@ def charged(graph: GraphLike, view: str | None = None) -> tuple[str, ...]:
     if view not in known:
         raise GraphError(f"no view {view!r}; there are {', '.join(map(repr, known)) or 'none'}")
     return tuple(node.name for node in known[view].charged(graph.nodes))
-
-
-def to_dot(
-    graph: GraphLike,
-    *,
-    delta: float | None = None,
-    view: str | None = None,
-    spent: Mapping[str, float] | None = None,
-) -> str:
-    """Returns the graph in the DOT language of Graphviz.
-
-    Args:
-      delta: show what each release costs alone at this δ, by a label and by its width.
-      view: of these, only what this threat model pays; see ``costs``.
-      spent: show these costs, by release, instead of computing them.
-
-    Raises:
-      See ``costs``, where delta is given.
-    """
-    if spent is None:
-        spent = {} if delta is None else costs(graph, delta, view=view)
-    largest = max((cost for cost in spent.values() if math.isfinite(cost)), default=0.0)
-    lines = ["digraph accountant {", "  rankdir=LR;", '  node [fontname="sans-serif"];']
-    for node in graph.nodes:
-        attributes = [f"shape={_DOT_SHAPES[type(node)]}", f'label="{_dot_text(label(node, spent))}"']
-        if node.name in spent:
-            share = 1.0 if math.isinf(spent[node.name]) else spent[node.name] / largest if largest else 0.0
-            attributes += [
-                "style=filled",
-                f'fillcolor="0.08 {0.05 + 0.5 * share:.3f} 1.0"',
-                f"width={1 + 2 * share:.2f}",
-            ]
-        lines.append(f'  "{_dot_text([node.name])}" [{", ".join(attributes)}];')
-    for node, other, is_value in edges(graph):
-        style = " [style=dashed]" if is_value else ""
-        lines.append(f'  "{_dot_text([other.name])}" -> "{_dot_text([node.name])}"{style};')
-    return "\n".join([*lines, "}", ""])
 
 
 def to_mermaid(
@@ -159,11 +120,6 @@ def edges(graph: GraphLike) -> list[tuple[Node, Node, bool]]:
         for node in graph.nodes
         for other in getattr(node, "reads", ())
     ]
-
-
-def _dot_text(lines: list[str]) -> str:
-    escaped = [line.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for line in lines]
-    return "\\n".join(escaped)
 
 
 def _mermaid_text(line: str) -> str:
