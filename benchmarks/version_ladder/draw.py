@@ -2,7 +2,7 @@
 
 It runs under whatever Python and numpy the old release needs, and knows nothing of hockeystick:
 
-    python version_ladder_draw.py SAMPLER '{"runs": 20000, "neighbours": [0.0, 1.0], ...}' OUT.npz
+    python draw.py SAMPLER '{"runs": 20000, "neighbours": [0.0, 1.0], ...}' OUT.npz
 
 OUT.npz holds ``d0`` and ``d1``, one output a run; of an auditor, ``bounds``, one lower bound on epsilon an audit.
 """

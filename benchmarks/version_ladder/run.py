@@ -2,11 +2,11 @@
 
     python -m benchmarks.version_ladder.run [--only PATTERN] [--cache FOLDER] [--write]
 
-Each row of ladder.toml gets a fresh environment with its pinned packages, draws outputs there
-(version_ladder_draw.py), and is audited here, bit patterns included, at confidence 1 - 1e-6. Environments, outputs and
-results stay in the cache (about 3 GB for all rows); a row that is finished is not run again. A row whose packages can't
-be installed, or whose sampler fails, is reported and tried again next time. ``--write`` puts the table in
-docs/version-ladder.md. The exit status is 1 if a finished row is not as expected.
+Each row of ladder.toml gets a fresh environment with its pinned packages, draws outputs there (draw.py), and is audited
+here, bit patterns included, at confidence 1 - 1e-6. Environments and outputs stay in the cache (about 3 GB for all
+rows): what was drawn is not drawn again, and is audited anew. A row whose packages can't be installed, or whose sampler
+fails, is reported and tried again next time. ``--write`` puts the table in docs/version-ladder.md. The exit status is 1
+if a finished row is not as expected.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from attrs import field, frozen
 from attrs.validators import in_
 
 import hockeystick as hs
+from benchmarks.table import markdown_table
 from hockeystick.audits.targets.recorded import Recorded
 
 HERE = Path(__file__).parent
@@ -73,7 +74,7 @@ class Row:
         return {"runs": self.runs, **pair, **audited, **self.arguments}
 
     def digest(self) -> str:
-        """Names what was asked for: a row that was edited, or drawn by another script, is run again."""
+        """Names what was asked for: a row that was edited, or drawn by another script, is drawn again."""
         asked = json.dumps(attrs.asdict(self), sort_keys=True) + _script() + platform.python_version()
         return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
@@ -93,10 +94,8 @@ class Result:
       epsilon_lower: of an audit; None otherwise.
     """
 
-    name: str
-    digest: str
+    row: Row
     status: str
-    expect: str
     found: str
     epsilon_lower: float | None = None
 
@@ -108,7 +107,7 @@ class Result:
     @property
     def unexpected(self) -> bool:
         """Whether it was judged otherwise than expected."""
-        return self.finished and self.status != self.expect
+        return self.finished and self.status != self.row.expect
 
 
 class StepError(Exception):
@@ -129,23 +128,12 @@ def corpus(path: Path = CORPUS) -> tuple[Row, ...]:
 
 
 def run(rows: tuple[Row, ...], cache: Path) -> Iterator[Result]:
-    """Yields each row's result: the kept one, or a new one, which is kept at once."""
-    cache.mkdir(parents=True, exist_ok=True)
-    store = cache / "results.json"
-    kept = json.loads(store.read_text()) if store.exists() else {}
+    """Yields each row's result."""
     for row in rows:
-        old = kept.get(row.name)
-        if old is not None and old["digest"] == row.digest():
-            yield Result(**old)
-            continue
         try:
-            result = judge(row, draw(row, environment(row.packages, cache), cache))
+            yield judge(row, draw(row, environment(row.packages, cache), cache))
         except StepError as error:
-            result = Result(row.name, row.digest(), error.status, row.expect, str(error))
-        if result.finished:
-            kept[row.name] = attrs.asdict(result)
-            _replace(store, json.dumps(kept, indent=1, sort_keys=True))
-        yield result
+            yield Result(row, error.status, str(error))
 
 
 def environment(packages: tuple[str, ...], cache: Path) -> Path:
@@ -183,13 +171,13 @@ def judge(row: Row, arrays: dict[str, Any]) -> Result:
         status = "red" if low > row.significance else "green"
         median = float(np.median(arrays["bounds"]))
         words = f"{wrong} of {audits} lower bounds above the truth, {row.epsilon:g}; median {median:.3g}"
-        return Result(row.name, row.digest(), status, row.expect, words)
+        return Result(row, status, words)
     target = Recorded(arrays["d0"], arrays["d1"])
     claim = hs.Claim(row.epsilon, row.delta)
     verdict = hs.audit(target, claim=claim, samples=target.left, rng=SEED, confidence=CONFIDENCE, bits=row.bits)
     words = f"{verdict.event}: {verdict.count_p} and {verdict.count_q} of {verdict.trials}"
     status = "red" if verdict.refuted else "green"
-    return Result(row.name, row.digest(), status, row.expect, words, verdict.epsilon_lower)
+    return Result(row, status, words, verdict.epsilon_lower)
 
 
 def _command(status: str, command: list[str]) -> None:
@@ -202,27 +190,19 @@ def _command(status: str, command: list[str]) -> None:
         raise StepError(status, (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1])
 
 
-def _replace(path: Path, text: str) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(text)
-    part.replace(path)
-
-
-def table(rows: tuple[Row, ...], results: list[Result]) -> str:
+def table(results: list[Result]) -> str:
     """Returns the results as a table in Markdown."""
-    by_name = {row.name: row for row in rows}
-    lines = ["| release | claim | expected | found | ε at least | how | known |", "|---|---|---|---|---|---|---|"]
+    rows = []
     for result in results:
-        row = by_name[result.name]
+        row = result.row
         claim = f"({row.epsilon:.4g}, {row.delta:g})"
         bound = "" if result.epsilon_lower is None else f"{result.epsilon_lower:.3g}"
         status = f"**{result.status}**" if result.unexpected or not result.finished else result.status
-        cells = [row.name, claim, row.expect, status, bound, result.found.replace("|", "/"), row.why]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append((row.name, claim, row.expect, status, bound, result.found, row.why))
+    return markdown_table(("release", "claim", "expected", "found", "ε at least", "how", "known"), rows)
 
 
-def page(rows: tuple[Row, ...], results: list[Result]) -> str:
+def page(results: list[Result]) -> str:
     """Returns docs/version-ladder.md."""
     head = __doc__ or ""
     return f"""# Version ladder
@@ -233,12 +213,12 @@ installs each release in an environment of its own, draws outputs there, and aud
 at confidence 1 − 10⁻⁶:
 
 ```bash
-python -m benchmarks.version_ladder.run                    # all rows; finished ones are kept
+python -m benchmarks.version_ladder.run                    # all rows; what was drawn is kept
 python -m benchmarks.version_ladder.run --only "opendp*"   # some
 python -m benchmarks.version_ladder.run --write            # and write this page
 ```
 
-{table(rows, results)}
+{table(results)}
 
 The bound on ε is the audit's, at the claim's δ; a leak through bit patterns is often unbounded, and the bound grows
 with the number of outputs. *Green* means that these outputs did not refute the claim, not that the release is safe. The
@@ -261,12 +241,12 @@ def main(arguments: list[str] | None = None) -> int:
     results = []
     for result in run(rows, given.cache):
         mark = "!!" if result.unexpected else "  "
-        print(f"{mark} {result.name}: {result.status} (expected {result.expect}); {result.found}", flush=True)
+        print(f"{mark} {result.row.name}: {result.status} (expected {result.row.expect}); {result.found}", flush=True)
         results.append(result)
     unexpected = sum(result.unexpected for result in results)
     print(f"{sum(r.finished for r in results)} of {len(results)} rows finished, {unexpected} not as expected")
     if given.write:
-        PAGE.write_text(page(rows, results), encoding="utf-8")
+        PAGE.write_text(page(results), encoding="utf-8")
     return 1 if unexpected else 0
 
 
