@@ -1,0 +1,124 @@
+"""Small mistakes planted in accounting/, one at a time: which of them does no test notice?
+
+    python -m benchmarks.mutation FOLDER [FILE...] [--mutants N] [--seed S] [--then TESTS] [--timeout SECONDS]
+
+A session, kept in FOLDER: mistakes that cosmic-ray (``pip install cosmic-ray``) can make in the files, all of
+accounting/ by default, N of them by chance, each tried on a clone of the last commit. The tests of the mirrored folder
+run first (tests/accounting/budgets for accounting/budgets/calibration.py), then, if they passed, TESTS. The same
+command goes on where it was interrupted; a new commit needs a new FOLDER. Survivors are shown with their difference:
+each deserves a test, or is no mistake. ``cr-report FOLDER/session.sqlite`` tells more. By hand only: a mistake takes
+seconds to minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import random
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_NO_MISTAKES = "BitOr"  # ``int | None`` is not evaluated
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; the exit status is 1 if a mistake survived."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation")
+    parser.add_argument("folder", type=Path, help="of the session")
+    parser.add_argument("files", nargs="*", help="below accounting/ (default: all)")
+    parser.add_argument("--mutants", type=int, default=50, help="how many (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice (default: %(default)s)")
+    parser.add_argument(
+        "--then", default="tests/accounting", help="the tests that survivors meet (default: %(default)s)"
+    )
+    parser.add_argument("--timeout", type=float, default=900.0, help="seconds; later is noticed (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if importlib.util.find_spec("cosmic_ray") is None:
+        parser.error("pip install cosmic-ray")
+    from cosmic_ray.mutating import mutate_and_test
+    from cosmic_ray.work_db import WorkDB
+
+    checkout = cloned(options.folder)
+    session = WorkDB(str(options.folder.resolve() / "session.sqlite"), WorkDB.Mode.create)
+    os.chdir(checkout)  # where cosmic-ray writes, and runs tests
+    if not session.num_work_items:
+        choose(session, options.files, options.mutants, options.seed)
+        items = session.work_items
+        for tests in dict.fromkeys([*(mirrored(item.mutations[0].module_path) for item in items), options.then]):
+            if subprocess.run(shlex.split(command(tests)), check=False).returncode:
+                session.clear()
+                parser.error(f"{tests} fails without any mistake")
+    for item in session.pending_work_items:
+        for tests in (mirrored(item.mutations[0].module_path), options.then):
+            result = mutate_and_test(item.mutations, command(tests), options.timeout)
+            if result.is_killed:
+                break
+        session.set_result(item.job_id, result)
+        print(f"{shown(item)}: {result.test_outcome.value}", file=sys.stderr, flush=True)
+    outcomes = dict(session.results)
+    survived = [item for item in session.work_items if not outcomes[item.job_id].is_killed]
+    for item in survived:
+        print(shown(item), outcomes[item.job_id].diff, sep="\n")
+    print(f"{len(survived)} of {len(outcomes)} mistakes survived")
+    return int(bool(survived))
+
+
+def cloned(folder: Path) -> Path:
+    """Returns the session's clone of the last commit, without a mistake that a killed run left.
+
+    Raises:
+      SystemExit: the clone is of another commit, or its package is not what Python imports there.
+    """
+    checkout = folder.resolve() / "checkout"
+    if not checkout.exists():
+        _run("git", "clone", "--quiet", "--shared", str(ROOT), str(checkout))
+    _run("git", "reset", "--quiet", "--hard", cwd=checkout)
+    if len({_run("git", "rev-parse", "HEAD", cwd=place) for place in (ROOT, checkout)}) > 1:
+        raise SystemExit(f"{folder} is of another commit: give a new folder")
+    name = _run(sys.executable, "-c", "import hockeystick.accounting as one; print(one.__file__)", cwd=checkout)
+    if checkout not in Path(name).resolve().parents:
+        raise SystemExit(f"{sys.executable} imports {name}, not the clone: install the package with pip install -e")
+    return checkout
+
+
+def choose(session: Any, files: Sequence[str], mutants: int, seed: int) -> None:
+    """Fills a session with mistakes, the same for the same seed."""
+    from cosmic_ray.commands import init
+
+    paths = [Path(file) for file in files] or sorted(Path("accounting").rglob("*.py"))
+    init(paths, session, {})
+    every = [item for item in session.work_items if _NO_MISTAKES not in item.mutations[0].operator_name]
+    every.sort(key=lambda item: (str((one := item.mutations[0]).module_path), one.operator_name, one.occurrence))
+    session.clear()
+    session.add_work_items(random.Random(seed).sample(every, min(mutants, len(every))))
+
+
+def mirrored(path: Path) -> str:
+    """Returns the folder of tests that mirrors a file's."""
+    return next(f"tests/{folder.as_posix()}" for folder in path.parents if Path("tests", folder).is_dir())
+
+
+def command(tests: str) -> str:
+    """Returns how tests are run; none at all (status 5) notice nothing."""
+    pytest = f"{shlex.quote(sys.executable)} -m pytest -q -x -p no:cacheprovider -m 'not slow' {tests}"
+    return shlex.join(("sh", "-c", f"{pytest} || [ $? -eq 5 ]"))
+
+
+def shown(item: Any) -> str:
+    """Returns where a mistake is, and of what kind."""
+    (mutation,) = item.mutations
+    return f"{mutation.module_path}:{mutation.start_pos[0]} {mutation.operator_name.removeprefix('core/')}"
+
+
+def _run(*words: str, cwd: Path | None = None) -> str:
+    return subprocess.run(words, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
