@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.attacks.choose_event import (
     Event,
@@ -28,7 +29,6 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import DEFAULT_SAMPLES, MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.workers import Workers
-from hockeystick.audits.outputs.cells import IntArray
 from hockeystick.audits.targets.calling import Target, equal_data, known_seed, neighbour_pair
 from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics

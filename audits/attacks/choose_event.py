@@ -28,13 +28,14 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import special
 
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.attacks.event_families import Family, families_of, families_of_partition
 from hockeystick.audits.attacks.monotone_laws import suggested
 from hockeystick.audits.attacks.partitions import Evidence, bit_partitions, real_partitions
 from hockeystick.audits.bounds.both_orders import MOST_TRIALS, both_slope, tosses
 from hockeystick.audits.bounds.two_counts import sharpest_slope
 from hockeystick.audits.claims.claim import Claim
-from hockeystick.audits.outputs.cells import BoolArray, FloatArray, IntArray, Partition
+from hockeystick.audits.outputs.cells import Partition
 
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
 _SUSPECT = 1.0  # standard errors above the claim, after the handicap, that point against it

@@ -24,11 +24,10 @@ from attrs import frozen
 from scipy import spatial, special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.outputs.cells import ordinal
 from hockeystick.audits.outputs.features import tame, telling_slots
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Pair = tuple[FloatArray, FloatArray]
 Attack = Literal["auto", "simple", "logistic", "boosting", "neighbours"]
 

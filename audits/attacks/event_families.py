@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.attacks.partitions import Evidence
-from hockeystick.audits.outputs.cells import FloatArray, IntArray, Partition
+from hockeystick.audits.outputs.cells import Partition
 
 _CUTS = 64  # of the likelihood ratio, per partition
 

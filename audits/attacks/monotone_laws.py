@@ -24,8 +24,8 @@ import numpy as np
 from attrs import frozen
 from scipy import special
 
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.claims.claim import Claim
-from hockeystick.audits.outputs.cells import FloatArray, IntArray
 
 BREAKS = np.array([0.0, 0.15, 0.3, 0.45])  # parts of the outputs, at either end, in which the ratio may be constant
 _LOW, _HIGH = (one.ravel() for one in np.meshgrid(BREAKS, 1 - BREAKS))

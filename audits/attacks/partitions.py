@@ -13,20 +13,11 @@ import attrs
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.attacks import classifiers
 from hockeystick.audits.attacks.classifiers import Attack
 from hockeystick.audits.outputs import features, float_bits
-from hockeystick.audits.outputs.cells import (
-    Feature,
-    FloatArray,
-    IntArray,
-    Intervals,
-    Part,
-    Partition,
-    from_ordinal,
-    ordinal,
-    real_blocks,
-)
+from hockeystick.audits.outputs.cells import Feature, Intervals, Part, Partition, from_ordinal, ordinal, real_blocks
 from hockeystick.audits.outputs.output_patterns import fit_table
 from hockeystick.audits.outputs.reading import Layout, Table
 from hockeystick.audits.targets.target_features import RATIO

@@ -30,9 +30,9 @@ import numpy as np
 from attrs import frozen
 from scipy import optimize, special
 
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.bounds import two_counts
-from hockeystick.audits.bounds.two_counts import FloatArray, Region, Rows, at_most, clopper_pearson
-from hockeystick.audits.outputs.cells import IntArray
+from hockeystick.audits.bounds.two_counts import Region, Rows, at_most, clopper_pearson
 
 MOST_TRIALS = 10**9 - 1  # outputs from a data set: numpy draws from no larger urn
 

@@ -36,13 +36,12 @@ from attrs import evolve, frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.audits.bounds.order_statistics import MOST_EXACT, equal_level, lower_bounds
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.claims.claim import Claim
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Method = Literal["joint", "band"]
 
 SCHEMA_VERSION = 1

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-FloatArray = npt.NDArray[np.float64]
+from hockeystick.accounting.arrays import FloatArray
 
 MOST_EXACT = 10_000
 """The largest sample for which the level is computed: about a second."""

@@ -35,12 +35,11 @@ from attrs import frozen
 from scipy import optimize, special, stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.audits.bounds.two_counts import detectable_probability, frontier
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.claims.law_pairs import LawPair
-
-FloatArray = npt.NDArray[np.float64]
 
 _MANY_COUNTS = 60.0  # of the event on the less likely side; a normal law of the counts is good enough from here on
 _MANY_SAMPLES = 5000  # of each law; the refinement would take long

@@ -37,8 +37,7 @@ from attrs import frozen
 from scipy import optimize, special
 
 from hockeystick.accounting import InvalidArgumentError, validate
-
-FloatArray = npt.NDArray[np.float64]
+from hockeystick.accounting.arrays import FloatArray
 
 SHARE_Q = 0.005  # of alpha, spent on the interval of Q
 SHARE_P = 0.003  # of alpha, spent on the lower bound of P alone

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.validate import array, integer, probability, real
-
-FloatArray = npt.NDArray[np.float64]
 
 _CELLS = 1000
 _TAIL = 9.0  # standard deviations on either side of a Gaussian

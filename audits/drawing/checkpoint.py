@@ -21,9 +21,9 @@ import numpy as np
 from attrs import define, field
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.audits.outputs.cells import IntArray
 from hockeystick.audits.outputs.reading import Codebook, Table
 from hockeystick.audits.targets.array_files import read_archive
 from hockeystick.audits.targets.calling import known_seed

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.audits.drawing.checkpoint import Checkpoint
 from hockeystick.audits.drawing.workers import Crew
-from hockeystick.audits.outputs.cells import IntArray, Partition, real_blocks
+from hockeystick.audits.outputs.cells import Partition, real_blocks
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, refuse_raised, vectorised_size
 from hockeystick.audits.targets.statistic import Look

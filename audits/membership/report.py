@@ -25,18 +25,11 @@ from attrs import field, frozen
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import array, integer, items, probability, real
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.membership.audit import Examples, training
-from hockeystick.audits.membership.scores import (
-    BoolArray,
-    Comparison,
-    FloatArray,
-    Reading,
-    ShadowScores,
-    example_scores,
-    fit_reference,
-)
+from hockeystick.audits.membership.scores import Comparison, Reading, ShadowScores, example_scores, fit_reference
 from hockeystick.audits.neighbours.search import child_seed
 from hockeystick.audits.targets.calling import known_seed
 

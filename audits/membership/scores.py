@@ -25,10 +25,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import array
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 Reading = Literal["loss", "logit"]
 Comparison = Literal["lira", "lira-offline", "difference"]

@@ -22,14 +22,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.audits.neighbours.pairs import NeighbourPair, checked_distance, known_group
 
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[Any, Any]
 
 _KINDS = ("counts", "histogram", "sums")

@@ -20,11 +20,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items, real
 from hockeystick.audits.neighbours.domains import Pair, Rng
 from hockeystick.audits.neighbours.pairs import NeighbourPair, check_neighbours, checked_pair, record_key
-
-FloatArray = npt.NDArray[np.float64]
 
 _LARGEST = 10**7  # records in a data set, and numbers in a record: a search holds many data sets
 _EXTREMES = 4  # records that canonical pairs are made of

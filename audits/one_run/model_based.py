@@ -16,12 +16,11 @@ from attrs import frozen
 from scipy import optimize, special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.one_run.one_run import read_canaries
-
-FloatArray = npt.NDArray[np.float64]
 
 _NODES = np.linspace(-8.5, 8.5, 1001)  # of the trapezoidal rule on the normal scale
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()

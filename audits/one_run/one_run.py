@@ -28,6 +28,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.one_run.right_guesses import (
@@ -39,8 +40,6 @@ from hockeystick.audits.one_run.right_guesses import (
 )
 from hockeystick.audits.verdicts.fields import read_object
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Rule = Literal["held-out", "grid"]
 
 MOST_COINS = 100_000_000

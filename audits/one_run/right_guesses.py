@@ -47,10 +47,10 @@ import numpy.typing as npt
 from scipy import optimize, sparse, special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.validate import integer, items, probability, real
 
-FloatArray = npt.NDArray[np.float64]
 Points = tuple[tuple[float, float], ...]
 
 _ROUND_OFF = 1.0 + 1e-7  # relative: above the error of the binomial masses, of the pass and of its sums

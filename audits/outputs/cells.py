@@ -15,14 +15,10 @@ import math
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.outputs.reading import Layout, Table
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 _SIGNIFICANT = {"f8": 32, "f4": 16, "f2": 8}
 _INFINITY = np.int64(0x7FF0000000000000)

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.outputs.cells import Feature, from_ordinal, ordinal
 from hockeystick.audits.outputs.reading import Layout
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Pair = tuple[FloatArray, FloatArray]
 
 _COORDINATES = 24  # looked at one by one; of more, those that differ most

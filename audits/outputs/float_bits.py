@@ -7,13 +7,11 @@ bits of the result are zero tells which value was added (Mironov 2012). The feat
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.audits.outputs.cells import BoolArray, Feature, IntArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
+from hockeystick.audits.outputs.cells import Feature
 from hockeystick.audits.outputs.reading import Layout
-
-FloatArray = npt.NDArray[np.float64]
 
 SLOTS = 6  # numbers of one output that are looked at
 _MANTISSA = np.int64((1 << 52) - 1)

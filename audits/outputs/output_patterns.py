@@ -13,13 +13,11 @@ import numpy.typing as npt
 from attrs import frozen
 from scipy import special
 
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.outputs.cells import ordinal
 from hockeystick.audits.outputs.features import Bayes, fit_bayes
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 CodeArray = npt.NDArray[np.uint64]
-BoolArray = npt.NDArray[np.bool_]
 Pair = tuple[FloatArray, FloatArray]
 
 _MOST_WIDTH = 256

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.targets.calling import Raised, TargetError
 
-FloatArray = npt.NDArray[np.float64]
 CodeArray = npt.NDArray[np.int32]
 Key = tuple[Any, ...]
 

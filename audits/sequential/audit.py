@@ -14,10 +14,10 @@ import numpy as np
 from attrs import define, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.draws import Progress
-from hockeystick.audits.outputs.cells import FloatArray, IntArray
 from hockeystick.audits.outputs.reading import Table, read
 from hockeystick.audits.sequential.events import Events, FixedEvents, GivenEvents, LearnedEvents, Memory
 from hockeystick.audits.sequential.game import Game, ladder, next_change

@@ -43,8 +43,7 @@ import numpy.typing as npt
 from attrs import frozen
 from scipy import optimize, special
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from hockeystick.accounting.arrays import FloatArray, IntArray
 
 STAKES = 0.97 * 0.5 ** (np.arange(26) / 2)  # fractions of the largest stake
 _PRIOR = 1 / (np.arange(len(STAKES)) + 2.0) ** 1.2  # slowly falling: each size of violation costs about log log of it

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from attrs import define, evolve, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, IntArray
 from hockeystick.accounting.validate import items
 from hockeystick.audits.attacks.partitions import Evidence, real_partitions
-from hockeystick.audits.outputs.cells import BoolArray, IntArray, Intervals, Partition, real_blocks
+from hockeystick.audits.outputs.cells import Intervals, Partition, real_blocks
 from hockeystick.audits.outputs.reading import UNSEEN, Codebook, Layout, Table
 from hockeystick.audits.targets.calling import TargetError
 

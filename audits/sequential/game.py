@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import define, field
 
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.claims.claim import Claim
-from hockeystick.audits.outputs.cells import BoolArray, FloatArray, IntArray
 from hockeystick.audits.sequential.betting import (
     PRIOR,
     ROUND_OFF,

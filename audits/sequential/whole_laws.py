@@ -37,8 +37,8 @@ import numpy as np
 from attrs import frozen
 from scipy import special
 
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.attacks.monotone_laws import BREAKS, fitted, shapes, standardised
-from hockeystick.audits.outputs.cells import BoolArray, FloatArray, IntArray
 
 _EMPTY = 1e-3  # counts in a cell that was never met: its likelihood ratio is about 1
 _RANGE = 0.02  # of a part, at either end

@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.targets.calling import Target, TargetError
-
-FloatArray = npt.NDArray[np.float64]
 
 RATIO = "log_likelihood_ratio"
 STATISTICS = "audit_statistics"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.bounds.curve_bounds import cell_curve_bounds
 from hockeystick.audits.verdicts.verdict import Verdict
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def measured_curve(verdict: Verdict) -> tuple[FloatArray, FloatArray] | None:

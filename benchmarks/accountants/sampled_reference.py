@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-ACCURACY = 1e-6
+from hockeystick.accounting.arrays import FloatArray
 
-Array = NDArray[np.float64]
+ACCURACY = 1e-6
 
 
 def one_step(q: float, sigma: float, delta: float) -> float:
@@ -72,18 +72,18 @@ class Composed:
         self._set_nodes(np.unique(np.concatenate([edges, fine[(fine > low) & (fine < self.end)]])))
         self._transform()
 
-    def _loss(self, z: Array) -> Array:
+    def _loss(self, z: FloatArray) -> FloatArray:
         v = self.mu * z - self.mu**2 / 2
         far = np.logaddexp(math.log1p(-self.q), math.log(self.q) + v)
         found = np.where(v > 30.0, far, np.log1p(self.q * np.expm1(np.minimum(v, 30.0))))
         return found if self.removal else -found
 
-    def _outcome(self, loss: Array) -> Array:
+    def _outcome(self, loss: FloatArray) -> FloatArray:
         signed = loss if self.removal else -loss
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return (np.log1p(np.maximum(np.expm1(np.minimum(signed, 600.0)) / self.q, -1.0)) + self.mu**2 / 2) / self.mu
 
-    def _set_nodes(self, edges: Array) -> None:
+    def _set_nodes(self, edges: FloatArray) -> None:
         x, w = np.polynomial.legendre.leggauss(10)
         middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
         z = (middle[:, None] + half[:, None] * x).ravel()
@@ -107,7 +107,7 @@ class Composed:
         self.level, self.end = near + gap, min(end, self.end)
         self._set_nodes(np.linspace(-13.0, self.end, 400))
 
-    def _moments(self, c: float, weight: Array | float = 1.0) -> tuple[float, float]:
+    def _moments(self, c: float, weight: FloatArray | float = 1.0) -> tuple[float, float]:
         """ln E[e^{cL}] of one step, and its derivative."""
         y = self.log_p + c * self.loss
         peak = float(y.max())
@@ -204,7 +204,7 @@ class Composed:
         return scale + math.log(found), left_out / found
 
 
-def _step(x: Array) -> Array:
+def _step(x: FloatArray) -> FloatArray:
     """1 up to ½ and 0 from 1 on, smooth between."""
     u = np.clip((x - 0.5) / 0.5, 1e-9, 1 - 1e-9)
     inner = 1 / (1 + np.exp(np.clip(1 / (1 - u) - 1 / u, -700, 700)))

@@ -19,19 +19,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 from scipy import stats
 
 from benchmarks.experiments.common import Cells, Result
 from benchmarks.table import DOCS, SEQUENTIAL, digest, resumable
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.bounds.sample_limits import klinf
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.claims.law_pairs import LawPair
 from hockeystick.audits.sequential.audit import Run
 
-FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator, int], FloatArray]
 PAGE = DOCS / "benchmarks-sequential-audits.md"
 CHUNK = 100  # runs that are kept together

@@ -12,16 +12,15 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 from scipy import optimize, special
 
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import probability, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.claims.law_pairs import LawPair
 
-FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[FloatArray, FloatArray]]
 
 _GRID = 2.0**20

@@ -21,7 +21,7 @@ from attrs import frozen
 from benchmarks.learners.distribution import Row, seconds
 from benchmarks.learners.queries_peers import DELTA, peers
 from benchmarks.table import main
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube, UniformGrid
 from hockeystick.learners.smoothed.measures.kl_projection import kl_projection

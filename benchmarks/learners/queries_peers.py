@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 
 PEER = "PEER_PYTHON"
 DELTA = 1e-6  # of AIM, which has no other kind

@@ -15,8 +15,8 @@ import numpy as np
 
 from hockeystick._files.symbol_tables import Table, read_pieces, table_of
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
-from hockeystick.learners.experts.expert_losses import FloatArray
 
 
 @unchained()

@@ -20,18 +20,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick._files.data_frames import Frame, as_frame
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import probability
 from hockeystick.learners.divergence.client_counts import LARGEST, ClientCounts
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 
-Numbers = npt.NDArray[np.int64]
 Fields = tuple[Sequence[str], ...]
 Table = Any
 """The path of a file, or a data frame."""
@@ -93,15 +91,15 @@ class Records:
         times: How many records each line stands for, shape (lines,); None where each is one.
     """
 
-    clients: Numbers = field(repr=False)
-    symbols: Numbers = field(repr=False)
-    windows: Numbers = field(repr=False)
+    clients: IntArray = field(repr=False)
+    symbols: IntArray = field(repr=False)
+    windows: IntArray = field(repr=False)
     client_count: int
     symbol_count: int
     window_names: tuple[str, ...]
-    times: Numbers | None = field(default=None, repr=False)
+    times: IntArray | None = field(default=None, repr=False)
 
-    def client_records(self, window: int | None = None) -> Numbers:
+    def client_records(self, window: int | None = None) -> IntArray:
         """How many records each client has, in one window or in all, shape (n,): public."""
         here = slice(None) if window is None else self.windows == window
         many = None if self.times is None else self.times[here]  # floats add them up exactly below 2^53
@@ -300,7 +298,7 @@ def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
     return found
 
 
-def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[Numbers, tuple[str, ...]]:
+def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
     """Numbers in the order of names instead of that of the file, which may depend on anything."""
     whole = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < _DIGITS for name in known)
     names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))

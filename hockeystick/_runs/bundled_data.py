@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.optional_packages import MissingExtraError
 
 if TYPE_CHECKING:
     from hockeystick.learners.lazy.convex.losses.convex_losses import RegressionLosses
 
-FloatArray = npt.NDArray[np.float64]
 
 DATA = ("breast_cancer", "wine", "digits")
 CLASSIFIERS = (

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.optional_packages import MissingExtraError
-
-FloatArray = npt.NDArray[np.float64]
 
 PUBLIC_ROWS = 19
 _FEATURES = 10  # the mean measurements; the other twenty are their errors and extremes

@@ -19,6 +19,7 @@ from hockeystick._runs.distribution_models import Models
 from hockeystick._runs.guarantee_content import drawn_content
 from hockeystick._runs.lazy_plan import printed_content
 from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,
     OneBit,
@@ -43,7 +44,6 @@ from hockeystick.learners.distribution.runs import KLRisk, context_numbers
 from hockeystick.learners.distribution.server_rules import Rule
 from hockeystick.learners.lazy.theory.printed_guarantee import PrintedGuarantee
 
-IntArray = npt.NDArray[np.int64]
 Progress = Callable[[str], None]
 
 REFERENCES: dict[str, Callable[[], Reference]] = {

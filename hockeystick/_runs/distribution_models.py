@@ -9,14 +9,13 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import Hidden, unchained
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import array
 from hockeystick.audits.targets.array_files import UnreadableArrayError, is_archive, read_array
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelDensities, LabelTable
 from hockeystick.learners.distribution.hadamard_candidates import HadamardClass
-
-FloatArray = npt.NDArray[np.float64]
 
 MODELS = ("half-uniform", "hadamard", "poisson", "digits")
 """Names of built-in models; see :func:`named_models`."""

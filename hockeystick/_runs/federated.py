@@ -18,6 +18,7 @@ from hockeystick._runs.guarantee_content import drawn_content
 from hockeystick._runs.lazy_plan import printed_content
 from hockeystick._runs.lazy_streams import federated_file
 from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import FedStoch, FedSVT
 from hockeystick.learners.federated.lower_bounds import PackingAdversary, shared_losses
 from hockeystick.learners.federated.made_up_streams import (
@@ -35,7 +36,6 @@ from hockeystick.learners.federated.stochastic.printed_batches import Sizes, cer
 from hockeystick.learners.lazy.theory.printed_guarantee import PrintedGuarantee
 from hockeystick.learners.network.threat_models import ThreatModel
 
-FloatArray = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
 
 ADVERSARIES = ("zero-expert", "coins", "gap", "classes", "shared", "packing")

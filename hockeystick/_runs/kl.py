@@ -16,15 +16,16 @@ from attrs import frozen
 from hockeystick._files.symbol_tables import Records, Reference
 from hockeystick._runs.guarantee_content import drawn_content
 from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL, estimates
 from hockeystick.learners.divergence.distributed import Law as Shares
 from hockeystick.learners.divergence.drift.alarms import DriftAlarms
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
 from hockeystick.learners.divergence.drift.watch import Scope
 from hockeystick.learners.divergence.intervals import sampling_deviation, variance_factor
-from hockeystick.learners.divergence.public_coins import CohortMode, Numbers
+from hockeystick.learners.divergence.public_coins import CohortMode
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import AggregatedKL, Law, TrustedKL
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
@@ -115,7 +116,7 @@ class Randomness:
 
 
 def estimator_of(
-    reference: Reference, client_records: Numbers, question: Question, coins: np.random.Generator
+    reference: Reference, client_records: IntArray, question: Question, coins: np.random.Generator
 ) -> Estimator:
     """The estimator of least noise that meets the target, its public coins tossed.
 
@@ -282,7 +283,7 @@ def watch_of(
     return DriftMonitor(**known, delta=question.delta, windows=windows, noise=question.noise, confidence=confidence)
 
 
-def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_records: Numbers) -> dict[str, Any]:
+def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_records: IntArray) -> dict[str, Any]:
     """What is certified of a watch; ``client_records`` are those of all windows."""
     parameters: dict[str, Any] = {
         "samples": "all symbols" if question.samples is None else question.samples,
@@ -378,7 +379,7 @@ def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
     }
 
 
-def _sizes(symbols: int, client_records: Numbers) -> dict[str, Any]:
+def _sizes(symbols: int, client_records: IntArray) -> dict[str, Any]:
     """Public by assumption."""
     return {"symbols": symbols, "clients": len(client_records), "records": int(client_records.sum())}
 

@@ -13,7 +13,7 @@ from attrs import asdict, frozen
 
 from hockeystick._runs.guarantee_content import drawn_content
 from hockeystick.accounting import Adjacency, DurableLedger, UnsupportedAdjacencyError
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.queries.query_release import Queries, QueryRelease, ReleasedQueries
 from hockeystick.learners.smoothed.queries.smooth_mwem import Output, Progress

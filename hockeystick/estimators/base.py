@@ -18,11 +18,10 @@ import numpy.typing as npt
 from hockeystick._files.data_frames import as_frame, is_frame
 from hockeystick._files.release_table import read_columns
 from hockeystick.accounting import Guarantee, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import as_array
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
-
-FloatArray = npt.NDArray[np.float64]
 
 base: Any = require("sklearn.base", "an estimator", extra="sklearn")
 validation: Any = require("sklearn.utils.validation", "an estimator", extra="sklearn")

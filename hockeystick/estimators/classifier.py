@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items
-from hockeystick.estimators.base import FloatArray, PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimators.base import PrivateEstimator, base, column, first_absent, is_absent
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass

@@ -24,8 +24,9 @@ from hockeystick._files.data_frames import as_frame, is_frame
 from hockeystick._files.symbol_tables import Reference, read_records, read_reference
 from hockeystick._runs.kl import Question, Randomness, estimate_content, estimator_of
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, items, real
-from hockeystick.estimators.base import FloatArray, PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimators.base import PrivateEstimator, base, column, first_absent, is_absent
 from hockeystick.estimators.classifier import PrivateClassifier
 from hockeystick.learners.distribution.channels.all_channels import OneBit, RandomizedLabels, SampledDiscreteLaplace
 from hockeystick.learners.distribution.channels.candidates import LabelTable, draw

@@ -6,11 +6,9 @@ The rank is that of the combinatorial number system (Lehmer 1964) for the strict
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
-
-IntArray = npt.NDArray[np.int64]
+from hockeystick.accounting.arrays import IntArray
 
 
 def multiset_count(n: int, k: int) -> int:

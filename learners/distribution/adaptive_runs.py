@@ -23,10 +23,11 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.distribution.channels.all_channels import OneBit
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
-from hockeystick.learners.distribution.runs import FloatArray, IntArray, Runs, context_numbers
+from hockeystick.learners.distribution.runs import Runs, context_numbers
 from hockeystick.mechanisms.contract import arguments
 
 Adversary = Callable[[int, FloatArray], npt.ArrayLike]
@@ -43,7 +44,7 @@ def most_disagreement(learner: OnlineDistribution) -> Adversary:
     with np.errstate(divide="ignore", invalid="ignore"):
         negentropy = np.where(tables > 0, tables * np.log(tables), 0.0).sum(axis=2)
 
-    def choose(_: int, weights: FloatArray) -> IntArray:
+    def choose(_: int, weights: FloatArray) -> AnyIntArray:
         mixture = np.einsum("rk,ckm->rcm", weights, tables)
         logs = np.log(mixture, out=np.zeros_like(mixture), where=mixture > 0)
         return np.asarray(np.argmax(weights @ negentropy.T - np.sum(mixture * logs, axis=2), axis=1))
@@ -165,7 +166,7 @@ def _sequential(
     risks = [learner.risk(truth, c) for c in range(len(learner.channels))]
     totals, counts, mean = np.zeros((3, count, experts))
     risk = np.zeros(count)
-    contexts: IntArray = np.zeros(count, dtype=np.int64)
+    contexts: AnyIntArray = np.zeros(count, dtype=np.int64)
     for t in range(length):
         weights = np.exp(-rate * (totals - totals.min(axis=1, keepdims=True)))
         weights /= weights.sum(axis=1, keepdims=True)
@@ -205,7 +206,7 @@ def _asked(weights: FloatArray, exploration: float) -> FloatArray:
     return np.asarray((1.0 - exploration) * weights + exploration / weights.shape[1])
 
 
-def _drawn(chances: FloatArray, rng: np.random.Generator) -> IntArray:
+def _drawn(chances: FloatArray, rng: np.random.Generator) -> AnyIntArray:
     """One candidate for each row, drawn by its chances."""
     steps = np.cumsum(chances, axis=1)
     found = (steps < rng.random((len(chances), 1)) * steps[:, -1:]).sum(axis=1)

@@ -15,9 +15,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
-from hockeystick.learners.distribution.runs import FloatArray, IntArray, Runs
+from hockeystick.learners.distribution.runs import Runs
 
 Maker = Callable[[int], OnlineDistribution]
 
@@ -43,7 +44,7 @@ class AnytimeRuns:
     """
 
     risk: FloatArray
-    marks: IntArray = field(repr=False)
+    marks: AnyIntArray = field(repr=False)
     curve: FloatArray = field(repr=False)
     epochs: tuple[Runs, ...] = field(repr=False)
 

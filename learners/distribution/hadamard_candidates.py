@@ -23,9 +23,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.distribution.channels.candidates import FloatArray, LabelTable
+from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.lazy.theory.printed_guarantee import Condition
 from hockeystick.mechanisms.local.hadamard_response import walsh_hadamard
 

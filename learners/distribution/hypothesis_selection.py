@@ -22,6 +22,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.distribution.channels.all_channels import OneBit
 from hockeystick.learners.distribution.channels.candidates import LabelTable
@@ -33,7 +34,6 @@ from hockeystick.learners.distribution.risk_bounds import (
     rounds_for_total_variation,
     total_variation,
 )
-from hockeystick.learners.distribution.runs import FloatArray, IntArray
 from hockeystick.mechanisms import RandomizedResponse
 from hockeystick.mechanisms.contract import arguments
 
@@ -61,7 +61,7 @@ def distances(laws: npt.ArrayLike, others: npt.ArrayLike) -> FloatArray:
     return np.asarray(0.5 * np.abs(first[..., :, None, :] - second[..., None, :, :]).sum(axis=-1))
 
 
-def median_estimate(estimates: npt.ArrayLike) -> tuple[IntArray, FloatArray]:
+def median_estimate(estimates: npt.ArrayLike) -> tuple[AnyIntArray, FloatArray]:
     """Of m estimates the one that has more than half of all (itself among them) within the least distance.
 
     If more than half are within r of the truth, the least distance is at most 2 r, and this one is within 3 r of the
@@ -82,7 +82,7 @@ def median_estimate(estimates: npt.ArrayLike) -> tuple[IntArray, FloatArray]:
     return np.asarray(np.argmin(radius, axis=-1)), np.asarray(np.min(radius, axis=-1))
 
 
-def nearest(estimate: npt.ArrayLike, candidates: npt.ArrayLike) -> IntArray:
+def nearest(estimate: npt.ArrayLike, candidates: npt.ArrayLike) -> AnyIntArray:
     """The candidate of least total variation from each estimate, shape (..): at most twice as far from the truth.
 
     Args:
@@ -110,10 +110,10 @@ class Selections:
     """
 
     estimates: FloatArray = field(repr=False)
-    chosen: IntArray
+    chosen: AnyIntArray
     estimate: FloatArray = field(repr=False)
-    candidate: IntArray
-    by_mean_loss: IntArray
+    candidate: AnyIntArray
+    by_mean_loss: AnyIntArray
 
 
 def _learner(value: object) -> OnlineDistribution:
@@ -293,7 +293,7 @@ class ScheffeSelection:
             law = array("truth", _laws("truth", truth), shape=(table.shape[1],))
         return np.asarray((table[first] > table[second]) @ law)
 
-    def simulate(self, truth: int | npt.ArrayLike, rng: np.random.Generator, trials: int) -> IntArray:
+    def simulate(self, truth: int | npt.ArrayLike, rng: np.random.Generator, trials: int) -> AnyIntArray:
         """The candidates selected in independent trials, shape (trials,).
 
         A pair's bits are independent and of one law, so that their number is drawn, which is binomial, and not they.
@@ -316,7 +316,7 @@ class ScheffeSelection:
         return np.asarray(np.argmax(wins, axis=1))
 
     @property
-    def _pairs(self) -> tuple[IntArray, IntArray]:
+    def _pairs(self) -> tuple[AnyIntArray, AnyIntArray]:
         return np.triu_indices(self.candidates.count, 1)
 
     @property

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, as_array, integer, real
 from hockeystick.learners.distribution import server_rules as rules
 from hockeystick.learners.distribution.channels.all_channels import (
@@ -34,7 +35,7 @@ from hockeystick.learners.distribution.channels.all_channels import (
 )
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
 from hockeystick.learners.distribution.channels.levels import Reference, TableLevels, UniformMixture
-from hockeystick.learners.distribution.runs import FloatArray, IntArray, KLRisk, Losses, Runs, context_numbers, play
+from hockeystick.learners.distribution.runs import KLRisk, Losses, Runs, context_numbers, play
 from hockeystick.learners.distribution.server_rules import Rule
 
 
@@ -143,7 +144,7 @@ class OnlineDistribution:
         each = integer("answers", answers, low=1, high=length)
         return self.channels[0].graph(users=-(-length // each), answers=each)
 
-    def worst_case_neighbours(self) -> tuple[IntArray, IntArray]:
+    def worst_case_neighbours(self) -> tuple[AnyIntArray, AnyIntArray]:
         """Labels of two neighbouring runs, shape (horizon,), in the first context; the first person's differs most.
 
         Raises:
@@ -317,7 +318,7 @@ def _labels(
     return draw(_law(hypotheses, truth, context), count, rng)
 
 
-def _scattered(parts: list[tuple[Any, IntArray | None, FloatArray]], runs: int, size: int, experts: int) -> Losses:
+def _scattered(parts: list[tuple[Any, AnyIntArray | None, FloatArray]], runs: int, size: int, experts: int) -> Losses:
     """Messages of several contexts in the order of their rounds."""
     vector = parts[0][1] is None
     index = np.empty((runs, size), dtype=np.int64)

@@ -21,11 +21,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, real
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.integer]
-Losses = tuple[IntArray | None, FloatArray]
+Losses = tuple[AnyIntArray | None, FloatArray]
 """Decoded messages: indices (runs, n) with one loss each, (runs, n); or None and all experts' losses, (runs, n, K)."""
 Source = Callable[[int, int], Losses]
 """The messages of the rounds from the first to before the last, counted from 0; asked for in order, each once."""
@@ -133,7 +132,7 @@ class Runs:
 
     rounds: int
     risk: FloatArray
-    marks: IntArray = field(repr=False)
+    marks: AnyIntArray = field(repr=False)
     curve: FloatArray = field(repr=False)
     mean_weights: FloatArray = field(repr=False)
     totals: FloatArray = field(repr=False)
@@ -232,7 +231,7 @@ def _infinite(name: str) -> InvalidArgumentError:
     return InvalidArgumentError(name, 0.0, reason, "mix the laws with one that has mass there")
 
 
-def _contexts(contexts: npt.ArrayLike | None, rounds: int, known: int) -> IntArray | None:
+def _contexts(contexts: npt.ArrayLike | None, rounds: int, known: int) -> AnyIntArray | None:
     if contexts is None:
         if known != 1:
             raise InvalidArgumentError("contexts", None, f"does not say which of {known} contexts", "give one a round")
@@ -240,7 +239,7 @@ def _contexts(contexts: npt.ArrayLike | None, rounds: int, known: int) -> IntArr
     return context_numbers(contexts, rounds, known)
 
 
-def context_numbers(contexts: npt.ArrayLike, size: int, known: int) -> IntArray:
+def context_numbers(contexts: npt.ArrayLike, size: int, known: int) -> AnyIntArray:
     """``size`` public contexts as whole numbers 0 .. known - 1.
 
     Raises:
@@ -259,7 +258,7 @@ def _lengths(rounds: int, size: int) -> FloatArray:
     return found
 
 
-def _by_context(rated: Sequence[KLRisk], weights: FloatArray, contexts: IntArray, size: int) -> FloatArray:
+def _by_context(rated: Sequence[KLRisk], weights: FloatArray, contexts: AnyIntArray, size: int) -> FloatArray:
     """The risk of rounds in several contexts, shape (runs,): each context rates each block as often as it occurs."""
     found = np.zeros(len(weights))
     block = np.arange(len(contexts)) // size
@@ -276,7 +275,7 @@ class _Walk:
         self.totals, self.counts = np.zeros((2, runs, experts))
         self._rate = rate
 
-    def step(self, index: IntArray | None, losses: FloatArray, rounds: int, size: int) -> FloatArray:
+    def step(self, index: AnyIntArray | None, losses: FloatArray, rounds: int, size: int) -> FloatArray:
         """Weights before each block of these rounds, the largest of each 1, shape (runs, K, blocks)."""
         runs, experts = self.totals.shape
         blocks = -(-rounds // size)
@@ -301,7 +300,7 @@ class _Walk:
         sums = losses if size == 1 else np.add.reduceat(losses, starts, axis=1)
         return np.swapaxes(sums, 1, 2)
 
-    def _sampled(self, index: IntArray, losses: FloatArray, size: int, blocks: int) -> FloatArray:
+    def _sampled(self, index: AnyIntArray, losses: FloatArray, size: int, blocks: int) -> FloatArray:
         runs, experts = self.totals.shape
         spoken = index + experts * np.arange(runs)[:, None]  # (runs, rounds): which (run, expert)
         if index.shape != losses.shape or index.min() < 0 or index.max() >= experts:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.numerics.exact_sums import exact
 from hockeystick.accounting.validate import integer
@@ -30,7 +31,6 @@ from hockeystick.learners.distribution.channels.all_channels import Channel, Mes
 from hockeystick.learners.distribution.channels.levels import TableLevels
 from hockeystick.learners.distribution.channels.wire import MessageFormat, RefusedMessageError
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
-from hockeystick.learners.distribution.runs import FloatArray
 
 _KIND, _VERSION = "checkpoint of a DistributionServer", 1
 _UNIT = 1 << 1074  # of exact sums

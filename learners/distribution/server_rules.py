@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,
     Messages,
@@ -40,7 +41,7 @@ from hockeystick.learners.distribution.risk_bounds import (
     sampled_risk,
     vector_risk,
 )
-from hockeystick.learners.distribution.runs import FloatArray, Losses
+from hockeystick.learners.distribution.runs import Losses
 
 Rule = Literal["tuned", "printed", "misprinted", "posterior"]
 

@@ -23,9 +23,8 @@ from attrs import field, frozen
 from scipy.special import digamma
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import MOST, integer, real
-
-FloatArray = npt.NDArray[np.float64]
 
 _SUMMED = 64  # terms of a harmonic number
 _UP = 1.0 + 2.0**-50  # above the rounding of a logarithm, a quotient and a sum

@@ -30,9 +30,10 @@ from hockeystick.accounting import (
     PrivacyEvent,
     compose,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import FloatArray, Harmonic, Smoothed
+from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares

@@ -23,7 +23,8 @@ import numpy as np
 from attrs import frozen
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from hockeystick.learners.divergence.count_logarithms import AssumedCounts, FloatArray, Smoothed
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.learners.divergence.count_logarithms import AssumedCounts, Smoothed
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import Gaussian, Laplace
 

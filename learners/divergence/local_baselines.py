@@ -21,13 +21,13 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed, count_logarithm
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
 from hockeystick.learners.divergence.distributed import Bits, DistributedKL, Law, NoisyCounts, Shares
 from hockeystick.learners.divergence.graph import record_graph
-from hockeystick.learners.divergence.public_coins import Numbers
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import RandomizedResponse
 from hockeystick.mechanisms.contract.arguments import generator, run_count
@@ -206,7 +206,7 @@ class TrustedHistogram(WholeNoise):
         return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
 
-def _noisy(shares: Shares, factor: int, counts: Numbers, rng: np.random.Generator, runs: int) -> FloatArray:
+def _noisy(shares: Shares, factor: int, counts: IntArray, rng: np.random.Generator, runs: int) -> FloatArray:
     return np.asarray(shares.simulate(factor * counts, generator(rng), run_count(runs)) / factor)
 
 
@@ -227,7 +227,7 @@ class Reports:
         plan: The public plan.
     """
 
-    counts: Numbers = field(repr=False, eq=False)
+    counts: IntArray = field(repr=False, eq=False)
     simulated: bool
     plan: RandomizedKL = field(repr=False)
 
@@ -282,7 +282,7 @@ class RandomizedKL:
         """What each client sends and receives."""
         return Bits(down=0, up=max(1, (len(self.reference) - 1).bit_length()), residues=1)
 
-    def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> Numbers:
+    def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> IntArray:
         """``runs`` counts of reports, shape (runs, k).
 
         A report is the truth, or else, with probability k/(e^epsilon + k - 1), any symbol alike, the true one included.
@@ -340,7 +340,7 @@ class RandomizedKL:
         first, second = (ClientCounts.of_records(who, own, symbol_count=k, client_count=len(who)) for own in symbols)
         return first, second
 
-    def _symbols(self, data: ClientCounts) -> tuple[Numbers, Numbers]:
+    def _symbols(self, data: ClientCounts) -> tuple[IntArray, IntArray]:
         """Each client's symbol, and the symbols' counts."""
         if not isinstance(data, ClientCounts):
             raise InvalidDataError("data", data, "is no ClientCounts")

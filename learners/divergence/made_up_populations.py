@@ -23,15 +23,15 @@ from attrs import field, frozen
 from scipy.optimize import brentq
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import as_array, integer, real
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
-from hockeystick.learners.divergence.count_logarithms import FloatArray, Smoothed
+from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.sensitivity import reference
 from hockeystick.learners.divergence.variance import kl
 from hockeystick.mechanisms.contract.arguments import generator
 
-Numbers = npt.NDArray[np.int64]
 Order = Literal["alike", "signs", "sorted"]
 
 WRITERS, IMAGES = 3580, 11.0  # of the handwriting data; images of each digit by each writer, on average
@@ -41,22 +41,22 @@ _GAINS = (0.8, 1.0, 1.2)
 _THRESHOLD = 4.0  # grey level above which a block is dark
 
 
-def _whole(name: str, value: npt.ArrayLike) -> Numbers:
+def _whole(name: str, value: npt.ArrayLike) -> IntArray:
     found = as_array(name, value, data=True)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 0):
         raise InvalidDataError(name, found, "is no list of whole numbers >= 0")
     return found.astype(np.int64)
 
 
-def _clients(value: npt.ArrayLike) -> Numbers:
+def _clients(value: npt.ArrayLike) -> IntArray:
     return _whole("clients", value)
 
 
-def _labels(value: npt.ArrayLike) -> Numbers:
+def _labels(value: npt.ArrayLike) -> IntArray:
     return _whole("labels", value)
 
 
-def _symbols(value: npt.ArrayLike) -> Numbers:
+def _symbols(value: npt.ArrayLike) -> IntArray:
     return _whole("symbols", value)
 
 
@@ -84,9 +84,9 @@ class LabelledRecords:
         InvalidArgumentError: shapes that differ, or numbers out of range.
     """
 
-    clients: Numbers = field(converter=_clients, repr=False)
-    labels: Numbers = field(converter=_labels, repr=False)
-    symbols: Numbers = field(converter=_symbols, repr=False)
+    clients: IntArray = field(converter=_clients, repr=False)
+    labels: IntArray = field(converter=_labels, repr=False)
+    symbols: IntArray = field(converter=_symbols, repr=False)
     client_count: int = field(converter=_client_count)
     label_count: int = field(converter=_label_count)
     symbol_count: int = field(converter=_symbol_count)
@@ -189,13 +189,13 @@ def _blocks(grid: object) -> tuple[int, int]:
     return rows, columns
 
 
-def _bundled() -> tuple[FloatArray, Numbers]:
+def _bundled() -> tuple[FloatArray, IntArray]:
     """Images of shape (images, 8, 8), and their digits."""
     loaded = require("sklearn.datasets", "the digit patterns", extra="demo").load_digits()
     return np.asarray(loaded.images, dtype=np.float64), np.asarray(loaded.target, dtype=np.int64)
 
 
-def _codes(pixels: FloatArray, rows: int, columns: int) -> Numbers:
+def _codes(pixels: FloatArray, rows: int, columns: int) -> IntArray:
     """The pattern of every image in every style, shape (27, images)."""
     padded = np.pad(pixels, ((0, 0), (1, 1), (1, 1)))
     powers = 1 << np.arange(rows * columns, dtype=np.int64)

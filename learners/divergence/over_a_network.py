@@ -17,8 +17,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 from hockeystick.learners.divergence.distributed import DistributedKL, NoisyCounts, too_few
 from hockeystick.learners.network.conduct import FederationError, Request, Server, State, seed_or_noise, substream
 from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError, MaskedSum, unmasked

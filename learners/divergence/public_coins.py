@@ -14,12 +14,11 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import MOST, integer
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 from hockeystick.learners.divergence.sensitivity import reference
 from hockeystick.mechanisms.contract.arguments import generator
 
-Numbers = npt.NDArray[np.int64]
 CohortMode = Literal["fixed", "disjoint", "independent"]
 
 _DENSE = 4  # symbols per draw up to which counts of all symbols are drawn at once
@@ -34,8 +33,8 @@ class Queries:
         counts: How often each was drawn, shape (u,); T in sum.
     """
 
-    symbols: Numbers
-    counts: Numbers
+    symbols: IntArray
+    counts: IntArray
 
     @property
     def samples(self) -> int:
@@ -67,7 +66,7 @@ class Queries:
         """
         return _expected_counts(reference(pi)[self.symbols], self.samples) / self.samples
 
-    def in_rounds(self, rng: np.random.Generator) -> Numbers:
+    def in_rounds(self, rng: np.random.Generator) -> IntArray:
         """The symbols one by one in random order, with repetitions, shape (T,)."""
         return rng.permutation(np.repeat(self.symbols, self.counts))
 
@@ -91,7 +90,7 @@ def draw_queries(pi: npt.ArrayLike, samples: int, rng: np.random.Generator) -> Q
 
 def draw_cohorts(
     clients: int, size: int, rng: np.random.Generator, *, mode: CohortMode = "fixed", rounds: int = 1
-) -> list[Numbers]:
+) -> list[IntArray]:
     """The clients that are asked, round by round; one list if the cohort is fixed.
 
     Args:

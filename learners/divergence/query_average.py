@@ -25,11 +25,12 @@ from attrs import evolve, field, frozen
 from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import MOST, array, integer
 from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed, count_logarithm
-from hockeystick.learners.divergence.public_coins import CohortMode, Numbers, draw_cohorts, draw_queries
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
+from hockeystick.learners.divergence.public_coins import CohortMode, draw_cohorts, draw_queries
 
 Weighting = Literal["record", "client"]
 Weights = Literal["reference", "draws"]
@@ -38,18 +39,18 @@ Draw = Literal["realised", "worst"]
 _LEVELS = 2**20  # Q
 
 
-def _whole(name: str, value: npt.ArrayLike) -> Numbers:
+def _whole(name: str, value: npt.ArrayLike) -> IntArray:
     found = np.asarray(value)
     if found.ndim != 1 or not found.size or found.dtype.kind not in "iu" or found.min() < 0:
         raise InvalidArgumentError(name, f"{found.dtype} of shape {found.shape}", "is no list of whole numbers >= 0")
     return found.astype(np.int64)
 
 
-def _symbols(value: npt.ArrayLike) -> Numbers:
+def _symbols(value: npt.ArrayLike) -> IntArray:
     return _whole("symbols", value)
 
 
-def _client_records(value: npt.ArrayLike) -> Numbers:
+def _client_records(value: npt.ArrayLike) -> IntArray:
     return _whole("client_records", value)
 
 
@@ -57,7 +58,7 @@ def _shares(value: npt.ArrayLike) -> FloatArray:
     return array("shares", value, ndim=1, low=0.0)
 
 
-def _cohorts(value: Iterable[npt.ArrayLike]) -> tuple[Numbers, ...]:
+def _cohorts(value: Iterable[npt.ArrayLike]) -> tuple[IntArray, ...]:
     return tuple(_whole("cohorts", cohort) for cohort in value)
 
 
@@ -84,10 +85,10 @@ class QueryAverage:
     """
 
     reference: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
-    symbols: Numbers = field(converter=_symbols, repr=False)
+    symbols: IntArray = field(converter=_symbols, repr=False)
     shares: FloatArray = field(converter=_shares, repr=False)
-    cohorts: tuple[Numbers, ...] = field(converter=_cohorts, repr=False)
-    client_records: Numbers = field(converter=_client_records, repr=False)
+    cohorts: tuple[IntArray, ...] = field(converter=_cohorts, repr=False)
+    client_records: IntArray = field(converter=_client_records, repr=False)
     logarithm: CountLogarithm = field(factory=Smoothed, converter=count_logarithm)
     weighting: Weighting = "record"
     levels: int = field(default=_LEVELS, converter=_levels)
@@ -188,7 +189,7 @@ class QueryAverage:
         return together and bool((self.shares == self.reference[self.symbols]).all())
 
     @property
-    def records(self) -> Numbers:
+    def records(self) -> IntArray:
         """N of each cohort, as the average divides by: records, or Q times clients; shape (cohorts,)."""
         if self.weighting == "client":
             return np.array([self.levels * len(cohort) for cohort in self.cohorts])
@@ -223,7 +224,7 @@ class QueryAverage:
             raise InvalidArgumentError("clients", "...", "were not asked", "name members of each cohort")
         return evolve(self, cohorts=found)
 
-    def _asked_records(self) -> Numbers:
+    def _asked_records(self) -> IntArray:
         return np.asarray(self.client_records[np.unique(np.concatenate(self.cohorts))])
 
     # How far a record moves it ---------------------------------------------------------------------------------------
@@ -310,7 +311,7 @@ class QueryAverage:
         logs, ratios = self.sums(data)
         return multiplier * ratios - logs
 
-    def counts(self, data: ClientCounts) -> Numbers:
+    def counts(self, data: ClientCounts) -> IntArray:
         """The cohorts' counts of the symbols that are asked for, shape (u,): not private.
 
         Raises:
@@ -329,7 +330,7 @@ class QueryAverage:
             return np.asarray(data.total(self.cohorts[0])[self.symbols])
         return data.at(self.symbols, self.cohorts)
 
-    def _per_symbol(self, counts: Numbers) -> tuple[FloatArray, FloatArray]:
+    def _per_symbol(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
         """ln r and r of each symbol that is asked for."""
         pi, sizes = self.reference[self.symbols], self.records
         frequencies = self.logarithm.frequencies(counts, sizes, self.symbol_count)

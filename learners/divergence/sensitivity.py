@@ -23,8 +23,9 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, count_logarithm
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, count_logarithm
 
 _UP = 1.0 + 2.0**-48
 _TOLERANCE = 1e-12

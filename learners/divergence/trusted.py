@@ -23,9 +23,9 @@ from attrs import evolve, field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import Draw, QueryAverage
 from hockeystick.mechanisms import Gaussian, Laplace

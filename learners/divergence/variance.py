@@ -16,9 +16,8 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-
-FloatArray = npt.NDArray[np.float64]
 
 _TOLERANCE = 1e-9
 _NEAR = 1e-4  # |r - 1| below which r - 1 - ln r loses digits

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.common import arguments
 
-FloatArray = npt.NDArray[np.float64]
 Precision = TypeVar("Precision", bound=np.floating[Any])
 
 

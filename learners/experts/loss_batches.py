@@ -21,8 +21,9 @@ import numpy.typing as npt
 from attrs import define, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, as_array
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses
+from hockeystick.learners.experts.expert_losses import checked_losses
 
 _PIECE_BYTES = 1 << 26  # of an array that are looked at together
 _ROOM_BYTES = 1 << 24  # of sums, after which they are used

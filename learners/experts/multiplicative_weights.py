@@ -9,8 +9,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy.special import logsumexp
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 
 
 def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:

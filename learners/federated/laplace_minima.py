@@ -17,8 +17,8 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.theory.printed_guarantee import Condition
 
 _MOST_EXACT = 4096  # noises in a sum, up to which its law is added up term by term

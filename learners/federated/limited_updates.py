@@ -17,10 +17,11 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.graph.parts.nodes import SAME
 from hockeystick.accounting.validate import array
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise

@@ -25,15 +25,14 @@ from attrs import field, frozen
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.theory.lower_bounds import PrintedFloor
 from hockeystick.learners.lazy.theory.printed_guarantee import Condition
 
 _SOURCE = "Gao, Huang & Yang 2024"
 
-IntArray = npt.NDArray[np.int64]
 Algorithm = Callable[[FloatArray, np.random.Generator], IntArray]
 """An online algorithm: from losses of shape (runs, n, d), the expert of each round, shape (runs, n)."""
 

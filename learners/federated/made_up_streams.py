@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
 
-FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[int], FloatArray]
 _MOST_NUMBERS = 1 << 32  # drawn at once: 32 GiB
 

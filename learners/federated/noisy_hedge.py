@@ -20,10 +20,11 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, NonPrivate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.learners.federated import laplace_minima
 from hockeystick.learners.network.conduct import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model

@@ -23,9 +23,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items, place, real
 
-FloatArray = npt.NDArray[np.float64]
 Fill = Literal["zero", "mean"]
 Number = TypeVar("Number", int, float)
 

@@ -25,10 +25,10 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick.accounting import Guarantee, HockeystickError, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
-FloatArray = npt.NDArray[np.float64]
 State = dict[str, npt.NDArray[np.generic]]
 Result = TypeVar("Result")
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.network.conduct import Request
 
 T = TypeVar("T")
-FloatArray = npt.NDArray[np.float64]
 Record = dict[str, int | str | bytes | list[int] | list[float]]
 
 VERSION = 1

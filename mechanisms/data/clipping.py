@@ -23,10 +23,10 @@ from hockeystick.accounting import (
     UnsupportedAdjacencyError,
     validate,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Stability = dict[tuple[str, str], float]
 """{(norm in, norm out): factor}, as a graph's transform takes it."""
@@ -108,7 +108,7 @@ class ClipNumbers:
         if not self.low < self.high:
             raise InvalidArgumentError("high", self.high, f"is not above low={self.low!r}", "give low < high")
 
-    def __call__(self, values: ArrayLike) -> Floats:
+    def __call__(self, values: ArrayLike) -> FloatArray:
         """Returns the clipped numbers, in an array of the same shape.
 
         Raises:
@@ -139,7 +139,7 @@ class ClipNorm:
     bound: float = field(converter=_radius)
     norm: str = field(default="l2", converter=_norm, kw_only=True)
 
-    def __call__(self, rows: ArrayLike) -> Floats:
+    def __call__(self, rows: ArrayLike) -> FloatArray:
         """Returns the clipped rows.
 
         Raises:
@@ -156,7 +156,7 @@ class ClipNorm:
             found[part] = self._scaled_down(given[part], slack)
         return found
 
-    def _scaled_down(self, rows: Floats, slack: float) -> Floats:
+    def _scaled_down(self, rows: FloatArray, slack: float) -> FloatArray:
         # In units of a power of two close to the largest entry, nothing overflows.
         exponents = np.frexp(np.abs(rows).max(axis=1))[1]
         scaled = np.ldexp(rows, -exponents[:, None])
@@ -167,7 +167,7 @@ class ClipNorm:
         factor = self.bound * (1.0 - 3 * slack) / np.where(size > 0.0, size, 1.0)
         return np.where(inside[:, None], rows, scaled * factor[:, None])
 
-    def _whole_and_inside(self, rows: Floats) -> NDArray[np.bool_]:
+    def _whole_and_inside(self, rows: FloatArray) -> NDArray[np.bool_]:
         """Rows of whole numbers, whose norm is computed without rounding, within the bound."""
         whole: NDArray[np.bool_] = (rows == np.rint(rows)).all(axis=1)
         small = np.where(whole[:, None] & (np.abs(rows) < 2.0**53), rows, 0.0)
@@ -181,7 +181,7 @@ class ClipNorm:
         return dict(_ROW_BY_ROW)
 
 
-def _lengths(rows: Floats, norm: str) -> Floats:
+def _lengths(rows: FloatArray, norm: str) -> FloatArray:
     return np.asarray(np.abs(rows).sum(axis=1) if norm == "l1" else np.sqrt((rows * rows).sum(axis=1)))
 
 
@@ -325,7 +325,7 @@ class ClippedVectorSum:
     def __attrs_post_init__(self) -> None:
         _step(self.grid, self.bound)
 
-    def __call__(self, rows: ArrayLike) -> Floats | Integers:
+    def __call__(self, rows: ArrayLike) -> FloatArray | Integers:
         """Returns the sum of (rows, entries), of shape (entries,).
 
         Raises:
@@ -339,7 +339,7 @@ class ClippedVectorSum:
             total += self._rounded(clip(given[part]) / step, step).sum(axis=0)
         return _in_units(total, step)
 
-    def _rounded(self, inside: Floats, step: float) -> Integers:
+    def _rounded(self, inside: FloatArray, step: float) -> Integers:
         nearest = np.rint(inside).astype(np.int64)
         if self.norm == "linf":
             measure, power = np.abs(nearest).max(axis=1, initial=0), 1

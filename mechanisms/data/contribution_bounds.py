@@ -16,7 +16,8 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError, validate
-from hockeystick.mechanisms.data.clipping import Floats, Integers, Stability, refuse, up
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.mechanisms.data.clipping import Integers, Stability, refuse, up
 
 _UNITS = ("record", "person")
 
@@ -37,7 +38,7 @@ def _most_each(value: int) -> int:
     return validate.integer("most_each", value, low=1, high=2**40)
 
 
-def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> Floats:
+def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> FloatArray:
     """Returns a number in [0, 1) for every record that depends on it and the public ``seed`` alone.
 
     Equal records get equal numbers, wherever they stand. Give what tells a person's records apart, such as their own

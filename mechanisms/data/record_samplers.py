@@ -33,11 +33,11 @@ from hockeystick.accounting import (
     UnsupportedEventError,
     validate,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Masks = NDArray[np.bool_]
 
@@ -83,7 +83,7 @@ class Sampler(ABC):
         return validate.integer("records", records, low=0, high=2**40)
 
     @abstractmethod
-    def log_sizes(self, records: int) -> Floats:
+    def log_sizes(self, records: int) -> FloatArray:
         """Returns ln P(the sample has s records), s = 0 … records."""
 
     def _refuse(self, adjacency: Adjacency, reason: str) -> UnsupportedAdjacencyError:
@@ -152,7 +152,7 @@ class PoissonSample(Sampler):
             return _accepted(accounting.PoissonSampled(self.probability, inner), adjacency)
         raise self._refuse(adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes")
 
-    def log_sizes(self, records: int) -> Floats:
+    def log_sizes(self, records: int) -> FloatArray:
         return np.asarray(stats.binom.logpmf(np.arange(_listed(records) + 1), records, self.probability))
 
 
@@ -187,7 +187,7 @@ class SampleWithoutReplacement(Sampler):
             raise self._refuse(adjacency, "a fixed size is for data of a fixed, public size; use replace-one")
         return _accepted(accounting.SampledWithoutReplacement(self.population, self.sample, inner), adjacency)
 
-    def log_sizes(self, records: int) -> Floats:
+    def log_sizes(self, records: int) -> FloatArray:
         found = np.full(_listed(self.check(records)) + 1, -np.inf)
         found[self.sample] = 0.0
         return found
@@ -250,7 +250,7 @@ class TruncatedPoissonSample(Sampler):
         kind = _TRUNCATED[adjacency]
         return kind(self.population, self.probability, self.batch, inner.noise_multiplier)
 
-    def log_sizes(self, records: int) -> Floats:
+    def log_sizes(self, records: int) -> FloatArray:
         count = _listed(self.check(records))
         found = np.asarray(stats.binom.logpmf(np.arange(count + 1), count, self.probability))
         if self.batch < count:
@@ -342,11 +342,11 @@ def _permutation(count: int, noise: Noise) -> Indices:
             return order.astype(np.int64)
 
 
-def _uniform(records: int, rng: np.random.Generator, runs: int) -> Floats:
+def _uniform(records: int, rng: np.random.Generator, runs: int) -> FloatArray:
     return arguments.generator(rng).random((arguments.run_count(runs, records), records))
 
 
-def _lowest(keys: Floats, count: int) -> Masks:
+def _lowest(keys: FloatArray, count: int) -> Masks:
     """Which keys are among the ``count`` lowest of their row."""
     if count >= keys.shape[1]:
         return np.ones(keys.shape, dtype=bool)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from hockeystick.accounting import (
@@ -30,6 +30,7 @@ from hockeystick.accounting import (
     UnsupportedEventError,
     validate,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.data.record_samplers import Sampler, SampleWithoutReplacement, TruncatedPoissonSample
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
@@ -37,8 +38,6 @@ from hockeystick.mechanisms.numbers.laplace import Laplace
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
-
-Floats = NDArray[np.float64]
 
 _MOST_CENTRES = 1 << 14  # of the mixture that a likelihood ratio is computed from
 
@@ -100,7 +99,7 @@ class Subsampled(Releasable):
     def _relation(self) -> Adjacency:
         return self.adjacency
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns outputs of shape (runs, ...), a fresh sample and real noise in each.
 
         Raises:
@@ -136,7 +135,7 @@ class Subsampled(Releasable):
             return np.array([0.0, 0.0]), np.array([0.0, reach])
         return np.array([0.0]), np.array([0.0, reach])
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, ...).
 
         The law is a mixture over all samples that differ in their sum, which are listed; records that contribute the
@@ -153,7 +152,7 @@ class Subsampled(Releasable):
         flat = drawn.reshape(len(drawn), rows0.shape[1])
         return self._log_density(flat, rows0) - self._log_density(flat, rows1)
 
-    def _log_density(self, drawn: Floats, rows: Floats) -> Floats:
+    def _log_density(self, drawn: FloatArray, rows: FloatArray) -> FloatArray:
         """Up to a constant that all values share."""
         logs, centres = self._mixture(rows)
         found, scale = np.empty(len(drawn)), _scale(self.mechanism)
@@ -163,7 +162,7 @@ class Subsampled(Releasable):
             found[block] = special.logsumexp(logs - exponents, axis=1)
         return found
 
-    def _mixture(self, rows: Floats) -> tuple[Floats, Floats]:
+    def _mixture(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The log-weights and the sums of all samples, of equal ones together.
 
         All sets of one size are equally probable: of s records out of n, k₁, k₂, … are of each kind with probability
@@ -192,7 +191,7 @@ class Subsampled(Releasable):
         kept = logs > -np.inf
         return logs[kept], (sums[:, None, :] + filled[:, :, None] * kinds[base])[kept]
 
-    def _clipped(self, name: str, value: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+    def _clipped(self, name: str, value: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
         """The contributions, shape (records, entries), and the shape of one."""
         given = validate.array(name, value, data=True)
         if given.ndim == 0 or 0 in given.shape[1:]:
@@ -205,7 +204,7 @@ class Subsampled(Releasable):
         reach = self.mechanism.sensitivity
         return rows * np.where(norms > reach, reach / np.maximum(norms, reach), 1.0)[:, None], shape
 
-    def _checked(self, value: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+    def _checked(self, value: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
         rows, shape = self._clipped("value", value)
         step = self._step(rows.shape[1])
         if self.mechanism.sensitivity > 2.0**40 * step or rows.shape[1] > 2**24:
@@ -216,7 +215,7 @@ class Subsampled(Releasable):
     def _step(self, width: int) -> float:
         return self.mechanism.grid or self.mechanism._default_grid(width)
 
-    def _draw(self, checked: tuple[Floats, tuple[int, ...]], noise: Noise) -> Any:
+    def _draw(self, checked: tuple[FloatArray, tuple[int, ...]], noise: Noise) -> Any:
         rows, shape = checked
         step, limit = self._step(rows.shape[1]), 2**61 // max(1, len(rows))  # clipped contributions are far below
         chosen = self.sampler.draw(len(rows), noise=noise)
@@ -230,5 +229,5 @@ def _scale(mechanism: Gaussian | Laplace) -> float:
     return mechanism.sigma if isinstance(mechanism, Gaussian) else mechanism.scale
 
 
-def _log_choose(n: Any, k: Any) -> Floats:
+def _log_choose(n: Any, k: Any) -> FloatArray:
     return np.asarray(special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0))

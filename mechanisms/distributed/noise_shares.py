@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 
 from hockeystick import accounting
 from hockeystick.accounting import IntegerNoise, InvalidDataError, UnsupportedEventError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.numbers.added_integers import Floats, Integers, least_noise, noisy_sums, whole_numbers
+from hockeystick.mechanisms.numbers.added_integers import Integers, least_noise, noisy_sums, whole_numbers
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.numbers.skellam import skellam_log_masses
 from hockeystick.mechanisms.randomness.integer_laws import IntegerLaw, NegativeBinomialLaw, SkellamLaw
@@ -85,10 +86,10 @@ class NoiseShares(ABC):
         """The event of one number that changes by ``shift``."""
 
     @abstractmethod
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         """ln P(sum = drawn), up to a constant."""
 
-    def law(self) -> tuple[Integers, Floats]:
+    def law(self) -> tuple[Integers, FloatArray]:
         """Returns what the survivors' noise together can be, and how probable each number is, up to 1e-14 in all."""
         reach = math.ceil(_DEVIATIONS * math.sqrt(self.variance())) + 2
         drawn = np.arange(-min(reach, self._reach()), min(reach, self._reach()) + 1)
@@ -118,7 +119,7 @@ class NoiseShares(ABC):
         """Returns 0 and a change by ``rise`` and −``fall``."""
         return (np.zeros(2, dtype=np.int64), np.array([self.rise, -self.fall])) if self.fall else (0, self.rise)
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)) for outputs of shape (runs, *value.shape)."""
         v0, v1, drawn = (
             whole_numbers("value0", value0),
@@ -186,7 +187,7 @@ class SkellamShares(NoiseShares):
         # Rounded down: noise of more variance is this noise and more.
         return accounting.Skellam(self.variance(), distance=shift, coordinates=1)
 
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         return skellam_log_masses(drawn, self.variance())
 
 
@@ -261,7 +262,7 @@ class DiscreteGaussianShares(NoiseShares):
     def _shifted(self, shift: int) -> accounting.PrivacyEvent:
         return _gaussian_sum(self.share_sigma, self.survivors).at(self.factor * shift)
 
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         return _looked_up(_gaussian_sum(self.share_sigma, self.survivors), drawn)
 
     def _reach(self) -> int:
@@ -347,7 +348,7 @@ class PolyaShares(NoiseShares):
             return accounting.DiscreteLaplace(self.scale, distance=shift)
         return _polya_sum(self.scale, self.survivors, self.whole).at(shift)
 
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         if self.survivors == self.whole:
             return -np.abs(drawn) / self.scale
         return _looked_up(_polya_sum(self.scale, self.survivors, self.whole), drawn)
@@ -399,7 +400,7 @@ def _shapes(survivors: int, whole: int) -> list[Fraction]:
     return [Fraction(1)] * complete + ([Fraction(rest, whole)] if rest else [])
 
 
-def _looked_up(noise: IntegerNoise, drawn: Integers) -> Floats:
+def _looked_up(noise: IntegerNoise, drawn: Integers) -> FloatArray:
     """ln P of a symmetric law."""
     reach = len(noise.log_pmf) // 2
     far = int(np.abs(drawn).max(initial=0))

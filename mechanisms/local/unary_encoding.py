@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
+from hockeystick.accounting.arrays import BoolArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.local.randomized_response import bits, categories, truths
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
-
-Bits = NDArray[np.bool_]
 
 _GRAIN = 2.0**-53
 _LARGEST_SYMMETRIC = 60.0  # beyond it 1 − q has no digits left to tell the odds by
@@ -100,7 +99,7 @@ class UnaryEncoding(Releasable):
         """Returns the cost of one person's report: ``UnaryEncoding(p, q)``."""
         return accounting.UnaryEncoding(self.p, self.q)
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Bits:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> BoolArray:
         """Returns reports, bools of shape (runs, *value.shape, categories); each entry of ``value`` is a person.
 
         Raises:
@@ -183,7 +182,7 @@ class UnaryEncoding(Releasable):
             raise InvalidArgumentError("p", self.p, "is q: the reports are pure noise", "use two different rates")
         return self.p - self.q
 
-    def _reports(self, name: str, value: ArrayLike) -> Bits:
+    def _reports(self, name: str, value: ArrayLike) -> BoolArray:
         told = bits(name, value)
         if told.ndim == 0 or told.shape[-1] != self.categories:
             raise InvalidDataError(name, value, f"has shape {told.shape}", f"give {self.categories} bits a report")
@@ -192,7 +191,7 @@ class UnaryEncoding(Releasable):
     def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
         return truths("value", value, self.categories)
 
-    def _draw(self, checked: NDArray[np.int64], noise: Noise) -> Bits:
+    def _draw(self, checked: NDArray[np.int64], noise: Noise) -> BoolArray:
         persons = checked.size
         arguments.array_length("categories", self.categories, persons * self.categories)
         told = noise.coins(self.q, persons * self.categories).reshape(persons, self.categories)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.events.noise.integer_noise import Spread
 from hockeystick.accounting.losses import wide_noise
@@ -21,7 +22,6 @@ from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import Releasable
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FARTHEST = 2**61
@@ -79,7 +79,7 @@ class AdditiveIntegers(Releasable):
         """Independent draws."""
 
     @abstractmethod
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         """ln P(noise = drawn), up to a constant."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class AdditiveIntegers(Releasable):
         """
         return noisy_sums(value, rng, runs, self._whole_noise)
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)) for outputs of shape (runs, *value.shape)."""
         v0, v1, drawn = (
             whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output))

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
-
-Floats = NDArray[np.float64]
 
 
 class AdditiveNoise(Releasable):
@@ -30,11 +29,11 @@ class AdditiveNoise(Releasable):
     grid: float | None
 
     @abstractmethod
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Real noise."""
 
     @abstractmethod
-    def _losses(self, drawn: Floats, value0: Floats, value1: Floats) -> Floats:
+    def _losses(self, drawn: FloatArray, value0: FloatArray, value1: FloatArray) -> FloatArray:
         """ln(p(drawn | value0) / p(drawn | value1)), entry by entry."""
 
     @abstractmethod
@@ -49,7 +48,7 @@ class AdditiveNoise(Releasable):
     def _whole_noise(self, noise: Noise, step: float, entries: int) -> NDArray[np.int64]:
         """Noise in steps of a grid."""
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns outputs of shape (runs, *value.shape).
 
         Raises:
@@ -65,7 +64,7 @@ class AdditiveNoise(Releasable):
         """Returns two numbers at distance ``sensitivity``: all of a vector's change may go to a single entry."""
         return 0.0, self.sensitivity
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, *value.shape)."""
         v0 = validate.array("value0", value0, data=True)
         v1 = validate.array("value1", value1, shape=v0.shape, data=True)
@@ -82,10 +81,10 @@ class AdditiveNoise(Releasable):
         count = validate.integer("entries", entries, low=1)
         return self._tail(-math.expm1(math.log1p(-failure) / count))  # what each entry may fail with
 
-    def _checked(self, value: ArrayLike) -> Floats:
+    def _checked(self, value: ArrayLike) -> FloatArray:
         return arguments.exact_floats("value", value)
 
-    def _draw(self, checked: Floats, noise: Noise) -> Any:
+    def _draw(self, checked: FloatArray, noise: Noise) -> Any:
         if not checked.size:
             return checked
         # Whole numbers are charged for rounding, too: the type of a value may be a matter of the data.

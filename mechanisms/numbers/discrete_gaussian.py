@@ -15,7 +15,8 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
-from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Floats, Integers, least_noise
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Integers, least_noise
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -131,7 +132,7 @@ class DiscreteGaussian(AdditiveIntegers):
     def _whole_noise(self, noise: Noise, count: int) -> Integers:
         return noise.gaussian(self.sigma, count)
 
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         return np.asarray(-0.5 * (drawn / self.sigma) ** 2)
 
     def _tail(self, reach: int) -> float:

@@ -10,8 +10,9 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.numbers.added_integers import FARTHEST, AdditiveIntegers, Floats, Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import FARTHEST, AdditiveIntegers, Integers, least_noise
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -80,7 +81,7 @@ class DiscreteLaplace(AdditiveIntegers):
     def _whole_noise(self, noise: Noise, count: int) -> Integers:
         return noise.laplace(self.scale, count)
 
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         return -np.abs(drawn) / self.scale
 
     def _tail(self, reach: int) -> float:

@@ -9,8 +9,9 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import NumericalError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.numbers.added_reals import AdditiveNoise, Floats
+from hockeystick.mechanisms.numbers.added_reals import AdditiveNoise
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -85,12 +86,12 @@ class Gaussian(AdditiveNoise):
         """Returns the cost for one record: ``Gaussian(sigma / sensitivity)``."""
         return accounting.Gaussian(arguments.quotient_down(self.sigma, self.sensitivity))
 
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         noise = rng.standard_normal(shape)
         noise *= self.sigma
         return noise
 
-    def _losses(self, drawn: Floats, value0: Floats, value1: Floats) -> Floats:
+    def _losses(self, drawn: FloatArray, value0: FloatArray, value1: FloatArray) -> FloatArray:
         return (drawn - value1 / 2 - value0 / 2) / self.sigma * ((value0 - value1) / self.sigma)
 
     def _tail(self, probability: float) -> float:

@@ -9,8 +9,9 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.numbers.added_reals import AdditiveNoise, Floats
+from hockeystick.mechanisms.numbers.added_reals import AdditiveNoise
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -57,10 +58,10 @@ class Laplace(AdditiveNoise):
         """Returns the cost for one record: ``Laplace(scale / sensitivity)``."""
         return accounting.Laplace(arguments.quotient_down(self.scale, self.sensitivity))
 
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         return rng.laplace(scale=self.scale, size=shape)
 
-    def _losses(self, drawn: Floats, value0: Floats, value1: Floats) -> Floats:
+    def _losses(self, drawn: FloatArray, value0: FloatArray, value1: FloatArray) -> FloatArray:
         return (np.abs(drawn - value1) - np.abs(drawn - value0)) / self.scale
 
     def _tail(self, probability: float) -> float:

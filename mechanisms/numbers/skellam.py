@@ -13,8 +13,9 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import integer_noise_tables
-from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Floats, Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Integers, least_noise
 from hockeystick.mechanisms.numbers.discrete_gaussian import entry_count, l2_sensitivity, worst_shift
 from hockeystick.mechanisms.randomness.integer_laws import SkellamLaw
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -27,7 +28,7 @@ def variance(value: float) -> float:
     return validate.real("variance", value, low=1e-9, high=1e8)
 
 
-def skellam_log_masses(drawn: Integers, of_variance: float) -> Floats:
+def skellam_log_masses(drawn: Integers, of_variance: float) -> FloatArray:
     """Returns ln P(noise = drawn).
 
     Raises:
@@ -106,7 +107,7 @@ class Skellam(AdditiveIntegers):
     def _whole_noise(self, noise: Noise, count: int) -> Integers:
         return noise.integers(SkellamLaw(self.variance), count)
 
-    def _log_masses(self, drawn: Integers) -> Floats:
+    def _log_masses(self, drawn: Integers) -> FloatArray:
         return skellam_log_masses(drawn, self.variance)
 
     def _tail(self, reach: int) -> float:

@@ -26,12 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _HALF = Fraction(1, 2)
@@ -82,7 +82,7 @@ class Staircase(Releasable):
         """Returns the cost for one record: ``Staircase(epsilon, gamma=gamma)``."""
         return accounting.Staircase(self.epsilon, gamma=self.gamma)
 
-    def simulate(self, value: float, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: float, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns outputs of shape (runs,), with real-valued noise.
 
         Raises:
@@ -105,7 +105,7 @@ class Staircase(Releasable):
         """Returns two numbers at distance ``sensitivity``."""
         return 0.0, self.sensitivity
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: float, value1: float) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: float, value1: float) -> FloatArray:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs,)."""
         v0, v1 = validate.real("value0", value0, data=True), validate.real("value1", value1, data=True)
         drawn = validate.array("output", output, ndim=1, data=True)
@@ -131,7 +131,7 @@ class Staircase(Releasable):
         q = math.exp(-self.epsilon)
         return -self.gamma * math.expm1(-self.epsilon) / (self.gamma + q * (1 - self.gamma))
 
-    def _level(self, distance: Floats) -> Floats:
+    def _level(self, distance: FloatArray) -> FloatArray:
         beyond = np.abs(distance) / self.sensitivity - self.gamma
         return np.where(beyond < 0, 0.0, np.floor(beyond) + 1)
 

@@ -26,11 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
-
-Floats = NDArray[np.float64]
 
 DIGITS = 32
 """Binary digits after the point of a variate that are drawn at once."""
@@ -54,11 +53,11 @@ class Selection(Releasable):
         self.event()  # refuses a ratio of sensitivity and scale that no event can hold
 
     @abstractmethod
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Real noise in units of the scale, for simulation."""
 
     @abstractmethod
-    def log_probabilities(self, value: ArrayLike) -> Floats:
+    def log_probabilities(self, value: ArrayLike) -> FloatArray:
         """Returns ln P(candidate) for scores of shape (candidates,)."""
 
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int64]:
@@ -77,7 +76,7 @@ class Selection(Releasable):
             chosen[rows] = noise.argmax(axis=1)
         return chosen
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)) for chosen candidates of shape (runs,)."""
         p0 = self.log_probabilities(validate.array("value0", value0, ndim=1, data=True))
         p1 = self.log_probabilities(validate.array("value1", value1, shape=p0.shape, data=True))
@@ -93,7 +92,7 @@ class Selection(Releasable):
     def _least_wins(self) -> bool:
         return False
 
-    def _logits(self, name: str, value: ArrayLike) -> Floats:
+    def _logits(self, name: str, value: ArrayLike) -> FloatArray:
         """Scores in units of the scale, the winner's 0 and all others below."""
         given = scores(name, value)
         with np.errstate(over="ignore"):  # a candidate that far behind has probability 0 in floats
@@ -110,7 +109,7 @@ class Selection(Releasable):
         return ExactScores.of([-x for x in exact] if self._least_wins() else exact, self.scale)
 
 
-def scores(name: str, value: ArrayLike) -> Floats:
+def scores(name: str, value: ArrayLike) -> FloatArray:
     """Returns scores as floats, one a candidate.
 
     Raises:
@@ -152,7 +151,7 @@ def failing(beta: float, candidates: int) -> tuple[float, int]:
     return validate.probability("beta", beta, open=True), validate.integer("candidates", candidates, low=1) - 1
 
 
-def panels(edges: Floats) -> tuple[Floats, Floats]:
+def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Returns nodes, and logarithms of weights, of Gauss–Legendre quadrature with 16 points between any two edges."""
     points, weights = np.polynomial.legendre.leggauss(16)
     half = np.diff(edges)[:, np.newaxis] / 2
@@ -160,7 +159,7 @@ def panels(edges: Floats) -> tuple[Floats, Floats]:
 
 
 def log_integrals(
-    nodes: Floats, log_weights: Floats, log_integrand: Callable[[Floats], Floats], width: int
+    nodes: FloatArray, log_weights: FloatArray, log_integrand: Callable[[FloatArray], FloatArray], width: int
 ) -> NDArray[np.float64]:
     """Returns the logarithms of ``width`` integrals; ``log_integrand`` takes nodes in a column and adds an axis."""
     parts = [

@@ -12,10 +12,11 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
-from hockeystick.mechanisms.selection.common import ExactScores, Floats, Gaps, Selection
+from hockeystick.mechanisms.selection.common import ExactScores, Gaps, Selection
 
 _LN2 = math.nextafter(math.log(2.0), 1.0)  # rounded up
 _ROUNDED_UP = 1 + 2.0**-51  # above the rounding of a product
@@ -120,7 +121,7 @@ class ExponentialMechanism(Selection):
         gap = max(0.0, math.log(others) + math.log1p(-failure) - math.log(failure))
         return self.scale * (gap / math.log(2.0) if self.base2 else gap)
 
-    def _logits(self, name: str, value: ArrayLike) -> Floats:
+    def _logits(self, name: str, value: ArrayLike) -> FloatArray:
         logits = super()._logits(name, value)
         if not self.base2:
             return logits
@@ -128,7 +129,7 @@ class ExponentialMechanism(Selection):
             raise InvalidDataError(name, value, "holds a score that is not whole", "round them, or leave out base2")
         return np.asarray(logits * math.log(2.0))
 
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         # The largest of logit + Gumbel noise is a draw from their softmax; no normaliser, nothing under- or overflows.
         return rng.gumbel(size=shape)
 

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
-from hockeystick.mechanisms.selection.common import ExactScores, Floats, Selection
+from hockeystick.mechanisms.selection.common import ExactScores, Selection
 from hockeystick.mechanisms.selection.exponential import ExponentialMechanism
 from hockeystick.mechanisms.selection.permute_and_flip import PermuteAndFlip
 
@@ -145,7 +146,7 @@ class NoisyMax(Selection):
     def _least_wins(self) -> bool:
         return self.minimum
 
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         other = self._other()
         return rng.laplace(size=shape) if other is None else other._noise(rng, shape)
 
@@ -172,7 +173,7 @@ def noisy_max_event(mechanism: Selection, noise: str) -> accounting.ReportNoisyM
         scale = math.nextafter(scale, 0.0)  # the event's own quotient was rounded down
 
 
-def _laplace_law(scores: Floats, counts: NDArray[np.int64]) -> Floats:
+def _laplace_law(scores: FloatArray, counts: NDArray[np.int64]) -> FloatArray:
     """ln P(r has the largest score + Laplace(1)) for ascending scores, each that of ``counts`` candidates."""
     span = float(scores[-1] - scores[0])
     if not (span + len(scores)) * len(scores) <= _MOST_PIECES:
@@ -184,7 +185,7 @@ def _laplace_law(scores: Floats, counts: NDArray[np.int64]) -> Floats:
     edges = np.unique(np.concatenate([scores, np.arange(low, high), [high]]))  # smooth between: the kinks are at scores
     nodes, log_weights = common.panels(edges)
 
-    def log_integrand(x: Floats) -> Floats:
+    def log_integrand(x: FloatArray) -> FloatArray:
         apart = x - scores
         half = 0.5 * np.exp(-np.abs(apart))
         log_cdf = np.where(apart < 0, -np.abs(apart) - math.log(2.0), np.log1p(-half))

@@ -9,10 +9,11 @@ from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
-from hockeystick.mechanisms.selection.common import ExactScores, Floats, Selection
+from hockeystick.mechanisms.selection.common import ExactScores, Selection
 
 _NEGLIGIBLE = 50  # e^-49 of an integral is below the rounding of its sum
 
@@ -72,7 +73,7 @@ class PermuteAndFlip(Selection):
         edges = np.append(np.linspace(0.0, 1.0, pieces + 1)[: min(pieces, _NEGLIGIBLE)], 1.0)
         nodes, log_weights = common.panels(edges)
 
-        def log_product_of_others(x: Floats) -> Floats:
+        def log_product_of_others(x: FloatArray) -> FloatArray:
             passes = np.log1p(-x * weights)
             return np.asarray((passes @ counts)[:, np.newaxis] - passes)
 
@@ -102,7 +103,7 @@ class PermuteAndFlip(Selection):
         failure, others = common.failing(beta, candidates)
         return self.scale * common.least_gap(lambda t: _another(math.exp(-t), others), failure)
 
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         return rng.standard_exponential(shape)
 
     def _draw(self, checked: ExactScores, noise: Noise) -> int:

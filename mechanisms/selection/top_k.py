@@ -11,10 +11,11 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
-from hockeystick.mechanisms.selection.common import ExactScores, Floats, Selection
+from hockeystick.mechanisms.selection.common import ExactScores, Selection
 from hockeystick.mechanisms.selection.noisy_max import noisy_max_event
 
 
@@ -94,7 +95,7 @@ class TopK(Selection):
             chosen[rows] = np.take_along_axis(first, order, axis=1)
         return chosen
 
-    def log_probabilities(self, value: ArrayLike) -> Floats:
+    def log_probabilities(self, value: ArrayLike) -> FloatArray:
         """Returns ln P(candidate is the first) for scores of shape (candidates,)."""
         logits = self._logits("value", value)
         return np.asarray(logits - special.logsumexp(logits))
@@ -158,7 +159,7 @@ class TopK(Selection):
 
         return self.scale * common.least_gap(another, failure)
 
-    def _logits(self, name: str, value: ArrayLike) -> Floats:
+    def _logits(self, name: str, value: ArrayLike) -> FloatArray:
         logits = super()._logits(name, value)
         if len(logits) < self.k:
             raise InvalidDataError(name, value, f"has fewer than k={self.k} candidates")
@@ -168,7 +169,7 @@ class TopK(Selection):
         self._logits("value", value)
         return super()._checked(value)
 
-    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         return rng.gumbel(size=shape)
 
     def _draw(self, checked: ExactScores, noise: Noise) -> NDArray[np.int64]:

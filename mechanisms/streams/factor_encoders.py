@@ -13,14 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hockeystick.accounting import InvalidArgumentError, validate
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.events.noise.correlated_noise import matrix_sensitivity
 from hockeystick.mechanisms.contract import arguments
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 Workload = Literal["prefix_sums", "stream"]
 
 UNIT = 2.0**-16
@@ -55,7 +54,7 @@ class Factorisation(ABC):
         """
 
     @abstractmethod
-    def variances(self) -> Floats:
+    def variances(self) -> FloatArray:
         """Returns the variance of every answer per unit variance of z, shape (answers,)."""
 
     @abstractmethod
@@ -63,19 +62,19 @@ class Factorisation(ABC):
         """Returns by how much ``encode`` can enlarge the largest whole number."""
 
     @abstractmethod
-    def encode(self, contributions: Whole) -> Whole:
+    def encode(self, contributions: IntArray) -> IntArray:
         """Returns C·x in multiples of ``UNIT``, exact, for whole numbers x of shape (steps, entries)."""
 
     @abstractmethod
-    def apply(self, contributions: Floats) -> Floats:
+    def apply(self, contributions: FloatArray) -> FloatArray:
         """Returns A·x, for x of shape (steps, entries)."""
 
     @abstractmethod
-    def decode(self, noisy: Floats) -> Floats:
+    def decode(self, noisy: FloatArray) -> FloatArray:
         """Returns B·y, for y of shape (runs, measurements, entries)."""
 
     @abstractmethod
-    def projected(self, shift: Floats, errors: Floats) -> Floats:
+    def projected(self, shift: FloatArray, errors: FloatArray) -> FloatArray:
         """Returns ⟨A·shift, (B·Bᵀ)⁺·errors⟩ for each run: the score that tells shifted answers from others.
 
         Args:
@@ -146,7 +145,7 @@ class Toeplitz(Factorisation):
     def answers(self) -> int:
         return self.steps
 
-    def matrix(self) -> Floats:
+    def matrix(self) -> FloatArray:
         """Returns C, shape (steps, steps)."""
         from scipy import linalg
 
@@ -187,27 +186,27 @@ class Toeplitz(Factorisation):
     def _whole(self) -> list[int]:
         return [int(c / UNIT) for c in self.coefficients]
 
-    def noise_filter(self) -> Floats:
+    def noise_filter(self) -> FloatArray:
         """Returns the first column of B, shape (steps,)."""
         return _noise_filter(self)
 
-    def variances(self) -> Floats:
+    def variances(self) -> FloatArray:
         return np.cumsum(self.noise_filter() ** 2)
 
     def amplification(self) -> int:
         return sum(abs(c) for c in self._whole())
 
-    def encode(self, contributions: Whole) -> Whole:
+    def encode(self, contributions: IntArray) -> IntArray:
         found = np.zeros_like(contributions)
         for j, c in enumerate(self._whole()):
             if c:
                 found[j:] += c * contributions[: self.steps - j]
         return found
 
-    def apply(self, contributions: Floats) -> Floats:
+    def apply(self, contributions: FloatArray) -> FloatArray:
         return np.cumsum(contributions, axis=0) if self.workload == "prefix_sums" else contributions
 
-    def decode(self, noisy: Floats) -> Floats:
+    def decode(self, noisy: FloatArray) -> FloatArray:
         from scipy import signal
 
         if len(self.coefficients) <= _FILTERED:
@@ -216,7 +215,7 @@ class Toeplitz(Factorisation):
         column = self.noise_filter()[None, :, None]
         return np.asarray(signal.fftconvolve(noisy, column, axes=1)[:, : self.steps])
 
-    def projected(self, shift: Floats, errors: Floats) -> Floats:
+    def projected(self, shift: FloatArray, errors: FloatArray) -> FloatArray:
         from scipy import signal
 
         # B and A are invertible: the score is that of C·x + z itself, ⟨C·shift, C·A⁻¹·errors⟩.
@@ -228,7 +227,7 @@ class Toeplitz(Factorisation):
 
 
 @lru_cache(maxsize=32)
-def _noise_filter(factorisation: Toeplitz) -> Floats:
+def _noise_filter(factorisation: Toeplitz) -> FloatArray:
     from scipy import signal
 
     impulse = np.zeros(factorisation.steps)
@@ -237,11 +236,11 @@ def _noise_filter(factorisation: Toeplitz) -> Floats:
     return np.cumsum(inverse) if factorisation.workload == "prefix_sums" else inverse
 
 
-def _encoder(value: ArrayLike) -> Floats:
+def _encoder(value: ArrayLike) -> FloatArray:
     return np.asarray(np.rint(validate.array("encoder", value, ndim=2, low=-_LARGEST, high=_LARGEST) / UNIT) * UNIT)
 
 
-def _decoder(value: ArrayLike | None) -> Floats | None:
+def _decoder(value: ArrayLike | None) -> FloatArray | None:
     return None if value is None else validate.array("decoder", value, ndim=2)
 
 
@@ -258,7 +257,7 @@ class Dense(Factorisation):
         decoder where C does not determine the prefix sums.
     """
 
-    encoder: Floats = field(converter=_encoder)
+    encoder: FloatArray = field(converter=_encoder)
     decoder: Any = field(default=None, converter=_decoder)
 
     def __attrs_post_init__(self) -> None:
@@ -297,24 +296,24 @@ class Dense(Factorisation):
     def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
         return matrix_sensitivity(self.encoder, participations=participations, separation=separation)
 
-    def variances(self) -> Floats:
+    def variances(self) -> FloatArray:
         return np.asarray((self.decoder**2).sum(axis=1))
 
     def amplification(self) -> int:
         return int(np.abs(self._whole()).sum(axis=1).max())
 
-    def _whole(self) -> Whole:
+    def _whole(self) -> IntArray:
         return np.rint(self.encoder / UNIT).astype(np.int64)
 
-    def encode(self, contributions: Whole) -> Whole:
+    def encode(self, contributions: IntArray) -> IntArray:
         return np.asarray(self._whole() @ contributions)
 
-    def apply(self, contributions: Floats) -> Floats:
+    def apply(self, contributions: FloatArray) -> FloatArray:
         return np.asarray(self.decoder @ (self.encoder @ contributions))
 
-    def decode(self, noisy: Floats) -> Floats:
+    def decode(self, noisy: FloatArray) -> FloatArray:
         return np.asarray(self.decoder @ noisy)
 
-    def projected(self, shift: Floats, errors: Floats) -> Floats:
+    def projected(self, shift: FloatArray, errors: FloatArray) -> FloatArray:
         inverse = np.linalg.pinv(self.decoder @ self.decoder.T, hermitian=True)
         return np.asarray(np.einsum("td,rtd->r", inverse @ self.apply(shift), errors))

@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from hockeystick.accounting import validate
-from hockeystick.mechanisms.streams.factor_encoders import Floats, Toeplitz, Workload
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.mechanisms.streams.factor_encoders import Toeplitz, Workload
 
 
 def identity(steps: int, *, workload: Workload = "prefix_sums") -> Toeplitz:
@@ -50,7 +51,7 @@ def optimised_band(steps: int, band: int) -> Toeplitz:
     impulse = np.zeros(start.steps)
     impulse[0] = 1.0
 
-    def objective(tail: Floats) -> tuple[float, Floats]:
+    def objective(tail: FloatArray) -> tuple[float, FloatArray]:
         c = np.concatenate([[1.0], tail])
         v = np.cumsum(signal.lfilter([1.0], c, impulse))
         total, square = float(left @ v**2), float(c @ c)

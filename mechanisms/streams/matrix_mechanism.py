@@ -36,12 +36,13 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, Releasable
-from hockeystick.mechanisms.streams.factor_encoders import UNIT, Factorisation, Floats, Toeplitz, Whole
+from hockeystick.mechanisms.streams.factor_encoders import UNIT, Factorisation, Toeplitz
 
 
 def _factorisation(value: Factorisation) -> Factorisation:
@@ -130,7 +131,7 @@ class MatrixMechanism(Releasable):
     def _reach(self) -> float:
         return self.factorisation.sensitivity(participations=self.participations, separation=self.separation)
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns outputs of shape (runs, answers, ...), with real noise.
 
         Raises:
@@ -147,7 +148,7 @@ class MatrixMechanism(Releasable):
         found += a.apply(given.reshape(a.steps, width))
         return found.reshape(len(found), a.answers, *shape)
 
-    def variances(self) -> Floats:
+    def variances(self) -> FloatArray:
         """Returns the exact variance of each entry of the answers, shape (answers,), in squared units of the output."""
         return self.factorisation.variances() * self.scale**2
 
@@ -190,7 +191,7 @@ class MatrixMechanism(Releasable):
         with_record[first : first + times * self.separation : self.separation] = self.sensitivity
         return np.zeros(a.steps), with_record
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, answers, ...)."""
         a, v0 = self.factorisation, self._values("value0", value0)
         v1 = validate.array("value1", value1, shape=v0.shape, data=True)
@@ -221,16 +222,16 @@ class MatrixMechanism(Releasable):
         scale, step = self._on_grid(zeros.size)
         return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
-    def _values(self, name: str, value: ArrayLike) -> Floats:
+    def _values(self, name: str, value: ArrayLike) -> FloatArray:
         given = validate.array(name, value, data=True)
         if given.shape[:1] != (self.factorisation.steps,) or not given.size:
             raise InvalidDataError(name, given, f"is not of {self.factorisation.steps} steps", "the steps come first")
         return given
 
-    def _checked(self, value: ArrayLike) -> Floats:
+    def _checked(self, value: ArrayLike) -> FloatArray:
         return self._values("value", value)
 
-    def _draw(self, checked: Floats, noise: Noise) -> Floats:
+    def _draw(self, checked: FloatArray, noise: Noise) -> FloatArray:
         a = self.factorisation
         value = checked.reshape(a.steps, -1)
         scale, step = self._on_grid(value.shape[1])
@@ -248,7 +249,7 @@ class MatrixMechanism(Releasable):
         raised = self.scale * (moved / (reach * self.sensitivity)) * (1 + 2.0**-50)
         return noise_on_a_grid.gaussian_scale(raised, moved, step * UNIT, self.factorisation.measurements * d), step
 
-    def _whole(self, contribution: Floats, step: float) -> Whole:
+    def _whole(self, contribution: FloatArray, step: float) -> IntArray:
         limit = 2**61 // self.factorisation.amplification()  # so that no sum overflows; clipping is a contraction
         return np.clip(noise_on_a_grid.steps(contribution, step), -limit, limit)
 
@@ -273,9 +274,9 @@ class MatrixStream:
     _scale: float = field(repr=False)
     _step: float = field(repr=False)
     done: int = field(default=0, init=False)
-    _past: deque[Whole] = field(factory=deque, init=False, repr=False)  # the latest first
-    _estimates: deque[Floats] = field(factory=deque, init=False, repr=False)
-    _total: Floats = field(init=False, repr=False)
+    _past: deque[IntArray] = field(factory=deque, init=False, repr=False)  # the latest first
+    _estimates: deque[FloatArray] = field(factory=deque, init=False, repr=False)
+    _total: FloatArray = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._total = arguments.zeros(self.shape)

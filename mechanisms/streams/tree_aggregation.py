@@ -33,6 +33,7 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, UnsupportedEventError, validate
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.events.noise.correlated_noise import (
     matrix_mechanism,
     tree_aggregation,
@@ -45,7 +46,7 @@ from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, Releasable
 from hockeystick.mechanisms.streams import tree_blocks
-from hockeystick.mechanisms.streams.tree_blocks import Estimate, Floats, Whole
+from hockeystick.mechanisms.streams.tree_blocks import Estimate
 
 Law = Literal["gaussian", "laplace"]
 
@@ -173,7 +174,7 @@ class TreeAggregation(Releasable):
     def _times(self) -> int:
         return min(self.participations, -(-self.steps // self.separation))
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns outputs of shape (runs, steps, ...), with real noise.
 
         Raises:
@@ -193,7 +194,7 @@ class TreeAggregation(Releasable):
         found += sums
         return found
 
-    def variances(self) -> Floats:
+    def variances(self) -> FloatArray:
         """Returns the exact variance of each entry of the T answers, shape (steps,), in squared units of the output."""
         return tree_blocks.variances(self.steps, self.estimate) * self._noise_variance
 
@@ -236,7 +237,7 @@ class TreeAggregation(Releasable):
         with_record[: self._times * self.separation : self.separation] = self.sensitivity
         return np.zeros(self.steps), with_record
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, steps, ...).
 
         Raises:
@@ -287,16 +288,16 @@ class TreeAggregation(Releasable):
         scale, step = self._on_grid(entries)
         return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
-    def _values(self, name: str, value: ArrayLike) -> Floats:
+    def _values(self, name: str, value: ArrayLike) -> FloatArray:
         given = validate.array(name, value, data=True)
         if given.shape[:1] != (self.steps,) or not given.size:
             raise InvalidDataError(name, given, f"is not of {self.steps} steps", "the steps come first")
         return given
 
-    def _checked(self, value: ArrayLike) -> Floats:
+    def _checked(self, value: ArrayLike) -> FloatArray:
         return self._values("value", value)
 
-    def _draw(self, checked: Floats, noise: Noise) -> Floats:
+    def _draw(self, checked: FloatArray, noise: Noise) -> FloatArray:
         width = checked[0].size
         scale, step = self._on_grid(self._moved_entries(width))
         leaves = self._whole(checked.reshape(self.steps, width), step)
@@ -323,11 +324,11 @@ class TreeAggregation(Releasable):
         step = self.grid or noise_on_a_grid.laplace_grid(self.scale, self.sensitivity, entries)
         return noise_on_a_grid.laplace_scale(self.scale, self.sensitivity, step, entries), step
 
-    def _whole(self, contribution: Floats, step: float) -> Whole:
+    def _whole(self, contribution: FloatArray, step: float) -> IntArray:
         limit = 2**61 // self.steps  # so that no sum overflows; clipping moves no two values apart
         return np.clip(noise_on_a_grid.steps(contribution, step), -limit, limit)
 
-    def _noise(self, noise: Noise, scale: float, count: int) -> Whole:
+    def _noise(self, noise: Noise, scale: float, count: int) -> IntArray:
         return noise.gaussian(scale, count) if self.law == "gaussian" else noise.laplace(scale, count)
 
 
@@ -351,8 +352,9 @@ class TreeStream:
     _scale: float = field(repr=False)
     _step: float = field(repr=False)
     done: int = field(default=0, init=False)
-    _sums: dict[int, Whole] = field(factory=dict, init=False, repr=False)  # by height, of the blocks that make up done
-    _noisy: dict[int, Floats] = field(factory=dict, init=False, repr=False)
+    # By height, of the blocks that make up done.
+    _sums: dict[int, IntArray] = field(factory=dict, init=False, repr=False)
+    _noisy: dict[int, FloatArray] = field(factory=dict, init=False, repr=False)
 
     def add(self, contribution: ArrayLike) -> Any:
         """Returns the noisy sum of all contributions so far, this one included: a float, or an array of ``shape``.
@@ -378,12 +380,12 @@ class TreeStream:
         found = sum(self._noisy.values(), start=np.zeros(self.shape))
         return found if self.shape else float(found)
 
-    def _drawn(self, total: Whole) -> Floats:
+    def _drawn(self, total: IntArray) -> FloatArray:
         noise = self.mechanism._noise(self._noise, self._scale, total.size).reshape(self.shape)
         return noise_on_a_grid.values(np.asarray(total + noise), self._step)
 
 
-def _laplace_tails(t: float, variances: Floats) -> Floats:
+def _laplace_tails(t: float, variances: FloatArray) -> FloatArray:
     """Bounds on P(|Σ c_i·L_i| > t), L_i of scale 1, where Σ c_i² is given and so no |c_i| is above max(1, its root).
 
     ln E e^(λΣ) = −Σ ln(1 − λ²c_i²) ≤ −(Σ c_i²/c²)·ln(1 − λ²c²) for c ≥ max |c_i|, as −ln(1 − x)/x increases.

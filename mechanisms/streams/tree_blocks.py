@@ -10,13 +10,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hockeystick.accounting import UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.events.noise.correlated_noise import tree_levels
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 Estimate = Literal["plain", "below", "full"]
 
 _DENSE = 2048  # steps up to which the covariance of the answers "below" is worked with as a matrix
@@ -40,14 +38,14 @@ def blocks(leaves: Any) -> list[Any]:
     return found
 
 
-def spaced(used: Whole, count: int) -> Whole:
+def spaced(used: IntArray, count: int) -> IntArray:
     """Puts the blocks that plain sums use, every other one, where they belong."""
     found = np.zeros((count, *used.shape[1:]), dtype=np.int64)
     found[::2] = used
     return found
 
 
-def improved(noisy: list[Floats], estimate: Estimate) -> list[Floats]:
+def improved(noisy: list[FloatArray], estimate: Estimate) -> list[FloatArray]:
     """Returns better estimates of the blocks' sums; each height has shape (runs, blocks, entries)."""
     if estimate == "plain":
         return noisy
@@ -68,7 +66,7 @@ def improved(noisy: list[Floats], estimate: Estimate) -> list[Floats]:
     return found
 
 
-def prefixes(blocks: list[Floats], steps: int) -> Floats:
+def prefixes(blocks: list[FloatArray], steps: int) -> FloatArray:
     """Returns the prefix sums, shape (runs, steps, entries): block by block, the largest first."""
     runs, _, width = blocks[0].shape
     found = np.zeros((runs, steps + 1, width))
@@ -79,21 +77,21 @@ def prefixes(blocks: list[Floats], steps: int) -> Floats:
     return found[:, 1:]
 
 
-def last_blocks(prefixes: Floats) -> Floats:
+def last_blocks(prefixes: FloatArray) -> FloatArray:
     """Returns the sums of the blocks that plain prefix sums use, by the step they end with: undoes ``prefixes``."""
     t = np.arange(1, prefixes.shape[1] + 1)
     padded = np.concatenate([np.zeros_like(prefixes[:, :1]), prefixes], axis=1)
     return np.asarray(padded[:, t] - padded[:, t & (t - 1)])
 
 
-def block_sums(prefixes: Floats) -> list[Floats]:
+def block_sums(prefixes: FloatArray) -> list[FloatArray]:
     """Returns the sums over all blocks, by height, from prefix sums of shape (runs, steps, entries)."""
     padded = np.concatenate([np.zeros_like(prefixes[:, :1]), prefixes], axis=1)
     return [np.diff(padded[:, :: 1 << h], axis=1) for h in range(tree_levels(prefixes.shape[1]))]
 
 
 @lru_cache(maxsize=16)
-def variances(steps: int, estimate: Estimate) -> Floats:
+def variances(steps: int, estimate: Estimate) -> FloatArray:
     """Returns the variances of the prefix sums, shape (steps,), per unit of one block's noise; exact."""
     t = np.arange(1, steps + 1)
     found = np.zeros(steps)
@@ -130,7 +128,7 @@ def _covariance_factor(steps: int) -> tuple[Any, bool]:
     return factor
 
 
-def precision_times(steps: int, shift: Floats) -> Floats:
+def precision_times(steps: int, shift: FloatArray) -> FloatArray:
     """Returns the inverse covariance of the answers "below", per unit of noise, times ``shift`` of shape (steps, …).
 
     Raises:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hockeystick.accounting import NumericalError
-
-Floats = NDArray[np.float64]
+from hockeystick.accounting.arrays import FloatArray
 
 ABOVE, BELOW, NOT_ASKED = 1, 0, -1
 """The codes of answers; ``NOT_ASKED`` after the halt."""
@@ -28,13 +27,13 @@ _REACH = 40.0  # scales beyond which the threshold's noise has less than e^-40 o
 class NoiseKind(Protocol):
     """A symmetric law of scale 1."""
 
-    def draw(self, rng: np.random.Generator, out: Floats) -> None:
+    def draw(self, rng: np.random.Generator, out: FloatArray) -> None:
         """Fills ``out`` with draws."""
 
-    def log_density(self, x: Floats) -> Floats:
+    def log_density(self, x: FloatArray) -> FloatArray:
         """Returns the logarithm of the density."""
 
-    def log_tail(self, z: Floats) -> Floats:
+    def log_tail(self, z: FloatArray) -> FloatArray:
         """Returns ln P(X ≥ z), without cancellation on either side."""
 
     def quantile(self, probability: float) -> float:
@@ -44,14 +43,14 @@ class NoiseKind(Protocol):
 class LaplaceKind:
     """Density e^(−|x|)/2."""
 
-    def draw(self, rng: np.random.Generator, out: Floats) -> None:
+    def draw(self, rng: np.random.Generator, out: FloatArray) -> None:
         rng.standard_exponential(out=out)  # twice that is half the time of numpy's own Laplace variates
         out -= rng.standard_exponential(out.size)
 
-    def log_density(self, x: Floats) -> Floats:
+    def log_density(self, x: FloatArray) -> FloatArray:
         return np.asarray(-np.abs(x) - math.log(2.0))
 
-    def log_tail(self, z: Floats) -> Floats:
+    def log_tail(self, z: FloatArray) -> FloatArray:
         half = 0.5 * np.exp(-np.abs(z))
         return np.where(z > 0, -np.abs(z) - math.log(2.0), np.log1p(-half))
 
@@ -62,13 +61,13 @@ class LaplaceKind:
 class GaussianKind:
     """Density e^(−x²/2)/√2π."""
 
-    def draw(self, rng: np.random.Generator, out: Floats) -> None:
+    def draw(self, rng: np.random.Generator, out: FloatArray) -> None:
         rng.standard_normal(out=out)
 
-    def log_density(self, x: Floats) -> Floats:
+    def log_density(self, x: FloatArray) -> FloatArray:
         return np.asarray(-x * x / 2 - math.log(2 * math.pi) / 2)
 
-    def log_tail(self, z: Floats) -> Floats:
+    def log_tail(self, z: FloatArray) -> FloatArray:
         return np.asarray(special.log_ndtr(-z))
 
     def quantile(self, probability: float) -> float:
@@ -79,8 +78,8 @@ LAPLACE, GAUSSIAN = LaplaceKind(), GaussianKind()
 
 
 def log_probability(
-    rows: NDArray[np.int8], gaps: Floats, kind: NoiseKind, threshold_scale: float, query_scale: float
-) -> Floats:
+    rows: NDArray[np.int8], gaps: FloatArray, kind: NoiseKind, threshold_scale: float, query_scale: float
+) -> FloatArray:
     """Returns ln P(row) for each row of answers, by quadrature over the threshold's noise, to about 12 digits.
 
     Args:
@@ -102,7 +101,7 @@ def log_probability(
     return np.asarray(special.logsumexp(log_p, axis=1)[where.reshape(-1)])
 
 
-def _quadrature(gaps: Floats, threshold_scale: float, query_scale: float) -> tuple[Floats, Floats]:
+def _quadrature(gaps: FloatArray, threshold_scale: float, query_scale: float) -> tuple[FloatArray, FloatArray]:
     """Nodes and logarithms of weights on pieces between which the integrand is smooth."""
     kinks = np.unique(np.append(gaps, 0.0))
     reach = _REACH * threshold_scale

@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, field_checks, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, Releasable
 from hockeystick.mechanisms.thresholds import above_threshold
-from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, LAPLACE, Floats, log_probability, windows
+from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, LAPLACE, log_probability, windows
 from hockeystick.mechanisms.thresholds.threshold_stream import Number, checked_query, one_of, to_steps
 
 _RUNS = 1 << 15  # simulated at a time, so that what is kept of each stays in cache
@@ -156,8 +157,8 @@ class CumulativeAboveThreshold(Releasable):
             self._simulate(terms, source, bits[:, start : start + _RUNS])
         return bits.T
 
-    def _simulate(self, terms: Floats, rng: np.random.Generator, bits: NDArray[np.int8]) -> None:
-        def limits(size: int) -> Floats:
+    def _simulate(self, terms: FloatArray, rng: np.random.Generator, bits: NDArray[np.int8]) -> None:
+        def limits(size: int) -> FloatArray:
             """In units of the sums' noise."""
             drawn = np.empty(size)
             LAPLACE.draw(rng, drawn)
@@ -174,7 +175,7 @@ class CumulativeAboveThreshold(Releasable):
             sums[hits] = 0.0
             limit[hits] = limits(hits.size)
 
-    def worst_case_neighbours(self) -> tuple[Floats, Floats]:
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns terms that lead up to the threshold, then one that is 0 or ``sensitivity``, then four of 0."""
         full = min(max(0, round(self.threshold / self.sensitivity)), _LONGEST)
         first = np.array([self.sensitivity] * full + [0.0] * 5)
@@ -182,7 +183,7 @@ class CumulativeAboveThreshold(Releasable):
         second[full] = self.sensitivity
         return first, second
 
-    def log_probability(self, output: ArrayLike, value: ArrayLike) -> Floats:
+    def log_probability(self, output: ArrayLike, value: ArrayLike) -> FloatArray:
         """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, terms); see ``AboveThreshold``.
 
         Raises:
@@ -199,7 +200,7 @@ class CumulativeAboveThreshold(Releasable):
             total[runs] += log_probability(pieces, gaps, LAPLACE, self.threshold_scale, self.query_scale)
         return total
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)), shape (runs,), for outputs of shape (runs, terms).
 
         Raises:
@@ -229,7 +230,7 @@ class CumulativeAboveThreshold(Releasable):
         )
         return step, self.threshold_scale / step * factor, self.query_scale / step * factor
 
-    def _terms(self, name: str, value: ArrayLike) -> Floats:
+    def _terms(self, name: str, value: ArrayLike) -> FloatArray:
         terms = validate.array(name, value, ndim=1, low=0.0, high=self.sensitivity, data=True)
         if not len(terms):
             raise InvalidDataError(name, value, "has no terms", "give at least one")

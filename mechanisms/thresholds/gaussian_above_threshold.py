@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import NumericalError, field_checks, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.thresholds import above_threshold
-from hockeystick.mechanisms.thresholds.comparison_law import GAUSSIAN, Floats, NoiseKind
+from hockeystick.mechanisms.thresholds.comparison_law import GAUSSIAN, NoiseKind
 from hockeystick.mechanisms.thresholds.threshold_stream import ThresholdStream
 
 
@@ -123,7 +124,7 @@ class GaussianAboveThreshold(ThresholdStream):
             self.monotone,
         )
 
-    def worst_case_neighbours(self) -> tuple[Floats, Floats]:
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns values as ``AboveThreshold.worst_case_neighbours`` does, as many as may be asked."""
         first, second = super().worst_case_neighbours()
         return first[-self.queries :], second[-self.queries :]

@@ -11,20 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, field_checks, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.thresholds import above_threshold
 from hockeystick.mechanisms.thresholds.above_threshold import AboveThreshold
-from hockeystick.mechanisms.thresholds.comparison_law import (
-    ABOVE,
-    BELOW,
-    LAPLACE,
-    NOT_ASKED,
-    Floats,
-    NoiseKind,
-    windows,
-)
+from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, LAPLACE, NOT_ASKED, NoiseKind, windows
 from hockeystick.mechanisms.thresholds.threshold_stream import (
     Number,
     ThresholdSession,
@@ -187,7 +180,7 @@ class SparseVector(ThresholdStream):
         numbers[run, query] = self._queries("value", value)[query] + rng.laplace(scale=self.answer_scale, size=len(run))
         return numbers
 
-    def worst_case_neighbours(self) -> tuple[Floats, Floats]:
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns values whose most telling output is "below" some times and then "above", for each drawn threshold.
 
         All are equal to the threshold in the first world; see ``AboveThreshold.worst_case_neighbours``.
@@ -198,7 +191,7 @@ class SparseVector(ThresholdStream):
         value = np.full(arguments.array_length("answers", self.answers, 3 * self.answers), self.threshold)
         return value, value + np.tile([self.sensitivity, self.sensitivity, down], self.answers)
 
-    def log_probability(self, output: ArrayLike, value: ArrayLike) -> Floats:
+    def log_probability(self, output: ArrayLike, value: ArrayLike) -> FloatArray:
         """Returns ln P(output | value), shape (runs,): of the bits, plus the log-density of the numbers.
 
         Raises:
@@ -212,7 +205,7 @@ class SparseVector(ThresholdStream):
         log_densities = LAPLACE.log_density(off) - math.log(self.answer_scale)
         return np.asarray(found + np.where(told, log_densities, 0.0).sum(axis=1))
 
-    def _log_probability(self, rows: NDArray[np.int8], gaps: Floats) -> Floats:
+    def _log_probability(self, rows: NDArray[np.int8], gaps: FloatArray) -> FloatArray:
         if not self.redraw:
             return super()._log_probability(rows, gaps)
         total = np.zeros(len(rows))

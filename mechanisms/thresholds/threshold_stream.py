@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidDataError, validate
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, Releasable
-from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, NOT_ASKED, Floats, NoiseKind, log_probability
+from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, NOT_ASKED, NoiseKind, log_probability
 
 Number = int | float | Fraction
 
@@ -190,7 +191,7 @@ class ThresholdStream(Releasable):
             self._simulate(gaps, source, bits[:, start : start + _RUNS])
         return bits.T
 
-    def _simulate(self, gaps: Floats, rng: np.random.Generator, bits: NDArray[np.int8]) -> None:
+    def _simulate(self, gaps: FloatArray, rng: np.random.Generator, bits: NDArray[np.int8]) -> None:
         """Fills ``bits``, of shape (queries, runs); all numbers are in units of the queries' noise."""
         kind, ratio = self._kind(), self.threshold_scale / self.query_scale
         runs: Any = slice(None)  # which runs are still looked at; some of these have halted: their limit is infinite
@@ -230,7 +231,7 @@ class ThresholdStream(Releasable):
         (row,) = self._outputs(np.asarray(output)[np.newaxis], None)
         return tuple(int(bit) for bit in row if bit != NOT_ASKED) if (row == ABOVE).any() else None
 
-    def worst_case_neighbours(self) -> tuple[Floats, Floats]:
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns the values of 4 + ``answers`` queries, all equal to the threshold in the first world.
 
         In the second the first four go up and the others down (or stay, if monotone), by the sensitivity, so that
@@ -242,7 +243,7 @@ class ThresholdStream(Releasable):
         change[:4] = self.sensitivity
         return value, value + change
 
-    def log_probability(self, output: ArrayLike, value: ArrayLike) -> Floats:
+    def log_probability(self, output: ArrayLike, value: ArrayLike) -> FloatArray:
         """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, queries) as ``simulate`` makes them.
 
         By quadrature over the threshold's noise, to about 12 digits; the time is in proportion to the number of
@@ -256,10 +257,10 @@ class ThresholdStream(Releasable):
         rows = self._outputs(output, len(queries))
         return self._log_probability(rows, queries - self.threshold)
 
-    def _log_probability(self, rows: NDArray[np.int8], gaps: Floats) -> Floats:
+    def _log_probability(self, rows: NDArray[np.int8], gaps: FloatArray) -> FloatArray:
         return log_probability(rows, gaps, self._kind(), self.threshold_scale, self.query_scale)
 
-    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> Floats:
+    def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)), shape (runs,), for outputs of shape (runs, queries).
 
         Raises:
@@ -288,7 +289,7 @@ class ThresholdStream(Releasable):
             + 4 * step
         )
 
-    def _queries(self, name: str, value: ArrayLike) -> Floats:
+    def _queries(self, name: str, value: ArrayLike) -> FloatArray:
         queries = validate.array(name, value, ndim=1, data=True)
         if not len(queries):
             raise InvalidDataError(name, value, "has no queries", "give at least one")

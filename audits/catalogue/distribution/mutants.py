@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution.channels.all_channels import OneBit, SampledLaplace, VectorLaplace
 from hockeystick.learners.distribution.channels.levels import Levels
-
-FloatArray = npt.NDArray[np.float64]
 
 SILENCE = -1e6
 """Stands for a message that was not sent; far from all that are."""

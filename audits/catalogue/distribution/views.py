@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution.channels.all_channels import Channel, Messages, SampledLaplace
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import Levels
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[int, int]
 
 

@@ -19,15 +19,13 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from hockeystick.accounting import GaussianDP, PrivacyEvent, compose
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import AggregatedKL, KLEstimate, TrustedKL
 from hockeystick.learners.divergence.variance import printed_multiplier
-
-FloatArray = npt.NDArray[np.float64]
-
 
 # --- one number ------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import PrivacyEvent, compose
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
@@ -26,7 +27,6 @@ from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smo
 from hockeystick.learners.divergence.distributed import DistributedKL, Shares, estimates
 from hockeystick.learners.divergence.query_average import QueryAverage
 
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[ClientCounts, ClientCounts]
 
 DELTA = 1e-5

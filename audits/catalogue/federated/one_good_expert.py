@@ -21,6 +21,7 @@ from attrs import evolve, frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners import ExactLoss, FedSVT
 from hockeystick.learners.federated.one_good_expert.run import SVTRuns
@@ -28,7 +29,6 @@ from hockeystick.learners.federated.stochastic.exact_winners import losses as lo
 from hockeystick.mechanisms.selection.common import panels
 from hockeystick.mechanisms.thresholds.comparison_law import LAPLACE
 
-FloatArray = npt.NDArray[np.float64]
 Above = npt.NDArray[np.bool_]
 Pair = tuple[FloatArray, FloatArray]
 SVTDefect = Literal[

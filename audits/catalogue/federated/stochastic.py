@@ -24,6 +24,7 @@ from attrs import evolve, field, frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners import ExactLoss, FedStoch
 from hockeystick.learners.federated.stochastic.exact_winners import leaf_law, losses
@@ -31,7 +32,6 @@ from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSett
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily
 from hockeystick.learners.network.threat_models import ThreatModel
 
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[FloatArray, FloatArray]
 StochDefect = Literal["one noise for both leaves", "one seed for all clients", "scores rounded before noise"]
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import evolve, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.lazy.experts import lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
 from hockeystick.audits.catalogue.lazy.views import View
@@ -38,7 +38,6 @@ from hockeystick.learners import (
 STATED_AT = 1e-5
 """The delta at which curves are stated."""
 
-FloatArray = npt.NDArray[np.float64]
 
 _PROOF = 100.0  # stands for an infinite log-likelihood ratio
 

@@ -16,12 +16,11 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.catalogue.lazy.mutants import MUTATIONS, Mutation, mutant_chain
 from hockeystick.audits.catalogue.lazy.views import VIEWS, View, exact_view_loss, statistic
 from hockeystick.learners import ExactLoss, LazyChain, LazyExperts
-
-FloatArray = npt.NDArray[np.float64]
 
 _ENTRIES = 1 << 24  # of one transcript array drawn at a time
 

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners import LazyChain, LazyExperts, Transcripts, batch_sums
 
-FloatArray = npt.NDArray[np.float64]
 _Chain = TypeVar("_Chain", bound=LazyChain)
 Mutation = Literal[
     "no fake switches", "unclipped losses", "inverted fake coin", "decisions every round", "one coin for both switches"

@@ -17,14 +17,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import ExactLoss, LazyChain, LossLaw, Transcripts, exact_decision_loss, exact_loss
 from hockeystick.learners.lazy.experts.lazy_chain import decision_log_likelihood_ratio, log_likelihood_ratio
 from hockeystick.learners.lazy.theory.played_actions import actions_log_likelihood_ratio, exact_actions_loss
 
-FloatArray = npt.NDArray[np.float64]
 View = Literal["run", "decision", "actions", "count", "switch"]
 
 VIEWS: tuple[View, ...] = ("run", "decision", "actions", "count", "switch")

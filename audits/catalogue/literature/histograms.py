@@ -9,8 +9,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-
-FloatArray = npt.NDArray[np.float64]
+from hockeystick.accounting.arrays import FloatArray
 
 
 @frozen(kw_only=True)

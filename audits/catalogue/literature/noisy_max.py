@@ -16,8 +16,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-
-FloatArray = npt.NDArray[np.float64]
+from hockeystick.accounting.arrays import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH = 80.0  # scales

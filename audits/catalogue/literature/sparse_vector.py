@@ -29,8 +29,8 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Answers = npt.NDArray[np.int8]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)

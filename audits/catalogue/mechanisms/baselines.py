@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import evolve, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.divergence.views import two_symbols
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.catalogue.smoothed.views import canary
@@ -25,7 +25,6 @@ from hockeystick.learners.smoothed.queries.laplace_per_query import LaplacePerQu
 STATED_AT = 1e-6
 """The delta at which curves are stated."""
 
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[Any, Any]
 
 

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import Adjacency, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import (
@@ -40,7 +40,6 @@ STATED_AT = 1e-6
 """The delta at which curves are stated."""
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[Any, Any]
 Statistic = Callable[[Any], Any]
 

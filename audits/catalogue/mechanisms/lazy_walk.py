@@ -17,6 +17,7 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from hockeystick.accounting import PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch, LazyWalk, SimulationNoise
@@ -24,7 +25,6 @@ from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch
 STATED_AT = 1e-6
 """The delta at which the curve is stated."""
 
-FloatArray = npt.NDArray[np.float64]
 _RATE = 0.5
 _GREEDY = 64.0  # times the losses, so that hardly any but the best expert is drawn
 

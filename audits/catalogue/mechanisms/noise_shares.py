@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from attrs import evolve, frozen
 
 from hockeystick import accounting
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import DiscreteGaussianShares, MaskedSum, PolyaShares, SimulationNoise, SkellamShares
@@ -26,7 +26,6 @@ STATED_AT = 1e-6
 
 Shares = SkellamShares | DiscreteGaussianShares | PolyaShares
 Rng = np.random.Generator
-IntArray = npt.NDArray[np.int64]
 
 
 # --- what is sampled -------------------------------------------------------------------------------------------------

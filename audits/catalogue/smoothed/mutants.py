@@ -18,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.measures.kl_projection import kl_projection
 from hockeystick.learners.smoothed.nets.subsampled_net import SubsampledNet
 from hockeystick.learners.smoothed.queries.answers import Transcripts
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
-
-FloatArray = npt.NDArray[np.float64]
 
 OFF_COVER = np.array([[0.111], [0.328], [0.893]])
 """Thresholds that are asked for beside those of a cover."""

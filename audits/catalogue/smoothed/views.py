@@ -23,6 +23,7 @@ from attrs import evolve, frozen
 from scipy import optimize, special
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.error_queries import ErrorQueries, labelled_points
@@ -35,7 +36,6 @@ from hockeystick.learners.smoothed.queries.canary import mwem_canary
 from hockeystick.learners.smoothed.queries.cells import MatrixCells
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
 
-FloatArray = npt.NDArray[np.float64]
 Pair = tuple[Any, Any]
 Scene = tuple[Any, Pair]
 

@@ -17,8 +17,9 @@ from functools import lru_cache
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL, estimates
 from hockeystick.learners.divergence.made_up_populations import LabelledRecords, digit_patterns
 from hockeystick.learners.divergence.query_average import Draw, QueryAverage

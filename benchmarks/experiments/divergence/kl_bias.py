@@ -20,8 +20,9 @@ from scipy import stats
 
 from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import log_log_slope
-from hockeystick.learners.divergence.count_logarithms import FloatArray, Harmonic, Smoothed
+from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law, tilted
 
 PAGE = ROOT / "docs" / "private-kl-divergence.md"

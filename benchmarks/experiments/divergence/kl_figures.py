@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown, svg
 from benchmarks.experiments.divergence.digit_pairs import SEED, Pairs, Setting, digit_pairs, mean_errors, shared_noise
 from hockeystick._files.symbol_tables import read_pieces
-from hockeystick.learners.divergence.count_logarithms import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.made_up_populations import LabelledRecords
 
 PAGE = ROOT / "docs" / "private-kl-divergence.md"

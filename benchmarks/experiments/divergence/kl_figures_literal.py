@@ -34,7 +34,8 @@ from benchmarks.experiments.divergence.kl_figures import (
     summarised,
     tables,
 )
-from hockeystick.learners.divergence.count_logarithms import FloatArray, Smoothed
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.printed.literal_estimators import Model, PublishedExperiment, Sweep
 
 PSEUDO_COUNT = 0.01

@@ -21,9 +21,10 @@ import numpy as np
 
 from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs, shared_noise
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import FloatArray, Smoothed
+from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL, estimates
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law
 from hockeystick.learners.divergence.query_average import QueryAverage

@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import log_log_slope
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law
 from hockeystick.learners.divergence.variance import (
     kl,

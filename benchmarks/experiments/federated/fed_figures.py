@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, Result, main, markdown
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.made_up_streams import (
     BernoulliLosses,

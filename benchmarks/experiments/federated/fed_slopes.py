@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, main, markdown
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.made_up_streams import OneGoodExpert, Targets, UniformLosses, hard_gap
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch

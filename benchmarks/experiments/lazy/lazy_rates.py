@@ -21,8 +21,8 @@ from attrs import frozen
 from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.lazy.lazy_refutations import alternating_regret, coin_regret
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import LazyExperts, log_log_slope
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.theory.rates import figure, small_epsilon_bound
 
 TOLERANCE = 0.05

@@ -15,8 +15,9 @@ from attrs import frozen
 from scipy import sparse
 from scipy.special import log_ndtr
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import ShrinkingDartboard, TreeExperts
-from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums
+from hockeystick.learners.experts.expert_losses import batch_sums
 
 _NEGLIGIBLE = 1e-9  # of loss
 _CERTAIN = 12.0  # spreads by which a leader is certain to lead, up to 1e-16 per expert

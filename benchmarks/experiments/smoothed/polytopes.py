@@ -15,20 +15,13 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals
 from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap
 from hockeystick.learners.smoothed.classes.brackets import k_fold
-from hockeystick.learners.smoothed.classes.concept_class import (
-    BoolArray,
-    Brackets,
-    ConceptClass,
-    Cover,
-    IntArray,
-    checked_scale,
-)
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, Cover, checked_scale
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 

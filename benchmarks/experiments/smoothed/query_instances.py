@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.experiments.common import ROOT
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.learners.smoothed.measures.smooth_data import WindowLaw

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.smoothed.query_instances import PAGE, SEED
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.brackets import intersect, symmetric_difference

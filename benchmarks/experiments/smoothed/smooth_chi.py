@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, law_errors, mean_and_error, window
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 from hockeystick.learners.smoothed.measures.smooth_data import sampling_chi, threshold_chi

@@ -19,7 +19,7 @@ from attrs import frozen
 
 from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, mean_and_error
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn

@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, mean_and_error
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners import log_log_slope
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, ConceptClass, IntArray
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
 from hockeystick.learners.smoothed.classes.polynomials.polynomials import PolynomialThresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube

@@ -22,10 +22,9 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 LogDensities = Callable[[FloatArray, Any], npt.ArrayLike]
 """From labels, shape (n,), and a context to log-densities, shape (n, K)."""
 Sampler = Callable[[int, int, np.random.Generator, Any], npt.ArrayLike]

@@ -21,12 +21,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, real
-
-Floats = npt.NDArray[np.float64]
 
 _MOST_CELLS = 4_000_000  # of a table of densities: knots times rows
 _SUM_TO_ONE = 1e-9
@@ -179,7 +177,7 @@ def amplified(epsilon: float, *, probability: float) -> float:
     return loss + math.log1p(p * math.expm1(-loss)) if loss > 1.0 else math.log1p((1.0 - p) * math.expm1(loss))
 
 
-def exchange_mixture(resampling: object, *, probability: float, always: object | None = None) -> Floats:
+def exchange_mixture(resampling: object, *, probability: float, always: object | None = None) -> FloatArray:
     """The mixture of labels that are exchanged, with ``probability``, for a draw from a fixed law.
 
     Args:
@@ -199,18 +197,18 @@ def exchange_mixture(resampling: object, *, probability: float, always: object |
     return np.asarray(np.diag(kept) + (1.0 - kept)[:, None] * law)
 
 
-def _mixture(mixture: object, rows: int) -> Floats:
+def _mixture(mixture: object, rows: int) -> FloatArray:
     weights = array("mixture", mixture, shape=(None, rows), low=0.0)
     _check_law("mixture", weights)
     return weights
 
 
-def _check_law(name: str, weights: Floats) -> None:
+def _check_law(name: str, weights: FloatArray) -> None:
     if not weights.size or (np.abs(weights.sum(axis=1) - 1.0) > _SUM_TO_ONE).any():
         raise InvalidArgumentError(name, weights.shape, "does not add up to 1", "give probabilities")
 
 
-def _merged(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _merged(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rows that are equal as one, with their weights added up; labels of one law as one."""
     distinct, where = np.unique(rows, axis=0, return_inverse=True)
     merged = np.zeros((len(weights), len(distinct)))
@@ -218,7 +216,7 @@ def _merged(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return distinct, np.unique(merged, axis=0)
 
 
-def _largest_ratio(densities: Floats) -> float:
+def _largest_ratio(densities: FloatArray) -> float:
     """Densities have shape (messages, labels)."""
     low, high = densities.min(axis=1), densities.max(axis=1)
     return float((np.log(high) - np.log(low)).max())

@@ -10,12 +10,11 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.distribution.channels import exact_privacy, level_channel
 from hockeystick.learners.distribution.channels.level_channel import LevelChannel, Losses
 from hockeystick.learners.distribution.channels.messages import (
-    FloatArray,
-    IntArray,
     Messages,
     Payload,
     check_sampled,

@@ -18,11 +18,12 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, as_array, integer, real
 from hockeystick.learners.distribution.channels import exact_privacy
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import Levels, TableLevels
-from hockeystick.learners.distribution.channels.messages import Channel, FloatArray, IntArray, Message, Messages
+from hockeystick.learners.distribution.channels.messages import Channel, Message, Messages
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 

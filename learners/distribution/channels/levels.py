@@ -31,8 +31,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.distribution.channels.candidates import FloatArray, Hypotheses, IntArray, LabelTable, draw
+from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
 
 _LEAST_SPAN = 1e-9  # candidates that all agree: messages about nothing still need a range
 

@@ -21,12 +21,11 @@ from attrs import frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.distribution.channels.levels import Levels
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise, secure_laplace
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Payload = Literal["bit", "real", "whole", "reals", "label"]
 
 _WORD = 62  # bits of one uniform draw

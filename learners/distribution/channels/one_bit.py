@@ -12,11 +12,10 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.distribution.channels import exact_privacy, level_channel
 from hockeystick.learners.distribution.channels.level_channel import Losses
 from hockeystick.learners.distribution.channels.messages import (
-    FloatArray,
-    IntArray,
     Messages,
     Payload,
     check_sampled,

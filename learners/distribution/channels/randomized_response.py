@@ -12,14 +12,13 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array
 from hockeystick.learners.distribution.channels import exact_privacy, level_channel
 from hockeystick.learners.distribution.channels.level_channel import flattened, table_of
 from hockeystick.learners.distribution.channels.levels import Levels
 from hockeystick.learners.distribution.channels.messages import (
     Channel,
-    FloatArray,
-    IntArray,
     Message,
     Messages,
     Payload,

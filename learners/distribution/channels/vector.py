@@ -11,12 +11,13 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import EpsilonDelta, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import probability, real
 from hockeystick.learners.distribution.channels import exact_privacy, level_channel
 from hockeystick.learners.distribution.channels.laplace import FARTHEST, PrintedLosses, released
 from hockeystick.learners.distribution.channels.level_channel import LevelChannel, Losses
 from hockeystick.learners.distribution.channels.levels import Levels
-from hockeystick.learners.distribution.channels.messages import FloatArray, IntArray, Messages, Payload, check_vector
+from hockeystick.learners.distribution.channels.messages import Messages, Payload, check_vector
 from hockeystick.mechanisms import Gaussian, Laplace
 from hockeystick.mechanisms.contract.arguments import quotient_down
 from hockeystick.mechanisms.randomness import noise_on_a_grid

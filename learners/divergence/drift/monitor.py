@@ -32,10 +32,10 @@ from hockeystick.accounting import (
     calibrate,
     compose,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items, probability
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 from hockeystick.learners.divergence.drift.watch import Watch
 from hockeystick.learners.divergence.intervals import Spread, interval, largest_divergence, variance_factor
 from hockeystick.learners.divergence.query_average import QueryAverage

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.divergence import sensitivity
-from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, FloatArray, Smoothed
+from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Smoothed
 from hockeystick.learners.divergence.query_average import QueryAverage
 
 Scope = Literal["record", "client"]

@@ -40,9 +40,10 @@ from hockeystick.accounting import (
     parallel,
     public_coin_gaussian,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, items, real
 from hockeystick.learners.divergence import sensitivity
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, FloatArray, Smoothed, count_logarithm
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
 from hockeystick.learners.divergence.query_average import QueryAverage
 
 _UP = 1.0 + 2.0**-48

@@ -21,12 +21,11 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import FloatArray
 from hockeystick.learners.divergence.printed.claims import CODE_SENSITIVITY, Reading, Sign, printed_noise
-from hockeystick.learners.divergence.public_coins import Numbers
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.variance import query
 from hockeystick.mechanisms.contract.arguments import blocks, generator, run_count
@@ -182,7 +181,7 @@ class LiteralKL:
         ratios = rule.frequencies(counts, self._sizes(), k) / pi - 1.0
         return float(self.average.shares @ logs), float(self.average.shares @ ratios)
 
-    def _sizes(self) -> Numbers:
+    def _sizes(self) -> IntArray:
         if self.normaliser == "records":
             return self.average.records
         return np.array([len(cohort) for cohort in self.average.cohorts])

@@ -16,7 +16,7 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.federated.one_good_expert.run import SVTRuns
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.learners.lazy.theory.exact_loss import ExactLoss, LossLaw
@@ -26,8 +26,6 @@ from hockeystick.mechanisms.thresholds.comparison_law import LAPLACE
 _CELLS = 1 << 20  # of an integrand that are held at a time
 _MOST_RUNS = 1 << 20
 _SLACK = 1e-9  # of a loss, by quadrature
-
-Ints = npt.NDArray[np.int64]
 
 
 def log_probability(learner: SVTSetting, runs: SVTRuns, sums: FloatArray) -> FloatArray:
@@ -137,20 +135,20 @@ def threshold_neighbours(learner: SVTSetting) -> tuple[FloatArray, FloatArray]:
 class _Windows:
     """Tested windows: whose, from which block to which, whether it ends with "above", and of which expert."""
 
-    run: Ints
-    first: Ints
-    last: Ints
+    run: IntArray
+    first: IntArray
+    last: IntArray
     top: npt.NDArray[np.bool_]
-    expert: Ints
+    expert: IntArray
 
 
 @frozen(eq=False)
 class _Draws:
     """Draws: whose, after which block, and which expert came out."""
 
-    run: Ints
-    block: Ints
-    expert: Ints
+    run: IntArray
+    block: IntArray
+    expert: IntArray
 
 
 def _windows(learner: SVTSetting, runs: SVTRuns) -> _Windows:

@@ -24,8 +24,9 @@ import numpy.typing as npt
 from attrs import asdict, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses
+from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.federated.one_good_expert import calibration, exact_law
 from hockeystick.learners.federated.one_good_expert import run as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from attrs import define, field, frozen
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.mechanisms import ExponentialMechanism

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.one_good_expert.release import ExactCourse, SVTRelease
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.learners.network.conduct import Communication, Request, Server, State, substream

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, PrivacyEvent, field_checks
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from attrs import field, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import Labels, new_pool, vertex_labels
 from hockeystick.learners.federated.stochastic.losses import LossFamily
 from hockeystick.learners.federated.stochastic.phase import ASSIGNING, SCORING, Path, Winners, moved, score_noise
 from hockeystick.learners.federated.stochastic.release import released_scores, secret_labels
-from hockeystick.learners.network.conduct import FederationError, FloatArray, Request, State, substream
+from hockeystick.learners.network.conduct import FederationError, Request, State, substream
 from hockeystick.mechanisms import Noise
 
 

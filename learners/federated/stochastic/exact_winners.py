@@ -25,9 +25,9 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.lazy.theory.exact_loss import ExactLoss, LossLaw
 from hockeystick.mechanisms import NoisyMax

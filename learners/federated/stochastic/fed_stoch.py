@@ -21,13 +21,14 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.stochastic.calibration import calibrated
 from hockeystick.learners.federated.stochastic.client import StochClient
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import Kept, RunningMeans, new_pool, vertex_labels
-from hockeystick.learners.federated.stochastic.losses import ExpertLosses, FloatArray, LossFamily
+from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily
 from hockeystick.learners.federated.stochastic.phase import ASSIGNING, PLAYING, SCORING, Path, moved, score_noise
 from hockeystick.learners.federated.stochastic.plan import plan
 from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound

@@ -14,13 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase, Vertex
-from hockeystick.learners.federated.stochastic.losses import (
-    FloatArray,
-    LossFamily,
-    clipped_corrections,
-    clipped_gradients,
-)
+from hockeystick.learners.federated.stochastic.losses import LossFamily, clipped_corrections, clipped_gradients
 
 Labels = npt.NDArray[np.int32]
 

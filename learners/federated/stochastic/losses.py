@@ -21,10 +21,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, real
 from hockeystick.learners.common import arguments
-
-FloatArray = npt.NDArray[np.float64]
 
 _LARGEST = 1e100  # of a record's numbers: squares stay floats
 

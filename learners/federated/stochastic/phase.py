@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, Noise
 from hockeystick.learners.federated.stochastic.loss_pool import Pool
-from hockeystick.learners.federated.stochastic.losses import FloatArray
 
 Winners = npt.NDArray[np.intp]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.federated.stochastic.losses import FloatArray
 
 
 @frozen(eq=False)

@@ -12,10 +12,11 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import UNREAD, Labels, new_pool, ordered_labels, pinned
-from hockeystick.learners.federated.stochastic.losses import FloatArray, LossFamily
+from hockeystick.learners.federated.stochastic.losses import LossFamily
 from hockeystick.learners.federated.stochastic.phase import Path, Winners, moved, score_noise, summed_noise
 
 _MOST_NUMBERS = 2**23  # in one array, whatever the number of runs

@@ -33,11 +33,12 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, VisibleMixture
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import LazySwitchDecision, compose, parallel
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses, regret_floor
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy.experts.lazy_run import LazyRun
 from hockeystick.learners.lazy.walk.simulation import decision_loss

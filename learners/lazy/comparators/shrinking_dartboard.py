@@ -22,9 +22,10 @@ from attrs import evolve, field, frozen
 from scipy import stats
 
 from hockeystick.accounting import AccountantGraph
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses, regret_floor
 from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts

@@ -25,9 +25,10 @@ from scipy.special import log_ndtr
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.learners.lazy.convex.losses import convex_losses
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, ConvexLosses, Domain, LinearLosses
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation

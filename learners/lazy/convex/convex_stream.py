@@ -26,9 +26,10 @@ import numpy.typing as npt
 from attrs import define, frozen
 
 from hockeystick.accounting import Adjacency
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
-from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, FloatArray, checked_losses
+from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, checked_losses
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.learners.lazy.convex.stream_setting import Point, StreamSetting

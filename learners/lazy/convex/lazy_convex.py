@@ -29,17 +29,12 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.lazy.convex import convex_stream
 from hockeystick.learners.lazy.convex.calibration import ConvexParameters, calibrate
 from hockeystick.learners.lazy.convex.convex_stream import ConvexRelease, ConvexStream
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
-    Box,
-    ConvexLosses,
-    Domain,
-    FloatArray,
-    LinearLosses,
-)
+from hockeystick.learners.lazy.convex.losses.convex_losses import Box, ConvexLosses, Domain, LinearLosses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import (
     RegularizedMeasure,
     minimiser,

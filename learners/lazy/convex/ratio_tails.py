@@ -47,7 +47,8 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.lazy.convex.losses.convex_losses import LIPSCHITZ_SLACK, Domain, FloatArray
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.learners.lazy.convex.losses.convex_losses import LIPSCHITZ_SLACK, Domain
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
 
 Adversary = Literal["oblivious", "adaptive"]

@@ -13,9 +13,9 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     ConvexLosses,
-    FloatArray,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

@@ -16,8 +16,8 @@ from attrs import frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.experts.multiplicative_weights import best_learning_rate, regret_bound
 
 LARGEST_FAKE = 0.999

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.experts.multiplicative_weights import log_weights
 
 

@@ -25,8 +25,9 @@ from attrs import frozen
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses, regret_floor
 from hockeystick.learners.experts.loss_batches import loss_batches
 from hockeystick.learners.lazy.experts import lazy_stream
 from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from attrs import asdict, frozen
 
 from hockeystick.accounting import Adjacency
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, as_array, integer
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
@@ -36,8 +37,6 @@ _FINEST = 30  # binary digits of a loss after the point
 _WHOLE_BITS = 62  # of a sum of losses
 _KIND, _VERSION = "checkpoint of a LazyStream", 1
 _ROWS = 4096  # rounds that are rounded together
-
-Whole = npt.NDArray[np.int64]
 
 
 @frozen(eq=False)
@@ -136,16 +135,16 @@ class LazyStream:
         if self._round == self._learner.rounds:
             raise StreamHaltedError(f"all {self._round} rounds are over; start another run")
 
-    def _whole(self, rows: npt.NDArray[Any], first: int) -> Whole:
+    def _whole(self, rows: npt.NDArray[Any], first: int) -> IntArray:
         """Checked losses as whole multiples of 2^-bits."""
         shape = (len(rows), self._learner.experts)
         checked = checked_losses(
             "losses", rows, rounds=shape[0], experts=shape[1], clip=self._learner.clip, first=first
         )
-        found: Whole = np.rint(checked * 2.0**self._bits).astype(np.int64)
+        found: IntArray = np.rint(checked * 2.0**self._bits).astype(np.int64)
         return found
 
-    def _add(self, rows: Whole) -> None:
+    def _add(self, rows: IntArray) -> None:
         """Takes in rounds that all lie in the present batch."""
         self._batch += rows.sum(axis=0)
         self._round += len(rows)

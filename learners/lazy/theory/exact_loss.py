@@ -15,8 +15,8 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.experts.lazy_chain import LazyChain, bit_log_ratios
 
 _SNAP = 1e-9  # draws within this of a multiple of the grid step (relative to it) count as on the grid

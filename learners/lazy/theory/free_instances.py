@@ -14,9 +14,9 @@ from attrs import frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, VisibleMixture
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import optimal_composition
 from hockeystick.accounting.validate import integer, probability, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 from hockeystick.learners.lazy.experts.setting import Variant
 

@@ -21,15 +21,13 @@ from attrs import field, frozen
 from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Reach
+from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
 from hockeystick.learners.lazy.theory.printed_guarantee import Condition
 from hockeystick.mechanisms import ExponentialMechanism
-
-IntArray = npt.NDArray[np.integer]
-
 
 # --- the class of learners -------------------------------------------------------------------------------------------
 
@@ -46,10 +44,10 @@ class Resamplings:
     """
 
     rounds: int
-    times: IntArray
-    samples: IntArray
+    times: AnyIntArray
+    samples: AnyIntArray
 
-    def actions(self) -> IntArray:
+    def actions(self) -> AnyIntArray:
         """The expert played in each round, shape ``(R, rounds)``."""
         runs, draws = self.times.shape
         played = np.zeros((runs, self.rounds), dtype=np.int64)
@@ -58,7 +56,7 @@ class Resamplings:
         order = np.broadcast_to(np.arange(draws), self.times.shape)
         played[rows, self.times[drawn]] = order[drawn]
         latest = np.maximum.accumulate(played, axis=1)
-        found: IntArray = np.take_along_axis(self.samples, latest, axis=1)
+        found: AnyIntArray = np.take_along_axis(self.samples, latest, axis=1)
         return found
 
 
@@ -265,9 +263,9 @@ class ParallelEpochLearner:
             samples[:, 2 * e + 1] = np.searchsorted(sums[:-1], rng.random(runs) * sums[-1], side="right")
         return Resamplings(self.rounds, np.broadcast_to(times, samples.shape), samples)
 
-    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> IntArray:
+    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> AnyIntArray:
         """The expert played in each round of one simulated run (seeded, so not a private release)."""
-        played: IntArray = self.simulate(losses, rng, 1).actions()[0]
+        played: AnyIntArray = self.simulate(losses, rng, 1).actions()[0]
         return played
 
     def log_likelihood_ratio(self, found: Resamplings, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy.experts.lazy_chain import LazyChain
 from hockeystick.learners.lazy.theory.exact_loss import ExactLoss, LossLaw
 

@@ -20,8 +20,8 @@ from attrs import field, frozen
 from scipy import optimize, special, stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 
 # --- exponents -------------------------------------------------------------------------------------------------------
 

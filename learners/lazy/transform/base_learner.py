@@ -25,9 +25,10 @@ from attrs import field, frozen
 from scipy.special import logsumexp
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray, batch_sums
+from hockeystick.learners.experts.expert_losses import batch_sums
 
 Actions = npt.NDArray[Any]
 """Points of R runs: ints of shape (R,), or vectors of shape (R, d)."""

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from attrs import field, frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.validate import probability
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     LIPSCHITZ_SLACK,
     Box,

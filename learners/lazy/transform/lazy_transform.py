@@ -31,10 +31,10 @@ import numpy as np
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import ApproximateDP, BoundedRange, PureDP
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.convex.lazy_convex import ConvexTranscripts
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.lazy.transform.base_learner import FiniteMeasure as FiniteMeasure
 from hockeystick.learners.lazy.transform.base_learner import MultiplicativeMeasure as MultiplicativeMeasure
 

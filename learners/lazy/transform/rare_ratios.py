@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 
 _UP = 1.0 + 1e-12  # more than the rounding of the sums and exponentials below
 _LONGEST = 10**6  # ages looked at one by one

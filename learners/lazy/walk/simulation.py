@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 
 Points = npt.NDArray[Any]
-Bits = npt.NDArray[np.bool_]
 
 
 def simulated_walks(
@@ -26,7 +25,7 @@ def simulated_walks(
     refresh: float,
     draw_budget: int | None,
     generators: Sequence[np.random.Generator],
-) -> tuple[Points, Bits, Points, Bits]:
+) -> tuple[Points, BoolArray, Points, BoolArray]:
     """Actions, whether each was drawn afresh, shadows, and whether each was; shapes ``(runs, batches, ...)``.
 
     Args:

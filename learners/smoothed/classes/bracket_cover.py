@@ -8,7 +8,8 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, Cover, IntArray
+from hockeystick.accounting.arrays import IntArray
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, Cover
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 _MOST_NUMBERS = 2**26  # in the parameters of a cover

@@ -22,15 +22,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer, items
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import (
-    BoolArray,
-    Brackets,
-    ConceptClass,
-    IntArray,
-    PredicateTable,
-)
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, extended
 
 Rule = Literal["intersection", "union", "symmetric difference"]

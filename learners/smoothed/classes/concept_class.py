@@ -17,12 +17,9 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import array, as_array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, extended, points_of
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 _MOST_CELLS = 2**24  # of a table of predictions, at once
 

@@ -13,16 +13,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import array, as_array, place
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import (
-    BoolArray,
-    Brackets,
-    ConceptClass,
-    Cover,
-    IntArray,
-    PredicateTable,
-)
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, Cover, PredicateTable
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ListedMeasure
 
 

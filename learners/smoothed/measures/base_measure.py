@@ -15,8 +15,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 
 _MOST_POINTS = 2**52  # of one axis of a grid: neighbours j/(N-1) are then different floats
 _MOST_COMPARISONS = 2**24  # of boxes with points, at once

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 
 _STEPS = 40  # of Newton's method, before sorting
 _SUM = 1e-9  # what caps may lack of 1 by rounding

@@ -7,8 +7,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.measures.base_measure import (
     BaseMeasure,
     ListedMeasure,

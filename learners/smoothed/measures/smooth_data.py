@@ -19,8 +19,8 @@ from attrs import field, frozen
 from scipy import optimize, sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, NumericalError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, probability
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, points_of
 from hockeystick.learners.smoothed.measures.regret_bounds import sigma_of
 from hockeystick.mechanisms.contract.arguments import generator

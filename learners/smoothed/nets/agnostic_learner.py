@@ -18,13 +18,12 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.classes.error_queries import ErrorQueries, LabelledMeasure, labelled_points
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.learners.smoothed.nets.net_bounds import labelled_smoothness
-from hockeystick.learners.smoothed.nets.net_scores import IntArray
 from hockeystick.learners.smoothed.nets.subsampled_net import NetRelease, SubsampledNet
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger

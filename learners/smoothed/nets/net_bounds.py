@@ -22,8 +22,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray
 from hockeystick.accounting.validate import array, integer, probability, real
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray
 
 _MOST_POINTS = 10**6  # of a sub-domain that is planned
 _FEW_POINTS = 2**30

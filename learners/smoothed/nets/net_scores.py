@@ -16,12 +16,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.nets.net_bounds import log_growth
-
-IntArray = npt.NDArray[np.int64]
 
 MOST_MULTISETS = 10**6
 """How many multisets are listed at most."""

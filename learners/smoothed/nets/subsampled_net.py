@@ -33,13 +33,13 @@ from hockeystick.accounting import (
     NonPrivate,
     PrivacyEvent,
 )
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.learners.smoothed.nets.net_bounds import domain_size
-from hockeystick.learners.smoothed.nets.net_scores import IntArray, NetScores, multiset_count, multisets
+from hockeystick.learners.smoothed.nets.net_scores import NetScores, multiset_count, multisets
 from hockeystick.learners.smoothed.nets.threshold_net import ThresholdNet
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise

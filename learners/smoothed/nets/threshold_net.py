@@ -33,13 +33,11 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.mechanisms.contract.arguments import generator, run_count
 from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-
-IntArray = npt.NDArray[np.int64]
 
 _MOST_SCORE = 2**53  # n m
 _WORD = 62  # bits of a uniform number that are drawn at once

@@ -21,13 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import as_array, integer, place, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.mechanisms.contract.arguments import generator, run_count
 
-IntArray = npt.NDArray[np.int64]
 Rule = Literal["hedge", "gumbel", "exponential"]
 
 _MOST_CELLS = 1 << 25  # of the table of losses

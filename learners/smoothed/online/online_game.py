@@ -16,14 +16,13 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, ConceptClass
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.measures.smooth_data import ROUNDING, SmoothLaw
 from hockeystick.learners.smoothed.online.hindsight import least_errors
 from hockeystick.mechanisms.contract.arguments import generator, run_count
 
-IntArray = npt.NDArray[np.int64]
 Value = TypeVar("Value")
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -10,20 +10,16 @@ the block adversary and its bound sqrt(T log2(1/sigma) / 8): ours.
 import math
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer, probability, real
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, UniformCube
 from hockeystick.learners.smoothed.measures.regret_bounds import block_depth, block_lengths, sigma_of
 from hockeystick.learners.smoothed.measures.smooth_data import CellLaw, SmoothLaw, WindowLaw, around
 from hockeystick.learners.smoothed.online.online_game import Play, SmoothAdversary, View
 from hockeystick.mechanisms.contract.arguments import run_count
-
-IntArray = npt.NDArray[np.int64]
 
 
 def _coins(rng: np.random.Generator, runs: int) -> BoolArray:

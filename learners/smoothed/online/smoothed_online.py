@@ -29,12 +29,12 @@ from hockeystick.accounting import (
     PrivacyEvent,
     Reach,
 )
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.events.catalogue import PermuteAndFlip
 from hockeystick.accounting.validate import as_array, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, ConceptClass, Cover
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
 from hockeystick.learners.smoothed.measures import regret_bounds
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.learners.smoothed.measures.regret_bounds import sigma_of
@@ -43,7 +43,6 @@ from hockeystick.learners.smoothed.online.online_game import OnlineLearner, Onli
 from hockeystick.learners.smoothed.online.threshold_tree import LARGEST_FACTOR, ThresholdForest, ThresholdTree
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count
 
-IntArray = npt.NDArray[np.int64]
 Variant = Literal["paper", "brackets"]
 
 _MOST_EXPERTS = 1 << 24

@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.experts.expert_losses import FloatArray
-
-IntArray = npt.NDArray[np.int64]
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 LARGEST_FACTOR = 500.0  # of one tilt, on the logarithmic scale: its exponential is a float

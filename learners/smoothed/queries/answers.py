@@ -7,9 +7,8 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import IntArray
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import ErrorBound
 

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
-from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, IntArray
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, UniformGrid
 from hockeystick.learners.smoothed.queries.cells import QueryCells, check_signed
 

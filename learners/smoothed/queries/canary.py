@@ -17,8 +17,8 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.smoothed.classes.concept_class import IntArray
 from hockeystick.learners.smoothed.queries.cells import MatrixCells, check_signed
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
 

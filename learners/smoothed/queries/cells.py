@@ -19,9 +19,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import Cover, IntArray
+from hockeystick.learners.smoothed.classes.concept_class import Cover
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure
 
 _GRID = 2.0**20  # values of a matrix are multiples of its inverse, so that sums over records are exact

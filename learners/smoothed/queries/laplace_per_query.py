@@ -10,8 +10,8 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, EpsilonDelta, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.queries.answers import checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.mechanisms import Laplace

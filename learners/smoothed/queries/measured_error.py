@@ -22,8 +22,8 @@ from __future__ import annotations
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.queries.box_cells import BoxCells
 from hockeystick.learners.smoothed.queries.cells import QueryCells

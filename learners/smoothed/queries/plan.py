@@ -26,8 +26,8 @@ from hockeystick.accounting import (
     calibrate,
     compose,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import progress
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items, probability, real
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover

@@ -24,9 +24,8 @@ from attrs import Attribute, evolve, field, frozen
 from scipy.special import log_softmax
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability, real
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import IntArray
 from hockeystick.learners.smoothed.queries.answers import PrivateAnswers, Transcripts, checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import ErrorBound, Step, error_bound

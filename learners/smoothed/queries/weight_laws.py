@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import IntArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.smoothed.measures.kl_projection import kl_projection
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from benchmark_scripts import benchmark
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import Gaussian
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.attacks import choose_event as attack_module
 from hockeystick.audits.attacks.choose_event import choose_event
@@ -21,8 +21,6 @@ from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.outputs.cells import from_ordinal
 from hockeystick.audits.outputs.reading import Codebook, read
 from hockeystick.audits.targets.recorded import Recorded
-
-FloatArray = npt.NDArray[np.float64]
 
 CLAIMED = benchmark("auditors.targets").gaussian_mu(1.0, 1e-5)  # the distance of the two means, in standard deviations
 CURVE = Claim.curve(Gaussian(1 / CLAIMED), 1e-5)

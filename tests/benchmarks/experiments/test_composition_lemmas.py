@@ -9,19 +9,18 @@ import pytest
 from benchmark_scripts import experiment_script
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import ZCDP, ApproximateDP, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import optimal_composition
 
 lemmas = experiment_script("lazy.composition_lemmas")
 
-Floats = NDArray[np.float64]
 epsilons = st.sampled_from([0.01, 0.1, 0.5, 2.0])
 
 
-def _hockey_stick(p: Floats, q: Floats, epsilon: float) -> float:
+def _hockey_stick(p: FloatArray, q: FloatArray, epsilon: float) -> float:
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in ((p, q), (q, p)))
 
 
@@ -149,7 +148,9 @@ def test_printed_zcdp_fails_outside_its_conditions() -> None:
 # --- 3.8: composition outside of a bad set ---------------------------------------------------------------------------
 
 
-def _two_steps(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+def _two_steps(
+    first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
     """Joint laws of two outcomes; ``second`` has one row of the second outcome's law per first outcome."""
     p, q = (first[b][:, None] * second[b] for b in (0, 1))
     return p.ravel(), q.ravel()

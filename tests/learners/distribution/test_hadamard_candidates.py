@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution.channels.levels import Levels, UniformMixture
 from hockeystick.learners.distribution.hadamard_candidates import HadamardClass, printed_risk_floor, risk_floor
 from hockeystick.learners.distribution.risk_bounds import one_bit_rate, one_bit_reach, one_bit_risk
-
-Floats = NDArray[np.float64]
-
 
 # --- the class -------------------------------------------------------------------------------------------------------
 
@@ -60,29 +57,29 @@ def test_the_hardest_class_fits_its_run() -> None:
 # --- how little channels say -----------------------------------------------------------------------------------------
 
 
-def randomised_response(n: int, epsilon: float) -> Floats:
+def randomised_response(n: int, epsilon: float) -> FloatArray:
     law = np.exp(epsilon * np.eye(n))
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-def subset_selection(n: int, size: int, epsilon: float) -> Floats:
+def subset_selection(n: int, size: int, epsilon: float) -> FloatArray:
     law = np.array([[math.exp(epsilon * (y in subset)) for subset in combinations(range(n), size)] for y in range(n)])
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-def hadamard_response(n: int, epsilon: float) -> Floats:
+def hadamard_response(n: int, epsilon: float) -> FloatArray:
     law = np.exp(epsilon * (hadamard(2 * n)[1 : n + 1] == 1))
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-def one_bit(levels: Levels, n: int, epsilon: float) -> Floats:
+def one_bit(levels: Levels, n: int, epsilon: float) -> FloatArray:
     """The index of a random candidate and one bit about its level."""
     share = (levels.of(range(n)) - levels.bottom) / levels.span
     up = (share * math.exp(epsilon) + 1 - share) / (1 + math.exp(epsilon))
     return np.concatenate([up, 1 - up], axis=1) / levels.count
 
 
-def two_sided_geometric(levels: Levels, n: int, epsilon: float) -> Floats:
+def two_sided_geometric(levels: Levels, n: int, epsilon: float) -> FloatArray:
     """The index of a random candidate and its level on a grid of 32 steps with discrete Laplace noise, ends clamped."""
     steps = 32
     place = np.floor((levels.of(range(n)) - levels.bottom) / levels.span * steps).astype(int).clip(0, steps)
@@ -93,7 +90,7 @@ def two_sided_geometric(levels: Levels, n: int, epsilon: float) -> Floats:
     return np.asarray(law.reshape(n, -1) / levels.count)
 
 
-def worst_ratio(channel: Floats) -> float:
+def worst_ratio(channel: FloatArray) -> float:
     return float(np.log(channel.max(axis=0) / channel.min(axis=0)).max())
 
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution import risk_bounds as bounds
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import CeiledBlocks, UniformMixture
 
-Floats = NDArray[np.float64]
 Risk = Callable[..., float]
 
 
@@ -126,7 +126,7 @@ def test_composition_is_the_conversion_of_zcdp(count: int, epsilon: float, delta
 # --- regret ----------------------------------------------------------------------------------------------------------
 
 
-def hedge(losses: Floats, rate: float) -> float:
+def hedge(losses: FloatArray, rate: float) -> float:
     """Regret of exponential weights on losses of shape (T, K)."""
     before = np.cumsum(losses, axis=0) - losses
     weights = np.exp(-rate * (before - before.min(axis=1, keepdims=True)))
@@ -169,7 +169,7 @@ def test_the_printed_rate_of_the_vector_costs_the_root_of_experts() -> None:
         assert ratio == pytest.approx((math.sqrt(k) + 1 / math.sqrt(k)) / 2, rel=1e-12)
 
 
-def sampled_by_enumeration(losses: Floats, rate: float) -> float:
+def sampled_by_enumeration(losses: FloatArray, rate: float) -> float:
     """Exact expected regret of the learner that hears of coordinate J_t alone: all K^T courses of J, each as likely."""
     rounds, experts = losses.shape
     total = 0.0
@@ -269,7 +269,7 @@ def test_noise_has_mean_zero_given_the_event() -> None:
 # --- inequality (31) -------------------------------------------------------------------------------------------------
 
 
-def excess(table: Floats, weights: Floats, rounds: NDArray[np.int64]) -> Floats:
+def excess(table: FloatArray, weights: FloatArray, rounds: NDArray[np.int64]) -> FloatArray:
     """KL(f_0 || prediction) less what regret pays for, E[w.(v_0 - v)] at a resampled label, per instance.
 
     Shapes (n, K, M), (n, K) and (n,). Written out from blocks, for CeiledBlocks.
@@ -286,7 +286,7 @@ def excess(table: Floats, weights: Floats, rounds: NDArray[np.int64]) -> Floats:
     return np.asarray(risk - np.einsum("nk,nm,nkm->n", weights, truth, ratios))
 
 
-def counter_example() -> tuple[Floats, Floats, NDArray[np.int64]]:
+def counter_example() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
     table = np.zeros((1, 2, 50))
     table[0, 0, 0] = 1.0
     table[0, 1, 1:] = 1 / 49

@@ -14,17 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from hockeystick import accounting
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Harmonic, Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL, Shares
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 MULTIPLIERS = (0.0, 0.3, 1.0, 2.0, 4.0)
 RULES: tuple[CountLogarithm, ...] = (Smoothed(1.0), Smoothed(0.2), Harmonic(), AssumedCounts(1))
@@ -35,14 +32,14 @@ MODES = ("fixed", "disjoint", "independent")
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
-def vectors(records: int, symbols: int) -> Whole:
+def vectors(records: int, symbols: int) -> IntArray:
     """All ways in which a client's records may be shared out over symbols."""
     cuts = itertools.combinations(range(records + symbols - 1), symbols - 1)
     ends = [(-1, *cut, records + symbols - 1) for cut in cuts]
     return np.array([[b - a - 1 for a, b in itertools.pairwise(one)] for one in ends], dtype=np.int64)
 
 
-def law(rule: CountLogarithm, total: int, symbols: int) -> tuple[Floats, Floats]:
+def law(rule: CountLogarithm, total: int, symbols: int) -> tuple[FloatArray, FloatArray]:
     """ln P and P for counts 0, ..., total; NaN where an assumption forbids the count."""
     h = np.arange(total + 1.0)
     if isinstance(rule, Smoothed):
@@ -56,7 +53,7 @@ def law(rule: CountLogarithm, total: int, symbols: int) -> tuple[Floats, Floats]
     return np.log(p), p
 
 
-def sums(plan: QueryAverage, states: Sequence[Whole], sizes: Sequence[int]) -> tuple[Floats, Floats]:
+def sums(plan: QueryAverage, states: Sequence[IntArray], sizes: Sequence[int]) -> tuple[FloatArray, FloatArray]:
     """V and U of every table, by the definition."""
     shape, k = [len(own) for own in states], len(plan.reference)
     v, u = np.zeros(shape), np.zeros(shape)
@@ -76,14 +73,14 @@ def sums(plan: QueryAverage, states: Sequence[Whole], sizes: Sequence[int]) -> t
     return v, u
 
 
-def moves(states: Whole, records: int) -> tuple[Whole, Whole]:
+def moves(states: IntArray, records: int) -> tuple[IntArray, IntArray]:
     """Which of a client's vectors are just so many replaced records apart, either way round."""
     apart = np.abs(states[:, np.newaxis] - states).sum(axis=2) // 2
     first, second = np.nonzero(apart == records)
     return first, second
 
 
-def farthest(value: Floats, states: Sequence[Whole], group: int) -> float:
+def farthest(value: FloatArray, states: Sequence[IntArray], group: int) -> float:
     """The largest change of a value between tables that differ in at most ``group`` (1 or 2) replaced records."""
     changes = []
     for c, own in enumerate(states):
@@ -250,7 +247,7 @@ def test_published_counts_in_groups() -> None:
 # --- noisy counts ----------------------------------------------------------------------------------------------------
 
 
-def exact_delta(log_masses: Floats, change: Sequence[int], epsilon: float) -> float:
+def exact_delta(log_masses: FloatArray, change: Sequence[int], epsilon: float) -> float:
     """How well three counts with noise of one law are told from those moved by ``change``: over outputs near them."""
     n, pad = len(log_masses), max(map(abs, change))
     wide = np.concatenate([np.full(pad, -np.inf), log_masses, np.full(pad, -np.inf)])

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Harmonic, Smoothed
 
-Floats = NDArray[np.float64]
 Rule = CountLogarithm
 
 
@@ -35,14 +34,14 @@ def neighbours(counts: tuple[int, ...], least: int = 0) -> Iterator[tuple[int, .
             yield tuple(moved)
 
 
-def query(rule: Rule, pi: Floats, lam: float, counts: tuple[int, ...]) -> Floats:
+def query(rule: Rule, pi: FloatArray, lam: float, counts: tuple[int, ...]) -> FloatArray:
     """f of every symbol."""
     records = sum(counts)
     ratio = rule.frequencies(counts, records, len(pi)) / pi
     return np.asarray(lam * (ratio - 1.0) - rule.logarithms(counts, records, len(pi)) + np.log(pi))
 
 
-def largest_change(rule: Rule, pi: Floats, lam: float, w: Floats | None, records: int, least: int = 0) -> float:
+def largest_change(rule: Rule, pi: FloatArray, lam: float, w: FloatArray | None, records: int, least: int = 0) -> float:
     """Over all neighbours; of the average with weights w, or, for None, of the largest query."""
     most = 0.0
     for counts in histograms(records, len(pi), least):
@@ -203,7 +202,7 @@ def test_groups(rule: Rule, known: float) -> None:
     assert abs(change[0]) == pytest.approx(known)
 
 
-def paper_multiplier(pi: Floats, p: Floats) -> float:
+def paper_multiplier(pi: FloatArray, p: FloatArray) -> float:
     """J/(alpha − 1), the minimiser of an upper bound of the variance."""
     jeffreys = float(((p - pi) * np.log(p / pi)).sum())
     return jeffreys / (float((p / pi).max()) - 1.0)

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence import variance
 
-Floats = NDArray[np.float64]
 
-
-def pairs(count: int, seed: int) -> list[tuple[Floats, Floats]]:
+def pairs(count: int, seed: int) -> list[tuple[FloatArray, FloatArray]]:
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):

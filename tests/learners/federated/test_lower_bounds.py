@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, ParallelEpochLearner
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.lower_bounds import (
@@ -39,7 +40,6 @@ from hockeystick.learners.federated.noisy_hedge import NoisyHedge
 
 FALSE_ALARM = 1e-6
 WITHIN = float(stats.norm.isf(FALSE_ALARM / 2))
-Floats = NDArray[np.float64]
 
 
 # --- shared losses ---------------------------------------------------------------------------------------------------
@@ -300,12 +300,12 @@ def test_policies_do_not_average_on_losses_of_their_own() -> None:
     assert abs(federated_regret(policies, losses) - averaged) > 1e-3
 
 
-def follow_the_leader(records: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def follow_the_leader(records: FloatArray, rng: np.random.Generator) -> NDArray[np.int64]:
     before = np.concatenate([np.zeros_like(records[:, :1]), np.cumsum(records, axis=1)[:, :-1]], axis=1)
     return np.asarray(np.argmin(before, axis=2))
 
 
-def ends_badly(records: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def ends_badly(records: FloatArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """Follows the leader, and in the last round whom that has been furthest from: at most one unit of regret more."""
     plays = follow_the_leader(records, rng)
     plays[:, -1] = np.argmax(records[:, :-1].sum(axis=1), axis=1)

@@ -10,10 +10,10 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import MultiplicativeWeights
 from hockeystick.learners.federated.noisy_hedge import NoisyHedge
 from hockeystick.learners.network.threat_models import ThreatModel
@@ -21,7 +21,6 @@ from hockeystick.mechanisms import TreeAggregation
 
 FALSE_ALARM = 1e-6
 WITHIN = float(stats.norm.isf(FALSE_ALARM / 2))
-Floats = NDArray[np.float64]
 
 # T, d, 1/eps; min(ln(d)/eps, T); the bound that is proved at m = 1e8 with the noise's maximum by simulation
 SETTINGS = ((4096, 2, 1024, 709.78, 38.9), (16384, 2, 8192, 5678.3, 103.0), (4096, 64, 256, 1064.7, 125.0))
@@ -31,7 +30,7 @@ def hedge(clients: int, rounds: int, experts: int, inverse: int, **rest: Any) ->
     return NoisyHedge.calibrated(clients=clients, rounds=rounds, experts=experts, epsilon=1.0 / inverse, **rest)
 
 
-def sequences(rounds: int, experts: int) -> dict[str, Floats]:
+def sequences(rounds: int, experts: int) -> dict[str, FloatArray]:
     """Losses that all clients share: oblivious sequences that are no coins."""
     constant = np.ones((rounds, experts))
     constant[:, 0] = 0.0
@@ -163,7 +162,7 @@ def test_clients_play_draws_of_one_law() -> None:
     law = learner.simulate(losses[0], noise, 1)[0]
     counts = np.stack([(played == n).sum(axis=0) for n in range(3)], axis=1)
 
-    def within(odds: Floats) -> bool:
+    def within(odds: FloatArray) -> bool:
         tail = FALSE_ALARM / 18
         return bool(((stats.binom.ppf(tail, m, odds) <= counts) & (counts <= stats.binom.isf(tail, m, odds))).all())
 

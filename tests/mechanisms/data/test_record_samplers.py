@@ -23,6 +23,7 @@ from hockeystick.accounting import (
     UnsupportedAdjacencyError,
     UnsupportedEventError,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, Gaussian, Laplace, ReleaseNoise, SimulationNoise, check_mechanism
 from hockeystick.mechanisms.data.record_samplers import (
@@ -37,7 +38,6 @@ from hockeystick.mechanisms.data.subsampled_sum import Subsampled
 FALSE_ALARM = 1e-6
 CONFIDENCE = 1 - 1e-6
 EPSILONS = (0.0, 0.1, 0.4, 1.0, 2.0, 3.5)
-Floats = NDArray[np.float64]
 
 SAMPLERS: list[tuple[Sampler, int]] = [
     (PoissonSample(0.3), 5),
@@ -53,7 +53,7 @@ SAMPLERS: list[tuple[Sampler, int]] = [
 ]
 
 
-def exact_law(sampler: Sampler, records: int) -> Floats:
+def exact_law(sampler: Sampler, records: int) -> FloatArray:
     """The probability of every subset, by its bits, from the sampler's definition."""
     found = [Fraction(0)] * 2**records
     if isinstance(sampler, SampleWithoutReplacement):
@@ -72,7 +72,7 @@ def exact_law(sampler: Sampler, records: int) -> Floats:
     return np.array([float(p) for p in found])
 
 
-def fits(counts: NDArray[Any], law: Floats) -> bool:
+def fits(counts: NDArray[Any], law: FloatArray) -> bool:
     """A chi-square test; what is impossible must not happen."""
     if counts[law == 0].any():
         return False
@@ -211,7 +211,7 @@ class TestEvents:
                 sampler.event(2.0)  # type: ignore[arg-type]
 
 
-def density(mechanism: Subsampled, value: Floats, z: Floats) -> Floats:
+def density(mechanism: Subsampled, value: FloatArray, z: FloatArray) -> FloatArray:
     """Of the output, by listing all subsets."""
     law = exact_law(mechanism.sampler, len(value))
     noise: Any = (
@@ -226,7 +226,7 @@ def density(mechanism: Subsampled, value: Floats, z: Floats) -> Floats:
     return found
 
 
-def neighbours(mechanism: Subsampled, records: int) -> list[tuple[Floats, Floats]]:
+def neighbours(mechanism: Subsampled, records: int) -> list[tuple[FloatArray, FloatArray]]:
     """All pairs of contributions in {−1, 0, 1}, up to order."""
     found = []
     for others in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), records - 1):
@@ -293,7 +293,7 @@ def test_event_covers_whole_number_noise(sampler: Sampler, grid: float) -> None:
     k = np.arange(-400, 401)
     noise = np.exp(-np.abs(k) / scale) * math.tanh(0.5 / scale)
 
-    def law(value: tuple[float, ...]) -> Floats:
+    def law(value: tuple[float, ...]) -> FloatArray:
         steps, found = np.rint(np.array(value) / grid).astype(int), np.zeros(len(k))
         for subset in np.flatnonzero(probabilities := exact_law(sampler, len(value))):
             total = sum(int(steps[i]) for i in range(len(value)) if subset >> i & 1)
@@ -316,10 +316,10 @@ def test_event_covers_whole_number_noise(sampler: Sampler, grid: float) -> None:
 class Scored:
     """A target that gives one number a run, computed from what a mechanism publishes."""
 
-    simulated: Callable[[Any, np.random.Generator, int], Floats]
-    score: Callable[[Floats], Floats]
+    simulated: Callable[[Any, np.random.Generator, int], FloatArray]
+    score: Callable[[FloatArray], FloatArray]
 
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> FloatArray:
         return self.score(self.simulated(value, rng, runs))
 
 
@@ -387,7 +387,7 @@ class TestMutants:
         """The last record lies in the last fifth, and that is this batch."""
         records = 10
 
-        def last_batch(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def last_batch(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             batch = FixedBatches(records, 5, "given").draw()[-1]
             return np.asarray(value[batch].sum() + 0.7 * rng.standard_normal(runs))
 
@@ -398,11 +398,11 @@ class TestMutants:
         assert not refuted(stated, last_batch, pair, rng=614)
 
     def test_a_sample_that_is_published_is_refuted(self) -> None:
-        def public(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def public(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             chosen = self.fixed.sampler.simulate(10, rng, runs)
             return np.stack([chosen @ value + rng.standard_normal(runs), chosen[:, -1]], axis=1)
 
-        def known(out: Floats) -> Floats:
+        def known(out: FloatArray) -> FloatArray:
             return np.asarray(np.where(out[:, 1] == 1.0, out[:, 0], 0.0))
 
         pair = self.fixed.worst_case_neighbours()
@@ -415,7 +415,7 @@ class TestMutants:
         """All records at probability 1, say: the size tells of the record that was added."""
         sure = Subsampled(PoissonSample(0.9), Gaussian(2.0))
 
-        def sized(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def sized(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             return np.asarray(sure.sampler.simulate(len(value), rng, runs).sum(axis=1))
 
         assert refuted(sure.event(), sized, (np.zeros(1), np.zeros(2)), rng=618)
@@ -423,7 +423,7 @@ class TestMutants:
     def test_sampling_with_replacement_accounted_as_without_is_refuted(self) -> None:
         whole = Subsampled(SampleWithoutReplacement(4, 3), Gaussian(1.0))
 
-        def repeated(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def repeated(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             return np.asarray(value[rng.integers(0, 4, size=(runs, 3))].sum(axis=1) + rng.standard_normal(runs))
 
         pair = whole.worst_case_neighbours()
@@ -432,11 +432,11 @@ class TestMutants:
 
     @pytest.mark.slow
     def test_a_sample_drawn_once_for_all_steps_is_refuted(self) -> None:
-        def one_sample(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def one_sample(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             total = self.poisson.sampler.simulate(len(value), rng, runs) @ value
             return np.asarray(total + 0.7 / math.sqrt(8) * rng.standard_normal(runs))  # the mean of 8 releases
 
-        def eight(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def eight(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             return np.asarray(self.poisson.simulate(value, rng, 8 * runs).reshape(runs, 8).mean(axis=1))
 
         event = accounting.compose((self.poisson.event(), 8))
@@ -453,7 +453,7 @@ class TestMutants:
     def test_records_that_are_not_clipped_are_refuted(self) -> None:
         pair = np.zeros(1), np.array([0.0, 5.0])
 
-        def unclipped(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def unclipped(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             chosen = self.poisson.sampler.simulate(len(value), rng, runs)
             return np.asarray(chosen @ value + 0.7 * rng.standard_normal(runs))
 
@@ -465,11 +465,11 @@ class TestMutants:
         small = Subsampled(PoissonSample(0.5), Laplace(1.0, grid=2.0**-3))
         pair = np.zeros(1), np.array([0.0, 0.999])
 
-        def released(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def released(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = SimulationNoise(rng)
             return np.array([small.release(value, noise=noise) for _ in range(runs)])
 
-        def unrounded(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def unrounded(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             chosen = small.sampler.simulate(len(value), rng, runs)
             return np.asarray(chosen @ value + released(np.zeros(1), rng, runs))
 

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.noise.correlated_noise import matrix_sensitivity, tree_encoder, tree_levels
 from hockeystick.mechanisms.streams import tree_blocks
 from hockeystick.mechanisms.streams.factor_encoders import UNIT, Dense, Toeplitz
 from hockeystick.mechanisms.streams.factorisations import identity, lower_bound, optimised_band, square_root
 
-Floats = NDArray[np.float64]
 FILTERS = [
     identity(1),
     identity(7),
@@ -32,15 +31,15 @@ FILTERS = [
 ]
 
 
-def prefix_matrix(steps: int) -> Floats:
+def prefix_matrix(steps: int) -> FloatArray:
     return np.tril(np.ones((steps, steps)))
 
 
-def workload(f: Toeplitz) -> Floats:
+def workload(f: Toeplitz) -> FloatArray:
     return prefix_matrix(f.steps) if f.workload == "prefix_sums" else np.eye(f.steps)
 
 
-def largest_move(c: Floats, count: int, gap: int) -> float:
+def largest_move(c: FloatArray, count: int, gap: int) -> float:
     """Over all sets of steps ``gap`` apart and all signs of contributions ±1."""
     worst = 0.0
     for size in range(1, count + 1):
@@ -84,7 +83,7 @@ class TestAlgebra:
                 assert stated <= truth * (1 + 1e-12)
 
 
-def _back(f: Toeplitz, y: Floats) -> Floats:
+def _back(f: Toeplitz, y: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(workload(f), y))
 
 

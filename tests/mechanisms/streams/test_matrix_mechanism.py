@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve, frozen
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.noise.correlated_noise import matrix_mechanism, tree_encoder
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
@@ -26,7 +26,6 @@ from hockeystick.mechanisms.streams.matrix_mechanism import MatrixMechanism
 FALSE_ALARM = 1e-6
 CONFIDENCE = 1 - 1e-6
 EPSILONS = (0.0, 0.2, 0.7, 1.5, 3.0)
-Floats = NDArray[np.float64]
 
 FACTORISATIONS: list[Factorisation] = [
     square_root(7),
@@ -39,7 +38,7 @@ FACTORISATIONS: list[Factorisation] = [
 ]
 
 
-def matrices(f: Factorisation) -> tuple[Floats, Floats]:
+def matrices(f: Factorisation) -> tuple[FloatArray, FloatArray]:
     """B and C."""
     if isinstance(f, Dense):
         return f.decoder, f.encoder
@@ -48,7 +47,7 @@ def matrices(f: Factorisation) -> tuple[Floats, Floats]:
     return a @ np.linalg.inv(f.matrix()), f.matrix()
 
 
-def whitened(mechanism: MatrixMechanism, errors: Floats) -> Floats:
+def whitened(mechanism: MatrixMechanism, errors: FloatArray) -> FloatArray:
     b, _ = matrices(mechanism.factorisation)
     return np.linalg.solve(np.linalg.cholesky(b @ b.T), errors.T).T / mechanism.scale
 
@@ -61,10 +60,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 class Scored:
     """A target that gives one number a run, computed from what a mechanism publishes."""
 
-    simulated: Callable[[Any, np.random.Generator, int], Floats]
-    score: Callable[[Floats], Floats]
+    simulated: Callable[[Any, np.random.Generator, int], FloatArray]
+    score: Callable[[FloatArray], FloatArray]
 
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> FloatArray:
         return self.score(self.simulated(value, rng, runs))
 
 
@@ -303,21 +302,21 @@ class TestMutants:
         """Each answer has the right marginal law; together they say more than is paid for."""
         variances = self.mechanism.variances()
 
-        def fresh(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def fresh(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             return np.cumsum(value) + np.sqrt(variances) * rng.standard_normal((runs, 16))
 
-        def mean(out: Floats) -> Floats:
+        def mean(out: FloatArray) -> FloatArray:
             return np.asarray((out / variances).sum(axis=1))
 
         assert refuted(self.mechanism, Scored(fresh, mean), rng=520)
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, mean), rng=521)
 
     def test_the_same_noise_at_every_step_is_refuted(self) -> None:
-        def reused(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def reused(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = np.repeat(rng.standard_normal((runs, 1, 1)), 16, axis=1) * 2.0
             return np.asarray(np.cumsum(value) + self.mechanism.factorisation.decode(noise)[:, :, 0])
 
-        def increment(out: Floats) -> Floats:  # C⁻¹ of a constant at steps 0 and 1
+        def increment(out: FloatArray) -> FloatArray:  # C⁻¹ of a constant at steps 0 and 1
             return np.asarray(out[:, 1] - 1.5 * out[:, 0])
 
         assert refuted(self.mechanism, Scored(reused, increment), rng=522)
@@ -327,11 +326,11 @@ class TestMutants:
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = MatrixMechanism(identity(2), 2.0**-4, sensitivity=2.0**-4)
 
-        def released(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def released(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = SimulationNoise(rng)
             return np.array([small.release(value, noise=noise) for _ in range(runs)])
 
-        def correlated_floats(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def correlated_floats(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             """Noise rounded by itself, and values added to it: their low bits stay."""
             return np.asarray(np.cumsum(value) * 0.999 + np.rint(small.simulate(value * 0, rng, runs) * 64) / 64)
 

@@ -13,11 +13,11 @@ import pytest
 from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.noise.correlated_noise import tree_encoder, tree_levels
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
@@ -30,10 +30,9 @@ CONFIDENCE = 1 - 1e-6
 EPSILONS = (0.0, 0.2, 0.7, 1.5, 3.0)
 STEPS = [1, 2, 3, 4, 5, 6, 7, 8, 11, 16]
 ESTIMATES = ["plain", "below", "full"]
-Floats = NDArray[np.float64]
 
 
-def decoder(steps: int, estimate: Any) -> Floats:
+def decoder(steps: int, estimate: Any) -> FloatArray:
     """The matrix from all blocks, in the order of ``tree_encoder``, to the prefix sums."""
     counts = tree_blocks.counts(steps)
     unit = np.split(np.eye(sum(counts)), np.cumsum(counts)[:-1], axis=1)
@@ -41,11 +40,11 @@ def decoder(steps: int, estimate: Any) -> Floats:
     return np.asarray(found[:, :, 0].T)
 
 
-def prefix_matrix(steps: int) -> Floats:
+def prefix_matrix(steps: int) -> FloatArray:
     return np.tril(np.ones((steps, steps)))
 
 
-def whitened(mechanism: TreeAggregation, errors: Floats) -> Floats:
+def whitened(mechanism: TreeAggregation, errors: FloatArray) -> FloatArray:
     b = decoder(mechanism.steps, mechanism.estimate)
     return np.linalg.solve(np.linalg.cholesky(b @ b.T), errors.T).T / mechanism.scale
 
@@ -60,10 +59,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 class Scored:
     """A target that gives one number a run: the log-likelihood ratio of what a mechanism publishes, or a statistic."""
 
-    simulated: Callable[[Any, np.random.Generator, int], Floats]
-    score: Callable[[Floats], Floats]
+    simulated: Callable[[Any, np.random.Generator, int], FloatArray]
+    score: Callable[[FloatArray], FloatArray]
 
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Floats:
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> FloatArray:
         return self.score(self.simulated(value, rng, runs))
 
 
@@ -395,7 +394,7 @@ class TestMutants:
         """Each answer has the right marginal law; together they tell of step 0 with μ² = Σ 1/ones(t)."""
         variances = self.mechanism.variances()
 
-        def fresh(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def fresh(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             return np.cumsum(value) + np.sqrt(variances) * rng.standard_normal((runs, 15))
 
         target = Scored(fresh, lambda out: (out / variances).sum(axis=1))
@@ -403,14 +402,14 @@ class TestMutants:
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, target.score), rng=313)
 
     def test_one_noise_for_all_blocks_of_a_height_is_refuted(self) -> None:
-        def reused(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def reused(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = [
                 np.repeat(rng.standard_normal((runs, 1, 1)), count, axis=1) * self.mechanism.scale
                 for count in tree_blocks.counts(15)
             ]
             return np.asarray(np.cumsum(value) + tree_blocks.prefixes(noise, 15)[:, :, 0])
 
-        def two_leaves(out: Floats) -> Floats:
+        def two_leaves(out: FloatArray) -> FloatArray:
             blocks = tree_blocks.last_blocks(out[:, :, None])[:, :, 0]
             return np.asarray(blocks[:, 0] - blocks[:, 2])
 
@@ -435,11 +434,11 @@ class TestMutants:
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = TreeAggregation(2, 3.0, law="laplace", grid=2.0**-3)
 
-        def released(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def released(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = SimulationNoise(rng)
             return np.array([small.release(value, noise=noise) for _ in range(runs)])
 
-        def unrounded(value: Floats, rng: np.random.Generator, runs: int) -> Floats:
+        def unrounded(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             return released(np.zeros(2), rng, runs) + np.cumsum(value) * 0.999
 
         assert not refuted(small, released, samples=4000, rng=318, bits=True)

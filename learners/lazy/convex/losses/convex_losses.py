@@ -15,10 +15,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.mechanisms.contract.arguments import blocks
-
-FloatArray = npt.NDArray[np.float64]
 
 _MOST_COORDINATES = 2**24  # of a point
 

@@ -18,11 +18,11 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     LIPSCHITZ_SLACK,
     ConvexLosses,
     Domain,
-    FloatArray,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

@@ -23,6 +23,7 @@ from attrs import field, frozen
 from scipy import optimize, special
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     LIPSCHITZ_SLACK,
@@ -30,7 +31,6 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Box,
     ConvexLosses,
     Domain,
-    FloatArray,
     isotropic_form,
 )
 

@@ -27,7 +27,8 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Domain, FloatArray
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Domain
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, RegularizedWeights, as_box
 from hockeystick.learners.lazy.convex.sampling.samplers import Certificate, ClosedFormSampler

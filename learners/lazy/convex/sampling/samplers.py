@@ -20,9 +20,10 @@ from attrs import field, frozen
 from scipy import optimize, special
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, NumericalError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.validate import integer, probability, real
-from hockeystick.learners.lazy.convex.losses.convex_losses import Box, Domain, FloatArray
+from hockeystick.learners.lazy.convex.losses.convex_losses import Box, Domain
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, as_box
 
 _PROPOSALS = 1 << 16  # made at a time

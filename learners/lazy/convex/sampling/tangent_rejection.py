@@ -14,8 +14,9 @@ import numpy as np
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import real
-from hockeystick.learners.lazy.convex.losses.convex_losses import Domain, FloatArray
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, RegularizedWeights
 from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler, exact_draw

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners.smoothed.classes.brackets import MemberBrackets
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, ConceptClass, Cover, IntArray, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ListedMeasure, UniformGrid
 
 _MOST_NUMBERS = 2**26  # in the parameters of a cover

@@ -23,10 +23,10 @@ import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer, probability
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, ConceptClass, Cover, IntArray, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 _MOST_CALLS = 1_000_000

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import (
     IntervalBrackets,
     bracket_cuts,
@@ -29,7 +29,7 @@ from hockeystick.learners.smoothed.classes.boxes.intervals import (
     pair_index,
 )
 from hockeystick.learners.smoothed.classes.brackets import MemberBrackets, ravel, unravel
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, ConceptClass, Cover, IntArray, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 _MOST_LABELS = 2**26  # bools in a table of labelings, before repetitions are taken out

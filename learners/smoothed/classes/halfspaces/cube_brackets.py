@@ -18,15 +18,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import (
-    BoolArray,
-    Brackets,
-    ConceptClass,
-    IntArray,
-    PredicateTable,
-    checked_scale,
-)
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 
 _FINER = 1.0 + 1e-9  # nets are finer by that much, so that rounding leaves no halfspace outside its bracket

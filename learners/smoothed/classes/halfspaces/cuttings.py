@@ -22,15 +22,8 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.learners.experts.expert_losses import FloatArray
-from hockeystick.learners.smoothed.classes.concept_class import (
-    BoolArray,
-    Brackets,
-    ConceptClass,
-    IntArray,
-    PredicateTable,
-    checked_scale,
-)
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure
 
 Ray = tuple[int, int, int]

@@ -13,12 +13,12 @@ from attrs import field, frozen
 from scipy import optimize
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import prefix_sums
 from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap, oracle_tree
 from hockeystick.learners.smoothed.classes.bracket_cover import BracketCover, bracket_cover
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, Brackets, ConceptClass, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_scale
 from hockeystick.learners.smoothed.classes.halfspaces.cube_brackets import CubeBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.cuttings import CuttingBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.rotating_line import halfplane_extremes, halfplane_labelings

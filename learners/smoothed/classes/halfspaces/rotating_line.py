@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import array
-from hockeystick.learners.experts.expert_losses import FloatArray
 
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 Whole = tuple[int, ...]
 
 _CLOSE = 1e-14  # radians; directions are off by some 1e-15

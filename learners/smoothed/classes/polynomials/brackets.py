@@ -10,17 +10,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import bracket_cuts
-from hockeystick.learners.smoothed.classes.concept_class import (
-    BoolArray,
-    Brackets,
-    ConceptClass,
-    IntArray,
-    PredicateTable,
-    checked_scale,
-)
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap, oracle_tree
 from hockeystick.learners.smoothed.classes.bracket_cover import BracketCover, bracket_cover
 from hockeystick.learners.smoothed.classes.brackets import pull_back, push_forward
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray, Brackets, ConceptClass, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_scale
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
 from hockeystick.learners.smoothed.classes.polynomials.brackets import LineBrackets, line_polynomials
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ListedMeasure, points_of

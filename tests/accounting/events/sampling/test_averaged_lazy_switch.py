@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import special
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, delta, epsilon
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import AveragedSwitchDecision, GaussianDP, LazySwitchDecision, compose
 
-Floats = NDArray[np.float64]
 
-
-def _law(seed: int, largest: float) -> tuple[Floats, Floats, AveragedSwitchDecision]:
+def _law(seed: int, largest: float) -> tuple[FloatArray, FloatArray, AveragedSwitchDecision]:
     """A random law of |ln(k/k')| with a few atoms, and the event that its mean exceedances give on a random grid."""
     rng = np.random.default_rng(seed)
     atoms = largest * rng.beta(0.5, 2.0, 6)
@@ -33,7 +31,7 @@ def _law(seed: int, largest: float) -> tuple[Floats, Floats, AveragedSwitchDecis
     return atoms, masses, AveragedSwitchDecision(keep, tuple(grid), tuple(chances))
 
 
-def _both_orders(k: float, ratio: Floats, gamma: float) -> Floats:
+def _both_orders(k: float, ratio: FloatArray, gamma: float) -> FloatArray:
     """The larger hockey-stick divergence of Ber(k) and Ber(k*exp(-ratio)), for each ratio."""
     other = k * np.exp(-ratio)
     ways = [

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from attrs import evolve
 from dp_accounting import NeighboringRelation, dp_event, pld
@@ -23,6 +22,7 @@ from scipy import stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InputMix, InvalidArgumentError, Laplace, PrivacyEvent, RandomizedResponse, compose
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.distribution.cases import (
     DELTA,
     calibrated,
@@ -54,7 +54,6 @@ from hockeystick.learners.distribution.runs import KLRisk, play, replay
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
-FloatArray = npt.NDArray[np.float64]
 CASES = {case.name.removeprefix("learner/labels-"): case for case in distribution_cases()}
 MOST = 128_000
 

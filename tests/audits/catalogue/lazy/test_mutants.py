@@ -45,6 +45,7 @@ from scipy import stats
 
 from hockeystick import accounting
 from hockeystick.accounting import BoundedRange, LazySwitchDecision
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import PoissonSampled
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.catalogue.lazy.experts import lazy_target
@@ -63,7 +64,6 @@ from hockeystick.learners.lazy.experts.lazy_chain import log_likelihood_ratio
 from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
 from hockeystick.learners.lazy.theory.played_actions import exact_actions_loss
 
-FloatArray = NDArray[np.float64]
 Indices = NDArray[np.integer]
 FALSE_ALARM = 1e-6
 

@@ -27,11 +27,11 @@ from attrs import evolve
 from numpy.typing import NDArray
 from scipy import stats
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
 from hockeystick.audits import Claim, audit
 from hockeystick.learners import Box, LazyConvex, LinearLosses, RegularizedMeasure
 
-FloatArray = NDArray[np.float64]
 FALSE_ALARM = 1e-6
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution.channels.candidates import (
     Hypotheses,
     LabelDensities,
@@ -22,7 +23,6 @@ from hockeystick.learners.distribution.channels.candidates import (
     label_array,
 )
 
-Floats = NDArray[np.float64]
 TABLE = np.array([[0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.6, 0.4], [0.25, 0.25, 0.25, 0.25]])
 
 
@@ -159,7 +159,7 @@ def test_columns_of_one_hash_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> 
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def largest_deviation(law: Floats, labels: NDArray[np.int64]) -> float:
+def largest_deviation(law: FloatArray, labels: NDArray[np.int64]) -> float:
     """Of a frequency from its chance, over sqrt(ln(2 M/alpha)/(2 n)) with alpha = 1e-6: above 1 is a finding."""
     n, m = len(labels), len(law)
     off = np.abs(np.bincount(labels, minlength=m) / n - law).max()
@@ -223,7 +223,7 @@ def test_samples_of_densities() -> None:
 
 
 def test_functions_that_fail_on_a_label_fail_for_it_alone() -> None:
-    def fussy(labels: Floats, context: Any) -> Floats:
+    def fussy(labels: FloatArray, context: Any) -> FloatArray:
         if (labels > 10).any():
             raise KeyError("unseen label")
         return np.stack([labels, np.where(labels == 3, math.nan, np.where(labels == 4, math.inf, 0.0))], axis=1)
@@ -250,7 +250,7 @@ def test_functions_are_tried_on_public_labels(log_densities: Any) -> None:
 
 
 def test_densities_are_checked_at_construction() -> None:
-    def sampler(j: int, n: int, rng: np.random.Generator, context: Any) -> Floats:
+    def sampler(j: int, n: int, rng: np.random.Generator, context: Any) -> FloatArray:
         return np.zeros(n + 1)
 
     with pytest.raises(InvalidArgumentError):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution.channels.candidates import LabelDensities, LabelTable
 from hockeystick.learners.distribution.channels.levels import (
     CeiledBlocks,
@@ -24,12 +25,11 @@ from hockeystick.learners.distribution.channels.levels import (
 )
 from hockeystick.learners.distribution.risk_bounds import block_span, mixture_span, printed_span
 
-Floats = NDArray[np.float64]
 REFERENCES = (CeiledBlocks(), Envelope(), UniformMixture())
 FOUR = [[0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.6, 0.4]]
 
 
-def random_table(rng: np.random.Generator, labels: int | None = None) -> Floats:
+def random_table(rng: np.random.Generator, labels: int | None = None) -> FloatArray:
     """Sparse and dense, spiky and flat, with equal candidates and with labels without mass."""
     k, m = int(rng.integers(2, 6)), int(rng.integers(2, 13)) if labels is None else labels
     table = rng.dirichlet(np.full(m, float(rng.choice([0.05, 0.5, 5.0]))), size=k)
@@ -42,7 +42,7 @@ def random_table(rng: np.random.Generator, labels: int | None = None) -> Floats:
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
-def rare_masses(k: int, m: int) -> Floats:
+def rare_masses(k: int, m: int) -> FloatArray:
     """Family W: m/k labels of one's own each, all but one with a mass just above 1/m, which costs blocks of size 2."""
     own = m // k
     table = np.zeros((k, m))
@@ -226,7 +226,7 @@ def test_labels_of_equal_masses_share_rows() -> None:
 # --- resampled labels ------------------------------------------------------------------------------------------------
 
 
-def largest_deviation(law: Floats, labels: NDArray[Any]) -> float:
+def largest_deviation(law: FloatArray, labels: NDArray[Any]) -> float:
     """Of a frequency from its chance, over sqrt(ln(2 M/alpha)/(2 n)) with alpha = 1e-6: above 1 is a finding."""
     off = np.abs(np.bincount(labels.astype(np.int64), minlength=len(law))[: len(law)] / len(labels) - law).max()
     return float(off / math.sqrt(math.log(2 * len(law) / 1e-6) / (2 * len(labels))))

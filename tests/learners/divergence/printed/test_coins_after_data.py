@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from hockeystick import accounting
 from hockeystick.accounting import NO_EVENT, Adjacency, InvalidArgumentError, Parallel, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
@@ -29,13 +29,12 @@ from hockeystick.learners.divergence.printed.coins_after_data import (
 )
 from hockeystick.mechanisms import Gaussian
 
-Floats = NDArray[np.float64]
 DELTA = 1e-5
 SIGMA = Gaussian.calibrated(epsilon=1.0, delta=DELTA, sensitivity=math.log(2.0)).sigma
 """Calibrated to the worst draw without a multiplier."""
 
 
-def exact_law(pi: Floats, samples: int, x: int, y: int) -> tuple[Floats, Floats]:
+def exact_law(pi: FloatArray, samples: int, x: int, y: int) -> tuple[FloatArray, FloatArray]:
     """All counts of two symbols, by the multinomial mass function."""
     counts = np.array([(i, j) for i in range(samples + 1) for j in range(samples + 1 - i)])
     rest = max(0.0, 1.0 - pi[x] - pi[y])
@@ -43,7 +42,7 @@ def exact_law(pi: Floats, samples: int, x: int, y: int) -> tuple[Floats, Floats]
     return stats.multinomial.pmf(full, samples, [pi[x], pi[y], rest]), counts / samples
 
 
-def mixed_delta(probabilities: Floats, mus: Floats, epsilon: float) -> float:
+def mixed_delta(probabilities: FloatArray, mus: FloatArray, epsilon: float) -> float:
     return math.fsum(
         p * math.exp(gaussian_profile.log_delta(float(mu), epsilon))
         for p, mu in zip(probabilities, mus, strict=True)
@@ -51,7 +50,7 @@ def mixed_delta(probabilities: Floats, mus: Floats, epsilon: float) -> float:
     )
 
 
-def mixed_epsilon(probabilities: Floats, mus: Floats, delta: float = DELTA) -> float:
+def mixed_epsilon(probabilities: FloatArray, mus: FloatArray, delta: float = DELTA) -> float:
     """The exact epsilon of a coin and Gaussian noise at its distance."""
     values, where = np.unique(mus, return_inverse=True)
     masses = np.asarray(np.bincount(where, weights=probabilities), dtype=np.float64)
@@ -59,16 +58,16 @@ def mixed_epsilon(probabilities: Floats, mus: Floats, delta: float = DELTA) -> f
     return float(optimize.brentq(lambda e: mixed_delta(masses, values, e) - delta, 0.0, high, xtol=1e-9))
 
 
-def at_distance(shares: Floats) -> Floats:
+def at_distance(shares: FloatArray) -> FloatArray:
     return np.asarray(np.round(shares, 12) * math.log(2.0) / SIGMA)
 
 
-def even(symbols: int) -> Floats:
+def even(symbols: int) -> FloatArray:
     return np.full(symbols, 1.0 / symbols)
 
 
 def release(
-    pi: Floats, samples: int, *, multiplier: float = 0.0, records: int = 5000, sigma: float = SIGMA
+    pi: FloatArray, samples: int, *, multiplier: float = 0.0, records: int = 5000, sigma: float = SIGMA
 ) -> CoinRelease:
     coins = FreshCoins(reference=pi, samples=samples, records=records)
     return CoinRelease(coins=coins, channels=CoinChannel(sigma=sigma, multiplier=multiplier))
@@ -111,7 +110,7 @@ def test_a_coin_that_cannot_miss_is_the_worst_draw() -> None:
     assert cost >= gaussian_profile.epsilon(math.log(2.0) / 2.0, DELTA)
 
 
-def histograms(records: int, symbols: int) -> Iterator[Floats]:
+def histograms(records: int, symbols: int) -> Iterator[FloatArray]:
     for cuts in itertools.combinations(range(records + symbols - 1), symbols - 1):
         ends = (-1, *cuts, records + symbols - 1)
         yield np.array([b - a - 1 for a, b in itertools.pairwise(ends)])

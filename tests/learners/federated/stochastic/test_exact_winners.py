@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import ReportNoisyMax
-from hockeystick.learners.experts.expert_losses import FloatArray
 from hockeystick.learners.federated.stochastic.exact_winners import leaf_law, losses, secret_winners_law, winners_law
 from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase

@@ -9,7 +9,6 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import (
@@ -21,11 +20,10 @@ from hockeystick.accounting import (
     UnsupportedEventError,
     VisibleMixture,
 )
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, Transcripts, batch_sums
 from hockeystick.learners.lazy.comparators.normalised_lazy import NormalisedLazyExperts, _decide_and_draw
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
-
-Floats = NDArray[np.float64]
 
 
 def _learner(
@@ -41,7 +39,7 @@ def _learner(
     )
 
 
-def _transcripts(learner: NormalisedLazyExperts, *streams: Floats) -> tuple[Transcripts, list[Floats]]:
+def _transcripts(learner: NormalisedLazyExperts, *streams: FloatArray) -> tuple[Transcripts, list[FloatArray]]:
     """All transcripts, and their probabilities on each stream, by brute force."""
     weights = [learner.log_weights(stream) for stream in streams]
     d = learner.experts
@@ -59,7 +57,7 @@ def _transcripts(learner: NormalisedLazyExperts, *streams: Floats) -> tuple[Tran
     return Transcripts(x, moved), masses
 
 
-def _divergence(p: Floats, q: Floats, epsilon: float) -> float:
+def _divergence(p: FloatArray, q: FloatArray, epsilon: float) -> float:
     scale = math.exp(epsilon)
     return max(float(np.maximum(p - scale * q, 0).sum()), float(np.maximum(q - scale * p, 0).sum()))
 
@@ -75,7 +73,7 @@ def _charged_once(learner: NormalisedLazyExperts) -> AccountantGraph:
     ).graph()
 
 
-def _shifted(masses: Floats, cells: int) -> Floats:
+def _shifted(masses: FloatArray, cells: int) -> FloatArray:
     """Masses moved up the grid; what leaves it is given up, which makes any event less likely."""
     found = np.zeros_like(masses)
     if abs(cells) < len(masses):
@@ -83,7 +81,7 @@ def _shifted(masses: Floats, cells: int) -> Floats:
     return found
 
 
-def _lower_epsilon(learner: NormalisedLazyExperts, first: Floats, second: Floats, delta: float) -> float:
+def _lower_epsilon(learner: NormalisedLazyExperts, first: FloatArray, second: FloatArray, delta: float) -> float:
     """A lower bound on the exact epsilon of two experts: losses are rounded down to a grid, boundary by boundary."""
     step, half = 1e-3, 8000
     weights = learner.log_weights(first), learner.log_weights(second)
@@ -186,7 +184,7 @@ def test_later_change_is_the_largest(rate: float, batch: int) -> None:
     assert bound <= min(2 * rate, batch * rate)
     rng = np.random.default_rng(5)
 
-    def change(log_weights: Floats, loss: Floats, other: Floats, later: Floats) -> Floats:
+    def change(log_weights: FloatArray, loss: FloatArray, other: FloatArray, later: FloatArray) -> FloatArray:
         shrink = np.exp(-rate * batch * later)
         laws = [np.exp(log_weights - rate * one) for one in (loss, other)]
         return np.asarray(np.abs(np.log(np.divide(*((v * shrink).sum(axis=1) / v.sum(axis=1) for v in laws)))))
@@ -204,7 +202,7 @@ def test_later_change_is_the_largest(rate: float, batch: int) -> None:
 # --- certificates ----------------------------------------------------------------------------------------------------
 
 
-def _exceeds(learner: NormalisedLazyExperts, first: Floats, second: Floats) -> float:
+def _exceeds(learner: NormalisedLazyExperts, first: FloatArray, second: FloatArray) -> float:
     _, (p, q) = _transcripts(learner, first, second)
     guarantee, unit = learner.graph().guarantee(), 2 * learner.learning_rate
     return max(_divergence(p, q, e) / max(1e-300, guarantee.delta(e).upper) for e in (0.0, 0.5 * unit, 2 * unit))

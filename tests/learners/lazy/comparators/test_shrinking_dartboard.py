@@ -9,25 +9,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners import LazyExperts, Transcripts
 from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
 
 FALSE_ALARM = 1e-6
-Floats = NDArray[np.float64]
 
 
-def _paths(learner: ShrinkingDartboard, losses: Floats) -> Iterator[tuple[tuple[tuple[int, bool], ...], float]]:
+def _paths(learner: ShrinkingDartboard, losses: FloatArray) -> Iterator[tuple[tuple[tuple[int, bool], ...], float]]:
     """All transcripts ((action, drawn), ...) with their probabilities, straight from the algorithm's description."""
     batches = np.add.reduceat(losses, np.arange(0, learner.rounds, learner.batch), axis=0)
     eta, p = learner.learning_rate, learner.fake_switch_probability
     budget = math.inf if learner.budget is None else learner.budget
 
-    def weights(s: int) -> Floats:
+    def weights(s: int) -> FloatArray:
         w = np.exp(-eta * batches[:s].sum(axis=0))
         return np.asarray(w / w.sum())
 
@@ -49,7 +48,7 @@ def _paths(learner: ShrinkingDartboard, losses: Floats) -> Iterator[tuple[tuple[
         yield from grow(((x, True),), 1.0 / learner.experts)
 
 
-def _exact_delta(learner: ShrinkingDartboard, streams: tuple[Floats, Floats], epsilon: float) -> float:
+def _exact_delta(learner: ShrinkingDartboard, streams: tuple[FloatArray, FloatArray], epsilon: float) -> float:
     laws = [dict(_paths(learner, stream)) for stream in streams]
     e = math.exp(epsilon)
     return max(sum(max(0.0, m - e * q.get(path, 0.0)) for path, m in p.items()) for p, q in (laws, laws[::-1]))
@@ -203,10 +202,10 @@ def test_likelihood_ratio_is_that_of_the_enumeration(changed: int) -> None:
 class _Target:
     """Log-likelihood ratios of ``broken`` runs under ``broken``'s own law, on the neighbours of ``learner``."""
 
-    def __init__(self, broken: ShrinkingDartboard, neighbours: tuple[Floats, Floats]) -> None:
+    def __init__(self, broken: ShrinkingDartboard, neighbours: tuple[FloatArray, FloatArray]) -> None:
         self.broken, self.neighbours = broken, neighbours
 
-    def __call__(self, losses: Floats, rng: np.random.Generator, runs: int) -> Floats:
+    def __call__(self, losses: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
         seen = self.broken.simulate(losses, rng, runs)
         return np.clip(self.broken.log_likelihood_ratio(seen, *self.neighbours), -50, 50)
 

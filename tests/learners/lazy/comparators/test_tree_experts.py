@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners import MultiplicativeWeights
 from hockeystick.learners.lazy.comparators.tree_experts import PrivateFTRL, PublishedRuns, TreeExperts
@@ -28,7 +28,6 @@ from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.streams import tree_blocks
 
 FALSE_ALARM = 1e-6
-Floats = NDArray[np.float64]
 SUMS: tuple[Literal["tree", "square root"], ...] = ("tree", "square root")
 BALL = Ball(3, 1.0)
 
@@ -107,7 +106,7 @@ def _broken_experts(learner: TreeExperts, mutant: str | None) -> object:
     )
     steps, scale = learner.rounds - 1, learner.scale
 
-    def target(losses: Floats, rng: np.random.Generator, runs: int) -> Floats:
+    def target(losses: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
         if mutant == "fresh noise for every sum":
             noise = scale * rng.standard_normal((runs, steps, learner.experts))
             shift = np.cumsum(first[:-1] - second[:-1], axis=0) / scale
@@ -140,7 +139,7 @@ def test_audit_tells_the_mutants_of_ftrl(mutant: str | None) -> None:
     broken = PrivateFTRL(rounds=17, domain=BALL, lipschitz=2.0 * factor, scale=learner.scale)
     streams = learner.worst_case_neighbours() if mutant is None else broken.worst_case_neighbours()
 
-    def target(losses: LinearLosses, rng: np.random.Generator, runs: int) -> Floats:
+    def target(losses: LinearLosses, rng: np.random.Generator, runs: int) -> FloatArray:
         return broken.log_likelihood_ratio(broken.simulate(losses, rng, runs), *streams)
 
     verdict = audit(
@@ -163,7 +162,7 @@ def test_steep_gradients_cost_no_more() -> None:
         learner.simulate(LinearLosses(steep), np.random.default_rng(0), 5)
 
     class Lying(LinearLosses):
-        def lipschitz(self, domain: object) -> Floats:
+        def lipschitz(self, domain: object) -> FloatArray:
             return np.ones(3)
 
     worlds = [learner.simulate(Lying(sign * steep), np.random.default_rng(4), 5).sums for sign in (1, -1)]

@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners.common import stream_checkpoint
 from hockeystick.learners.lazy.convex.convex_stream import ConvexStream, release, resume, start
@@ -26,7 +27,6 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Ball,
     Box,
     ConvexLosses,
-    FloatArray,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

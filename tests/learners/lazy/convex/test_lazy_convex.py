@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
 from hockeystick.audits import Claim
 from hockeystick.audits.fixed_sample import audit
@@ -21,7 +22,6 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Box,
     ConvexLosses,
     Domain,
-    FloatArray,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

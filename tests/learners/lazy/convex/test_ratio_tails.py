@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Ball,
     Box,
     ConvexLosses,
-    FloatArray,
     LinearLosses,
     RegressionLosses,
 )

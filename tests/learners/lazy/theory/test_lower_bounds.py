@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners import LazyExperts, Transcripts
 from hockeystick.learners.lazy.theory.lower_bounds import (
@@ -30,7 +30,6 @@ from hockeystick.learners.lazy.theory.lower_bounds import (
 from hockeystick.mechanisms.streams.tree_aggregation import TreeAggregation
 
 FALSE_ALARM = 1e-6
-Floats = NDArray[np.float64]
 
 
 # --- the class -------------------------------------------------------------------------------------------------------
@@ -148,11 +147,11 @@ def test_draws_follow_their_law() -> None:
     np.testing.assert_allclose(law[8], law[7])  # what is left over keeps the last draw
 
 
-def _target(learner: ParallelEpochLearner, rate: float, history: bool) -> tuple[object, tuple[Floats, Floats]]:
+def _target(learner: ParallelEpochLearner, rate: float, history: bool) -> tuple[object, tuple[FloatArray, FloatArray]]:
     """The log-likelihood ratio of a learner whose draws use ``rate``, and all earlier epochs where ``history``."""
     neighbours = learner.worst_case_neighbours()
 
-    def laws(stream: Floats) -> Floats:
+    def laws(stream: FloatArray) -> FloatArray:
         whole = stream[: learner.epochs * learner.epoch].reshape(learner.epochs, learner.epoch, -1)
         scores = -rate * whole[:, : learner.watched].sum(axis=1)
         scores = np.cumsum(scores, axis=0) if history else scores
@@ -160,7 +159,7 @@ def _target(learner: ParallelEpochLearner, rate: float, history: bool) -> tuple[
 
     ratios = np.log(laws(neighbours[0])) - np.log(laws(neighbours[1]))
 
-    def run(stream: Floats, rng: np.random.Generator, runs: int) -> Floats:
+    def run(stream: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
         total = np.zeros(runs)
         for weights, ratio in zip(laws(stream), ratios, strict=True):
             total += ratio[rng.choice(len(weights), size=runs, p=weights)]

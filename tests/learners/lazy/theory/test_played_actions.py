@@ -17,8 +17,6 @@ from hockeystick.learners.lazy.experts.setting import Variant
 from hockeystick.learners.lazy.theory import played_actions
 from hockeystick.learners.lazy.theory.played_actions import actions_log_likelihood_ratio, exact_actions_loss
 
-FloatArray = NDArray[np.float64]
-
 
 def probability_of_actions(chain: LazyChain, actions: tuple[int, ...]) -> float:
     """The probability of playing ``actions``: the sum over all shadows of products of coins and draws."""

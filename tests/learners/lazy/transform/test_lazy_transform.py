@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import ApproximateDP, BoundedRange, GaussianDP, PureDP
 from hockeystick.learners import (
     Ball,
@@ -35,22 +36,20 @@ from hockeystick.learners.lazy.transform.convex_base_learner import ConvexMeasur
 from hockeystick.learners.lazy.transform.lazy_transform import LazyTransform, Normaliser
 from hockeystick.learners.lazy.transform.rare_ratios import ratio_bounds
 
-Floats = NDArray[np.float64]
-
 
 @frozen(eq=False)
 class _Added:
     """The measure to which a loss adds itself, whatever it is: exp(start + sum of losses)."""
 
-    start: Floats
+    start: FloatArray
     eta: float
     delta0: float = 0.0
     ratio_width: float | None = None
 
-    def log_measure(self, losses: Floats) -> Floats:
+    def log_measure(self, losses: FloatArray) -> FloatArray:
         return np.asarray(self.start + losses.sum(axis=0))
 
-    def log_func(self, loss: Floats) -> Floats:
+    def log_func(self, loss: FloatArray) -> FloatArray:
         return loss
 
 
@@ -75,17 +74,17 @@ def _transform(
     )
 
 
-def _divergence(p: Floats, q: Floats, epsilon: float) -> float:
+def _divergence(p: FloatArray, q: FloatArray, epsilon: float) -> float:
     scale = math.exp(epsilon)
     return max(float(np.maximum(p - scale * q, 0).sum()), float(np.maximum(q - scale * p, 0).sum()))
 
 
-def _softmax(log_weights: Floats) -> Floats:
+def _softmax(log_weights: FloatArray) -> FloatArray:
     weights = np.exp(log_weights - log_weights.max())
     return np.asarray(weights / weights.sum())
 
 
-def _histories(start: Floats, losses: Floats, rounds: int) -> list[Floats]:
+def _histories(start: FloatArray, losses: FloatArray, rounds: int) -> list[FloatArray]:
     """Log-weights after every multiset of fewer than ``rounds`` losses: nothing else can come before a loss."""
     return [
         start + losses[list(chosen)].sum(axis=0)
@@ -94,18 +93,18 @@ def _histories(start: Floats, losses: Floats, rounds: int) -> list[Floats]:
     ]
 
 
-def _least_eta(start: Floats, losses: Floats, rounds: int) -> float:
+def _least_eta(start: FloatArray, losses: FloatArray, rounds: int) -> float:
     """The eta of delta_0 = 0, by looking at all pairs of consecutive measures."""
     pasts = _histories(start, losses, rounds)
     return max(float(np.abs(np.log(_softmax(a + f)) - np.log(_softmax(a))).max()) for a in pasts for f in losses)
 
 
-def _least_delta0(start: Floats, losses: Floats, rounds: int, eta: float) -> float:
+def _least_delta0(start: FloatArray, losses: FloatArray, rounds: int, eta: float) -> float:
     pasts = _histories(start, losses, rounds)
     return max(_divergence(_softmax(a + f), _softmax(a), eta) for a in pasts for f in losses)
 
 
-def _transcripts(learner: LazyTransform, *streams: Floats) -> tuple[Transcripts, list[Floats]]:
+def _transcripts(learner: LazyTransform, *streams: FloatArray) -> tuple[Transcripts, list[FloatArray]]:
     """All transcripts of a learner without a budget, and their probabilities on each stream, by brute force."""
     paths = [learner.path(stream) for stream in streams]
     m, again = learner.measure.points, learner.refresh_probability  # type: ignore[attr-defined]
@@ -116,7 +115,7 @@ def _transcripts(learner: LazyTransform, *streams: Floats) -> tuple[Transcripts,
     masses = [np.exp(path.log_density(0, pairs[:, 0]) + path.log_density(0, pairs[:, 1])) for path in paths]
     for s in range(1, learner.batches):
         now = (x[:, -1], y[:, -1])
-        found: list[tuple[NDArray[np.int64], NDArray[np.int64], bool, bool, list[Floats]]] = []
+        found: list[tuple[NDArray[np.int64], NDArray[np.int64], bool, bool, list[FloatArray]]] = []
         for new_x, new_y in itertools.product([None, *points], repeat=2):
             chances = []
             for path, mass in zip(paths, masses, strict=True):
@@ -137,7 +136,7 @@ def _transcripts(learner: LazyTransform, *streams: Floats) -> tuple[Transcripts,
     return Transcripts(x, moves[0], y, moves[1]), masses
 
 
-def _joint_laws(learner: LazyTransform, stream: Floats) -> list[Floats]:
+def _joint_laws(learner: LazyTransform, stream: FloatArray) -> list[FloatArray]:
     """Exact law, shape (m, m), of (action, shadow) in each batch, by the forward chain."""
     path, points = learner.path(stream), np.arange(learner.measure.points)  # type: ignore[attr-defined]
     x, y = (grid.ravel() for grid in np.meshgrid(points, points, indexing="ij"))
@@ -286,7 +285,7 @@ def test_simulation_follows_the_exact_law() -> None:
 # --- certificates without delta_0 ------------------------------------------------------------------------------------
 
 
-def _exceeds(learner: LazyTransform, first: Floats, second: Floats) -> float:
+def _exceeds(learner: LazyTransform, first: FloatArray, second: FloatArray) -> float:
     """Exact delta over the certified one, the largest at some epsilons of interest."""
     _, (p, q) = _transcripts(learner, first, second)
     guarantee, unit = learner.graph().guarantee(), learner.bounds.change
@@ -295,7 +294,7 @@ def _exceeds(learner: LazyTransform, first: Floats, second: Floats) -> float:
 
 def _case(
     seed: int, batch: int, known: bool, normaliser: Normaliser | float, p: float
-) -> tuple[LazyTransform, Floats, Floats]:
+) -> tuple[LazyTransform, FloatArray, FloatArray]:
     """A random measure whose claims are the least true ones, and neighbouring streams of its losses."""
     rng = np.random.default_rng(seed)
     m = 2 if seed % 2 else 3
@@ -384,7 +383,7 @@ class _Rare:
     p: float = 0.3
     normaliser: Normaliser | float = "safe"
     margin: float = 1.0
-    losses: Floats = field(init=False, eq=False)
+    losses: FloatArray = field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         e = 0.75 * self.eta
@@ -399,7 +398,7 @@ class _Rare:
         learner = _transform(measure, self.rounds, self.batch, p=self.p, normaliser=self.normaliser)
         return evolve(learner, margin=self.margin)
 
-    def streams(self, *chosen: int) -> tuple[Floats, Floats]:
+    def streams(self, *chosen: int) -> tuple[FloatArray, FloatArray]:
         first = self.losses[list(chosen)]
         second = first.copy()
         second[0] = self.losses[1]
@@ -450,7 +449,7 @@ def test_ratios_stay_within_their_bounds_but_for_the_stated_chance(rare: _Rare, 
     laws = [_joint_laws(learner, stream) for stream in streams]
     points = np.arange(3)
 
-    def ratio(world: int, s: int) -> Floats:
+    def ratio(world: int, s: int) -> FloatArray:
         added = paths[world].log_func(s, points)
         return np.asarray(added[:, None] - added[None, :])
 
@@ -540,7 +539,7 @@ class _Inexact:
     def certificate(self) -> Certificate:
         return Certificate(self.tau, "as told")
 
-    def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> Floats:
+    def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
         return ClosedFormSampler().sample(measure, rng, runs)
 
 

@@ -10,12 +10,11 @@ import pytest
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy.transform.measure_checks import FiniteMeasure, MultiplicativeMeasure, check_measure
 
-Floats = NDArray[np.float64]
 CUBE = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
 ORDER = "the order of losses does not matter"
 RATIO = "the ratio depends on the last loss and x alone"
@@ -36,7 +35,7 @@ class _Measure:
     floor: float = 0.0  # mixes this much of the uniform law in
     ratio_width: float | None = None
 
-    def log_measure(self, losses: Floats) -> Floats:
+    def log_measure(self, losses: FloatArray) -> FloatArray:
         t = np.arange(1, len(losses) + 1)
         rates = self.rate * t**-self.decay * self.forget ** (len(losses) - t)
         found = -(rates @ losses)
@@ -46,7 +45,7 @@ class _Measure:
             found = np.log((1 - self.floor) * np.exp(found) + self.floor / len(found))
         return np.asarray(found)
 
-    def log_func(self, loss: Floats) -> Floats:
+    def log_func(self, loss: FloatArray) -> FloatArray:
         return -self.rate * loss
 
 
@@ -131,11 +130,11 @@ class _Regularised:
         mu = self.factor * math.sqrt(self.beta / (2 * self.lam))
         return mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / self.delta0))
 
-    def log_measure(self, losses: Floats) -> Floats:
+    def log_measure(self, losses: FloatArray) -> FloatArray:
         grid = np.linspace(-1, 1, losses.shape[1])
         return np.asarray(-self.beta * (losses.sum(axis=0) + self.lam * grid**2))
 
-    def log_func(self, loss: Floats) -> Floats:
+    def log_func(self, loss: FloatArray) -> FloatArray:
         return -self.beta * loss
 
 
@@ -158,10 +157,10 @@ class _Returns:
     delta0: float = 0.0
     ratio_width: float | None = None
 
-    def log_measure(self, losses: Floats) -> Floats:
+    def log_measure(self, losses: FloatArray) -> FloatArray:
         return self.value  # type: ignore[return-value]
 
-    def log_func(self, loss: Floats) -> Floats:
+    def log_func(self, loss: FloatArray) -> FloatArray:
         return np.zeros(4)
 
 
@@ -171,7 +170,7 @@ def test_points_without_mass() -> None:
     assert report.passes
 
     class Vanishing(_Measure):
-        def log_measure(self, losses: Floats) -> Floats:
+        def log_measure(self, losses: FloatArray) -> FloatArray:
             return np.where(np.arange(4) < len(losses), -np.inf, 0.0) if len(losses) < 4 else np.zeros(4)
 
     assert RATIO in _names(Vanishing())
@@ -191,6 +190,6 @@ def test_points_without_mass() -> None:
         (_Measure(ratio_width=math.inf), CUBE, "ratio_width"),
     ],
 )
-def test_refusals(measure: FiniteMeasure, losses: Floats, name: str) -> None:
+def test_refusals(measure: FiniteMeasure, losses: FloatArray, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         check_measure(measure, losses, rng=np.random.default_rng(0))

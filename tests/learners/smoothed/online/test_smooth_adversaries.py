@@ -10,10 +10,9 @@ import pytest
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
-from hockeystick.learners.smoothed.classes.concept_class import BoolArray
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, ProductMeasure, UniformCube, UniformGrid
 from hockeystick.learners.smoothed.measures.regret_bounds import hits_bound, thresholds_regret_floor
 from hockeystick.learners.smoothed.measures.smooth_data import SmoothLaw, WindowLaw

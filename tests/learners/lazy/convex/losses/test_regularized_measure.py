@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Ball,
     Box,
     ConvexLosses,
     Domain,
-    FloatArray,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

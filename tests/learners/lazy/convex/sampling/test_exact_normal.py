@@ -12,14 +12,8 @@ import pytest
 from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
-    Ball,
-    Box,
-    Domain,
-    FloatArray,
-    LinearLosses,
-    QuadraticLosses,
-)
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, Domain, LinearLosses, QuadraticLosses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, RegularizedWeights
 from hockeystick.learners.lazy.convex.sampling import exact_normal
 from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler, exact_draw

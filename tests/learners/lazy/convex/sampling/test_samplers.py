@@ -10,13 +10,13 @@ from attrs import frozen
 from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses.gaussian_profile import log_delta
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Ball,
     Box,
     ConvexLosses,
     Domain,
-    FloatArray,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

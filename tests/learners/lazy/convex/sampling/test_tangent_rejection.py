@@ -14,6 +14,7 @@ import pytest
 from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
 from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
 from hockeystick.learners.lazy.convex.losses import loss_sums
@@ -21,7 +22,6 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Ball,
     Box,
     Domain,
-    FloatArray,
     LinearLosses,
     Link,
     QuadraticLosses,

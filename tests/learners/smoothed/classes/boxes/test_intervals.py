@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hockeystick.learners.experts.expert_losses import FloatArray
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import (
     Intervals,
     Thresholds,
