@@ -29,8 +29,8 @@ from hockeystick.audits.catalogue.lazy.mutants import Mutation
 from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
 from hockeystick.audits.catalogue.lazy.views import View
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, PrintedGuarantee, paper_epsilon
+from hockeystick.learners.common.exact_loss import LossLaw
 from hockeystick.learners.lazy.experts.setting import Variant
-from hockeystick.learners.lazy.theory.exact_loss import LossLaw
 
 Progress = Callable[[str, int, int], None]
 

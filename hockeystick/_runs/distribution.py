@@ -20,6 +20,7 @@ from hockeystick._runs.guarantee_content import drawn_content
 from hockeystick._runs.lazy_plan import printed_content
 from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.accounting.arrays import IntArray
+from hockeystick.learners.common.printed_claims import PrintedGuarantee
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,
     OneBit,
@@ -42,7 +43,6 @@ from hockeystick.learners.distribution.online_distribution import OnlineDistribu
 from hockeystick.learners.distribution.risk_bounds import choose_channel
 from hockeystick.learners.distribution.runs import KLRisk, context_numbers
 from hockeystick.learners.distribution.server_rules import Rule
-from hockeystick.learners.lazy.theory.printed_guarantee import PrintedGuarantee
 
 Progress = Callable[[str], None]
 

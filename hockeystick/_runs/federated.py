@@ -20,6 +20,7 @@ from hockeystick._runs.lazy_streams import federated_file
 from hockeystick.accounting import Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import FedStoch, FedSVT
+from hockeystick.learners.common.printed_claims import PrintedGuarantee
 from hockeystick.learners.federated.lower_bounds import PackingAdversary, shared_losses
 from hockeystick.learners.federated.made_up_streams import (
     BernoulliLosses,
@@ -33,7 +34,6 @@ from hockeystick.learners.federated.one_good_expert.plan import printed_cost
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Noise, StochSetting, Where
 from hockeystick.learners.federated.stochastic.plan import printed_claims
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
-from hockeystick.learners.lazy.theory.printed_guarantee import PrintedGuarantee
 from hockeystick.learners.network.threat_models import ThreatModel
 
 Progress = Callable[[str], None]

@@ -26,8 +26,8 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.printed_claims import Condition
 from hockeystick.learners.distribution.channels.candidates import LabelTable
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition
 from hockeystick.mechanisms.local.hadamard_response import walsh_hadamard
 
 _MOST_PAIRS = 2**12

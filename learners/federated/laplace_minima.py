@@ -19,7 +19,7 @@ from scipy import special
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition
+from hockeystick.learners.common.printed_claims import Condition
 
 _MOST_EXACT = 4096  # noises in a sum, up to which its law is added up term by term
 _PIECES, _NODES = 64, 32  # of the quadrature

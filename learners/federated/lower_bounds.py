@@ -28,8 +28,7 @@ from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.lazy.theory.lower_bounds import PrintedFloor
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition
+from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 
 _SOURCE = "Gao, Huang & Yang 2024"
 

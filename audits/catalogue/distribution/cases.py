@@ -50,8 +50,8 @@ from hockeystick.audits.catalogue.distribution.views import (
     two_labels,
     two_rare_labels,
 )
-from hockeystick.audits.catalogue.divergence.views import exact_epsilon
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.views import exact_epsilon
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,

@@ -35,7 +35,6 @@ from hockeystick.audits.catalogue.divergence.views import (
     FOUR,
     Shown,
     difference,
-    exact_epsilon,
     kl_case,
     kl_subject,
     logs,
@@ -45,8 +44,8 @@ from hockeystick.audits.catalogue.divergence.views import (
     total,
     two_cells,
 )
-from hockeystick.audits.catalogue.lazy.cases import LossOf
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.views import LossOf, exact_epsilon
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, Harmonic, Smoothed

@@ -28,17 +28,16 @@ from hockeystick.audits.catalogue.divergence.views import (
     Shown,
     WithNoiseOf,
     all_records_of_one,
-    exact_epsilon,
     first,
     first_symbol,
     gap,
     kl_case,
     kl_subject,
     one_report,
-    two_symbols,
 )
-from hockeystick.audits.catalogue.lazy.cases import LossOf
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.instances import two_symbols
+from hockeystick.audits.catalogue.parts.views import LossOf, exact_epsilon
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.divergence.distributed import DistributedKL, Law
 from hockeystick.learners.divergence.local_baselines import RandomizedKL

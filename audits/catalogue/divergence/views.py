@@ -8,7 +8,6 @@ are asked for. The coins are public, so an attack may choose them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, frozen
 
-from hockeystick import accounting
 from hockeystick.accounting import PrivacyEvent, compose
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.views import exact_epsilon
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
@@ -52,25 +51,6 @@ def one_symbol(
         cohorts=[[0]],
         client_records=[integer("records", records, low=1)],
         logarithm=logarithm or Smoothed(),
-    )
-
-
-def two_symbols(*, clients: int = 4, records: int = 5, rounds: int = 0) -> QueryAverage:
-    """Half of the draws hit symbol 0 of two, the others symbol 1; ``records`` of each client.
-
-    Args:
-      clients: All are asked.
-      records: Of each client.
-      rounds: 0 for one question about each symbol; else every client is asked for each symbol in so many rounds.
-    """
-    repeats = max(1, integer("rounds", rounds, low=0))
-    everybody = list(range(clients))
-    return QueryAverage(
-        reference=(0.5, 0.5),
-        symbols=[0, 1] * repeats,
-        shares=[0.5 / repeats] * (2 * repeats),
-        cohorts=[everybody] * (2 * repeats if rounds else 1),
-        client_records=[records] * clients,
     )
 
 
@@ -248,10 +228,3 @@ def kl_subject(
         claim=Claim.curve(claimed.event(), delta) if claim is None else claim,
         truth=exact_epsilon(runs.event(), delta) if truth is None else truth,
     )
-
-
-def exact_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """The event's epsilon, where it is known exactly: the middle of its bracket."""
-    found = accounting.epsilon(event, delta)
-    low = found.upper if found.lower is None else found.lower
-    return found.upper if math.isinf(found.upper) else (low + found.upper) / 2.0

@@ -31,8 +31,8 @@ from hockeystick.audits.catalogue.federated.stochastic import (
     one_phase,
     root_target,
 )
-from hockeystick.audits.catalogue.lazy.cases import LossOf
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.views import LossOf
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners import FedStoch, FedSVT
 from hockeystick.learners.federated.limited_updates import LimitedUpdates

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
-from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.lazy.experts import lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
 from hockeystick.audits.catalogue.lazy.views import View
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.views import LossOf
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners import (
     Ball,
@@ -37,28 +37,6 @@ from hockeystick.learners import (
 
 STATED_AT = 1e-5
 """The delta at which curves are stated."""
-
-
-_PROOF = 100.0  # stands for an infinite log-likelihood ratio
-
-
-@frozen(eq=False)
-class LossOf:
-    """The log-likelihood ratio of a learner's runs between two neighbouring streams, under its own law.
-
-    Attributes:
-      learner: has ``simulate(losses, rng, runs)`` and ``log_likelihood_ratio(found, losses0, losses1)``.
-      neighbours: the two streams.
-    """
-
-    learner: Any
-    neighbours: tuple[Any, Any]
-
-    def __call__(self, losses: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Returns one ratio per run, shape (runs,); infinite ones are +-100."""
-        found = self.learner.simulate(losses, rng, runs)
-        ratio = self.learner.log_likelihood_ratio(found, *self.neighbours)
-        return np.asarray(np.clip(ratio, -_PROOF, _PROOF), dtype=np.float64)
 
 
 def learner_cases() -> Iterator[Case]:

@@ -10,7 +10,7 @@ from hockeystick.accounting.validate import real
 from hockeystick.audits.bounds import sample_limits
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners import ExactLoss
-from hockeystick.learners.lazy.theory.exact_loss import LossLaw
+from hockeystick.learners.common.exact_loss import LossLaw
 
 
 def samples_needed(exact: ExactLoss, claim: Claim, *, confidence: float = 0.999, power: float = 0.9) -> float:

@@ -14,9 +14,8 @@ import numpy as np
 from attrs import evolve, frozen
 
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.audits.catalogue.divergence.views import two_symbols
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
-from hockeystick.audits.catalogue.smoothed.views import canary
+from hockeystick.audits.catalogue.parts.instances import canary, two_symbols
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.divergence.local_baselines import LocalKL, TrustedHistogram
 from hockeystick.learners.federated.noisy_hedge import NoisyHedge

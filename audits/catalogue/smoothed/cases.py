@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
-from hockeystick.audits.catalogue.lazy.cases import LossOf
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.instances import canary
+from hockeystick.audits.catalogue.parts.views import LossOf
 from hockeystick.audits.catalogue.smoothed import mutants
 from hockeystick.audits.catalogue.smoothed.mutants import Altered, Publishes
 from hockeystick.audits.catalogue.smoothed.views import (
@@ -34,7 +35,6 @@ from hockeystick.audits.catalogue.smoothed.views import (
     Scene,
     Seen,
     at_one_point,
-    canary,
     difference,
     first_query,
     labelled,

@@ -22,9 +22,10 @@ import numpy as np
 from attrs import evolve, frozen
 
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.audits.catalogue.lazy.cases import LossOf
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
-from hockeystick.audits.catalogue.smoothed.views import DELTA, Pair, Scene, canary, pure_claim, rows, transcript_law
+from hockeystick.audits.catalogue.parts.instances import canary
+from hockeystick.audits.catalogue.parts.views import LossOf
+from hockeystick.audits.catalogue.smoothed.views import DELTA, Pair, Scene, pure_claim, rows, transcript_law
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.queries.answers import Transcripts

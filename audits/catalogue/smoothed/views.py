@@ -24,6 +24,7 @@ from scipy import optimize, special
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.audits.catalogue.parts.instances import canary
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.error_queries import ErrorQueries, labelled_points
@@ -32,7 +33,6 @@ from hockeystick.learners.smoothed.nets.agnostic_learner import AgnosticLearner
 from hockeystick.learners.smoothed.nets.subsampled_net import SubsampledNet
 from hockeystick.learners.smoothed.queries.answers import Transcripts
 from hockeystick.learners.smoothed.queries.box_cells import BoxCells
-from hockeystick.learners.smoothed.queries.canary import mwem_canary
 from hockeystick.learners.smoothed.queries.cells import MatrixCells
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
 
@@ -47,16 +47,6 @@ _LARGEST_GAP = 700.0
 
 
 # --- scenes ----------------------------------------------------------------------------------------------------------
-
-
-def canary(
-    *, gap: float = 6.0, rounds: int = 1, moved: int = 1, sigma: float = 0.1, **options: Any
-) -> tuple[SmoothMWEM, Pair]:
-    """The tuned instance at epsilon = 1 in total; ``moved`` records go from the first point to the last."""
-    found = mwem_canary(epsilon=1.0, rounds=rounds, gap=gap, **options)
-    second = found.first.copy()
-    second[len(second) - moved :] = _HIGH
-    return evolve(found.learner, sigma=sigma), (found.first, second)
 
 
 def seen_by_one_query(*, gap: float = 0.0, rounds: int = 2) -> tuple[SmoothMWEM, Pair]:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, items, probability, real
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition, PrintedGuarantee
+from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 
 Part = tuple[float, float]
 

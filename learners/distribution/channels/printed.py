@@ -16,9 +16,9 @@ from attrs import frozen
 
 from hockeystick import accounting
 from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 from hockeystick.learners.distribution.channels.all_channels import SampledLaplace, VectorLaplace, printed_multiplier
 from hockeystick.learners.distribution.channels.levels import Levels
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition, PrintedGuarantee
 
 _SOURCE = "Sima, Wu, Milenkovic & Szpankowski 2024, "
 _ROUNDING = 1e-9

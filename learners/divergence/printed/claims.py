@@ -23,10 +23,9 @@ from attrs import frozen
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.learners.common.printed_claims import Condition, PresetWarning, PrintedGuarantee
 from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts
-from hockeystick.learners.lazy.theory.presets import PresetWarning
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition, PrintedGuarantee
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import Gaussian
 

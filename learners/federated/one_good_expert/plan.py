@@ -27,7 +27,7 @@ from hockeystick.accounting.events.catalogue import BoundedRange, CumulativeAbov
 from hockeystick.accounting.numerics.directed_rounding import product_up, sum_up
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition, PrintedGuarantee
+from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 from hockeystick.learners.network.threat_models import ThreatModel
 
 TRUSTED = (ThreatModel.OUTPUT, ThreatModel.CLIENT, ThreatModel.CENTRAL)

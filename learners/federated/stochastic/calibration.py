@@ -28,9 +28,9 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places, printed_scale
-from hockeystick.learners.lazy.experts.calibration import largest_meeting
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 
 _WHOLE = Fraction(1)

@@ -28,8 +28,8 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.exact_loss import ExactLoss, LossLaw
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.lazy.theory.exact_loss import ExactLoss, LossLaw
 from hockeystick.mechanisms import NoisyMax
 from hockeystick.mechanisms.selection.common import log_integrals, panels
 

@@ -46,8 +46,8 @@ from hockeystick.accounting.events.catalogue import (
 )
 from hockeystick.accounting.validate import probability, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase, Vertex
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition, PrintedGuarantee
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms.contract.arguments import difference_up, quotient_up
 

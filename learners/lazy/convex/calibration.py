@@ -17,10 +17,7 @@ from attrs import frozen
 
 from hockeystick.accounting import PrivacyEvent
 from hockeystick.accounting.validate import integer, real
-from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
-from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
-from hockeystick.learners.lazy.convex.ratio_tails import Adversary, ratio_tails
-from hockeystick.learners.lazy.experts.calibration import (
+from hockeystick.learners.common.calibration_search import (
     LARGEST_FAKE,
     Target,
     approximate_delta,
@@ -28,6 +25,9 @@ from hockeystick.learners.lazy.experts.calibration import (
     largest_certified,
     mixture_curve,
 )
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
+from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
+from hockeystick.learners.lazy.convex.ratio_tails import Adversary, ratio_tails
 
 _LARGEST_MU = 30.0
 _FAILURE_SHARE = 0.05  # of delta, for the tails of log-ratios: they depend on its logarithm alone

@@ -5,7 +5,7 @@ it may err by a little in either direction and promises nothing. Then the learni
 fixed ratio of fake-switch probability to learning rate, until the *graph's* epsilon is as large as the target allows.
 Only that last number counts, and it never exceeds the target. Neither step takes longer for more rounds.
 
-This file holds what all lazy learners share, and the search for those of experts.
+The search for learners of experts; what all calibrations share is in ``learners/common/calibration_search.py``.
 """
 
 import math
@@ -14,162 +14,19 @@ from collections.abc import Callable
 import numpy as np
 from attrs import frozen
 
-from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer
+from hockeystick.learners.common.calibration_search import (
+    LARGEST_FAKE,
+    LOOK_BELOW,
+    Target,
+    approximate_delta,
+    batch_grid,
+    largest_certified,
+    mixture_curve,
+)
 from hockeystick.learners.experts.multiplicative_weights import best_learning_rate, regret_bound
-
-LARGEST_FAKE = 0.999
-_LOWEST = 60.0  # how far below its start, in logarithms, a learning rate is looked for
-_ALL_METHODS = 4  # more ways than these to spread a group over batches are bounded by the Renyi curve alone
-
-
-@frozen(kw_only=True)
-class Target:
-    """What a calibration is to meet: ``epsilon`` at ``delta`` for any ``group`` of people, rounds being people.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-
-    epsilon: float
-    delta: float
-    group: int = 1
-
-    def __attrs_post_init__(self) -> None:
-        real("epsilon", self.epsilon, low=0.0, low_open=True)
-        real("delta", self.delta, low=0.0, high=1.0, low_open=True, high_open=True)
-        integer("group", self.group, low=1)
-
-    def orders(self) -> FloatArray:
-        """Renyi orders around the best one, which is near 1 + sqrt(ln(1/delta)/rho) for a zCDP parameter rho."""
-        log = max(1.0, -math.log(self.delta))
-        root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of rho
-        if root < 1e-290:  # orders would leave the floats
-            raise self.unmet()
-        middle = math.sqrt(log) / root
-        return np.asarray(1.0 + np.geomspace(middle / 300.0, middle * 1000.0, 96))
-
-    def unmet(self) -> InvalidArgumentError:
-        """The refusal of a target that nothing meets."""
-        return InvalidArgumentError(
-            "epsilon",
-            self.epsilon,
-            f"no parameters meet it at delta={self.delta:g}",
-            "ask for a larger epsilon or delta",
-        )
-
-
-# --- what all lazy learners share ------------------------------------------------------------------------------------
-
-
-def batch_grid(largest: int, per_decade: int = 4) -> list[int]:
-    """Batch sizes from 1 to ``largest``, evenly spread on a logarithmic scale."""
-    count = 2 + math.ceil(per_decade * math.log10(largest))
-    return [int(b) for b in np.unique(np.round(np.geomspace(1.0, largest, count)))]
-
-
-def mixture_curve(orders: FloatArray, chance: FloatArray, inner: FloatArray) -> FloatArray:
-    """Renyi divergence of a draw that happens with a public probability, visibly."""
-    mixed: FloatArray = np.logaddexp(np.log1p(-chance), np.log(chance) + (orders - 1.0) * inner) / (orders - 1.0)
-    return mixed
-
-
-def approximate_delta(
-    target: Target,
-    orders: FloatArray,
-    *,
-    fake: FloatArray,
-    log_ratios: FloatArray,
-    weights: FloatArray,
-    draws: FloatArray,
-    draw: FloatArray,
-) -> FloatArray:
-    """Delta at the target epsilon of a decision and the draws behind it, for each of R settings.
-
-    The decision has two outcomes and a log-ratio of known law, so that its loss is averaged over exactly; the draws are
-    charged by their Renyi curve. For a search: nothing is rounded up.
-
-    Args:
-        target: Its epsilon is meant.
-        orders: Shape (A,).
-        fake: p, shape (R,).
-        log_ratios, weights: The values of |ln(k/k')| and their chances, shape (R, m).
-        draws: Curve of all draws but the decision's own, shape (R, A).
-        draw: Curve of that one, which follows where the learner moved, shape (R, A).
-    """
-    keep = 1.0 - fake[:, None]
-    other = keep * np.exp(-log_ratios)
-    moved = fake[:, None] - keep * np.expm1(-log_ratios)
-    loss = np.log(moved / fake[:, None])
-    # Canonne, Kamath & Steinke 2020, Prop. 12, at what is left of epsilon.
-    order = orders - 1.0
-    constant = -np.log(order) + orders * np.log1p(-1.0 / orders)
-
-    def tail(left: FloatArray, curve: FloatArray) -> FloatArray:
-        log_delta = (order * curve + constant)[:, None, :] - order * left[:, :, None]
-        smallest: FloatArray = np.exp(np.minimum(0.0, log_delta.min(axis=2)))
-        return smallest
-
-    left, behind = np.full_like(log_ratios, target.epsilon), draws + draw
-    keeps_more = keep * tail(left - log_ratios, draws) + fake[:, None] * tail(left + loss, behind)
-    keeps_less = other * tail(left + log_ratios, draws) + moved * tail(left - loss, behind)
-    found: FloatArray = np.sum(weights * np.maximum(keeps_more, keeps_less), axis=1)
-    return found
-
-
-def largest_certified(target: Target, event: Callable[[float], PrivacyEvent], start: float, cap: float) -> float | None:
-    """The largest number up to ``cap``, about, whose event meets the target; None if none is found near ``start``."""
-
-    def excess(x: float, all_methods: bool) -> float:
-        """ln of the certified epsilon over the target."""
-        cost = event(x)
-        few = len(getattr(cost, "branches", ())) <= _ALL_METHODS
-        found = accounting.epsilon(cost, target.delta, method=None if all_methods and few else "rdp").upper
-        if found <= target.epsilon:  # rounding must not say otherwise
-            return min(0.0, math.log(found / target.epsilon)) if found > 0.0 else -math.inf
-        return max(5e-324, math.log(found / target.epsilon)) if math.isfinite(found) else math.inf
-
-    # The Renyi bound alone costs milliseconds and is sound; all methods together can only add to it.
-    # That may be much: a decision whose total variation is below delta costs nothing in truth.
-    best = largest_meeting(lambda x: excess(x, False), start, cap, step=0.02, accuracy=1e-4)
-    start = start if best is None else max(best, start)
-    return largest_meeting(lambda x: excess(x, True), start, cap, step=2e-3, accuracy=2e-3)
-
-
-def largest_meeting(
-    excess: Callable[[float], float], start: float, cap: float, *, step: float, accuracy: float
-) -> float | None:
-    """The largest number up to ``cap`` at which an increasing function is at most 0; None if none is found near by.
-
-    The function is at least -``accuracy`` there, or the number is within ``accuracy`` of one where it is above 0. As it
-    may be slow, it is interpolated.
-    """
-    good: tuple[float, float] | None = None
-    bad: tuple[float, float] | None = None
-    trial = min(start, cap)
-    while trial > start - _LOWEST:
-        value = excess(trial)
-        if value <= 0.0:
-            good = trial, value
-        else:
-            bad = trial, value
-        if good is not None and (
-            good[0] == cap or good[1] >= -accuracy or (bad and bad[0] - good[0] <= 0.1 * accuracy)
-        ):
-            break
-        if good is not None and bad is not None:
-            share = (-0.5 * accuracy - good[1]) / (bad[1] - good[1]) if math.isfinite(bad[1] - good[1]) else 0.5
-            trial = good[0] + min(max(share, 0.1), 0.9) * (bad[0] - good[0])
-        else:  # one side is missing: walk towards it, in steps that double
-            stride = max(step, min(1.0, abs(value))) if math.isfinite(value) else step
-            trial = min(cap, trial + stride) if bad is None else trial - stride
-            step *= 2.0
-    return None if good is None else good[0]
-
-
-# --- experts ---------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -262,7 +119,7 @@ class _Search:
     def _rates(self, batch: int, multiples: FloatArray) -> list[tuple[float, LazyParameters, float]]:
         """For each multiple m, with p = m*eta/epsilon: the largest rate that meets the target, and its bound."""
         high = np.full(multiples.shape, math.log(self.cap(batch)))
-        start = low = high - _LOWEST
+        start = low = high - LOOK_BELOW
         low = np.where(self._meets(batch, high, multiples), high, low)
         for _ in range(40):
             middle = 0.5 * (low + high)

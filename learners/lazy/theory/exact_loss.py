@@ -7,7 +7,6 @@ halves of the experts, has two states whatever the number of experts, and its dr
 In general draws are rounded to the grid, once up and once down, and the result is a bracket.
 """
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,82 +15,13 @@ from attrs import evolve, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer
+from hockeystick.learners.common.exact_loss import ExactLoss, LossLaw
 from hockeystick.learners.lazy.experts.lazy_chain import LazyChain, bit_log_ratios
 
 _SNAP = 1e-9  # draws within this of a multiple of the grid step (relative to it) count as on the grid
 _CELLS = 2**22  # largest table of the dynamic programme
 _NEGLIGIBLE = 1e-32  # mass of a column below which the ends of the table are cut
-
-
-@frozen(eq=False)
-class LossLaw:
-    """The law of the privacy loss under P, as atoms: P(loss = losses[i]) = masses[i], and P's mass where Q has none.
-
-    Attributes:
-        losses: Ascending, shape (m,).
-        masses: Shape (m,), not negative.
-        infinite: P's mass on transcripts that Q excludes.
-        slack: Losses are accurate up to this.
-    """
-
-    losses: FloatArray
-    masses: FloatArray
-    infinite: float
-    slack: float
-
-    def delta(self, epsilon: float) -> float:
-        """Hockey-stick divergence sup_S P(S) - e^epsilon Q(S)."""
-        above = self.losses > epsilon
-        return self.infinite + float(np.sum(self.masses[above] * -np.expm1(epsilon - self.losses[above])))
-
-    def epsilon(self, delta: float) -> float:
-        """The smallest epsilon >= 0 with delta(epsilon) <= ``delta``; inf if there is none."""
-        if self.delta(0.0) <= delta:
-            return 0.0
-        if self.infinite >= delta and (self.infinite > delta or delta == 0.0):
-            return math.inf if self.infinite > delta else float(self.losses[self.masses > 0.0].max(initial=0.0))
-        low, high = 0.0, float(self.losses[-1])
-        while high - low > 1e-12 * max(1.0, high):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return high
-
-    def tails(self) -> tuple[FloatArray, FloatArray]:
-        """P and Q of "the loss is at least losses[i]", and last of "it is infinite", each of shape (m + 1,).
-
-        With P as the power and Q as the level these are the most powerful tests, hence the exact trade-off curve.
-        """
-        p = np.append(np.cumsum(self.masses[::-1])[::-1] + self.infinite, self.infinite)
-        q = np.append(np.cumsum((self.masses * np.exp(-self.losses))[::-1])[::-1], 0.0)
-        return p, q
-
-
-@frozen(eq=False)
-class ExactLoss:
-    """Both directions of the exact privacy loss, each bracketed by a law rounded down and a law rounded up.
-
-    Attributes:
-        forward: Laws (lower, upper) of ln P0/P1 under P0.
-        backward: Laws (lower, upper) of ln P1/P0 under P1.
-    """
-
-    forward: tuple[LossLaw, LossLaw]
-    backward: tuple[LossLaw, LossLaw]
-
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        """Bracket (lower, upper) of the larger direction's delta at ``epsilon``."""
-        epsilon = real("epsilon", epsilon)
-        lower = max(law.delta(epsilon + law.slack) for law in (self.forward[0], self.backward[0]))
-        upper = max(law.delta(epsilon - law.slack) for law in (self.forward[1], self.backward[1]))
-        return lower, upper
-
-    def epsilon(self, delta: float) -> tuple[float, float]:
-        """Bracket (lower, upper) of the smallest epsilon >= 0 at ``delta``, the larger direction's."""
-        delta = probability("delta", delta)
-        lower = max(max(0.0, law.epsilon(delta) - law.slack) for law in (self.forward[0], self.backward[0]))
-        upper = max(law.epsilon(delta) + law.slack for law in (self.forward[1], self.backward[1]))
-        return lower, upper
 
 
 def exact_loss(chain0: LazyChain, chain1: LazyChain, *, steps: int = 64) -> ExactLoss:

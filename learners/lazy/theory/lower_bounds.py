@@ -24,9 +24,9 @@ from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentEr
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
-from hockeystick.learners.lazy.theory.printed_guarantee import Condition
 from hockeystick.mechanisms import ExponentialMechanism
 
 # --- the class of learners -------------------------------------------------------------------------------------------
@@ -304,15 +304,6 @@ class ParallelEpochLearner:
         scores = -self.learning_rate * whole[:, : self.watched].sum(axis=1)
         found: FloatArray = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
         return found
-
-
-@frozen
-class PrintedFloor:
-    """A printed lower bound on regret, up to an unstated constant, and the conditions under which it was stated."""
-
-    value: float
-    conditions: tuple[Condition, ...]
-    source: str = "Asi, Koren, Liu & Talwar 2024, Theorem 4.2 (its proof does not hold)"
 
 
 def printed_regret_floor(*, rounds: int, experts: int, epsilon: float) -> PrintedFloor:

@@ -18,8 +18,8 @@ from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.learners.common.exact_loss import ExactLoss, LossLaw
 from hockeystick.learners.lazy.experts.lazy_chain import LazyChain
-from hockeystick.learners.lazy.theory.exact_loss import ExactLoss, LossLaw
 
 _EQUAL = 1e-9  # relative difference up to which losses count as the same multiple of a step
 _NEGLIGIBLE = 1e-32  # mass of the outermost losses that are cut off, and counted

@@ -8,49 +8,22 @@ for what the learner's graph certifies. To be private, calibrate (``LazyExperts.
 """
 
 import math
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from attrs import frozen
 
 from hockeystick.accounting import Bracket
 from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common.calibration_search import LARGEST_FAKE
+from hockeystick.learners.common.printed_claims import Condition, PresetWarning, PrintedGuarantee
 from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
 from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
-from hockeystick.learners.lazy.theory.printed_guarantee import (
-    Condition,
-    PrintedGuarantee,
-    paper_epsilon,
-    paper_epsilon_convex,
-    paper_rate,
-)
-
-LARGEST_FAKE = 0.999
-"""The fake-switch probability that stands in for a printed one of 1 or more."""
+from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon, paper_epsilon_convex, paper_rate
 
 _FAILURE_SHARE = 0.05  # of delta, for the bounds behind the convex learner's certificate
 
-Defect = Literal["missing", "rounded", "out of range", "condition", "not private"]
-
 L = TypeVar("L", LazyExperts, LazyConvex)
-
-
-@frozen
-class PresetWarning:
-    """One thing to know about a preset.
-
-    Attributes:
-        defect: "missing": the statement leaves a parameter open. "rounded": a batch was made a whole number of rounds.
-            "out of range": a printed parameter can't be used as it is. "condition": a printed condition fails.
-            "not private": the certified epsilon exceeds the target.
-        text: What, in one sentence.
-    """
-
-    defect: Defect
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.defect}: {self.text}"
 
 
 @frozen(eq=False)

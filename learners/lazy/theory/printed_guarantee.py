@@ -13,51 +13,11 @@ show what exact accounting gains; the graph of the learner is what holds.
 
 import math
 
-from attrs import frozen
-
 from hockeystick.accounting import NumericalError
 from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 
 _SMALLEST_LOG = -700.0  # of delta_0: what is below does not fit in a float
-
-
-@frozen
-class Condition:
-    """One condition of a printed statement: ``value`` must be on the stated side of ``limit``."""
-
-    statement: str
-    value: float
-    limit: float
-    holds: bool
-
-
-@frozen
-class PrintedGuarantee:
-    """A printed (epsilon, delta) and the conditions under which it was stated.
-
-    Attributes:
-        epsilon: The formula's value, whether or not its conditions hold.
-        delta: The delta it is meant for.
-        conditions: Every condition with its value here.
-        source: Where it is printed.
-        constants: The constants of the formula that are no arguments of its function, by name.
-    """
-
-    epsilon: float
-    delta: float
-    conditions: tuple[Condition, ...]
-    source: str = "Asi, Koren, Liu & Talwar 2024, Theorem 3.2"
-    constants: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def applies(self) -> bool:
-        """Whether every condition of the statement holds."""
-        return all(condition.holds for condition in self.conditions)
-
-    @property
-    def failing(self) -> tuple[Condition, ...]:
-        """The conditions that do not hold."""
-        return tuple(condition for condition in self.conditions if not condition.holds)
 
 
 def paper_epsilon(

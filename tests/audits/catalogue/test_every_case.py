@@ -17,7 +17,6 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim
 from hockeystick.audits.catalogue.every_case import catalogue, select
-from hockeystick.audits.catalogue.lazy.cases import LossOf
 from hockeystick.audits.catalogue.mechanisms.mechanisms import (
     Impostor,
     inverted_response,
@@ -26,6 +25,7 @@ from hockeystick.audits.catalogue.mechanisms.mechanisms import (
     one_noise_for_all,
 )
 from hockeystick.audits.catalogue.parts.cases import STATED_CONFIDENCE, Case, Subject
+from hockeystick.audits.catalogue.parts.views import LossOf
 from hockeystick.audits.catalogue.run import CaseResult, case_seed, run_catalogue
 from hockeystick.audits.targets.calling import TargetError
 from hockeystick.mechanisms import Gaussian, Laplace, check_mechanism

@@ -21,8 +21,10 @@ from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.catalogue.divergence.cases import both, kl_cases, logged, rare, trusted, two_apart
 from hockeystick.audits.catalogue.divergence.counts import counted, spread_over, with_variance
 from hockeystick.audits.catalogue.divergence.mutants import classical_sigma, printed_sigma
-from hockeystick.audits.catalogue.divergence.views import DELTA, WithNoiseOf, exact_epsilon, one_symbol, two_symbols
+from hockeystick.audits.catalogue.divergence.views import DELTA, WithNoiseOf, one_symbol
 from hockeystick.audits.catalogue.parts.cases import Case
+from hockeystick.audits.catalogue.parts.instances import two_symbols
+from hockeystick.audits.catalogue.parts.views import exact_epsilon
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, Gaussian
 

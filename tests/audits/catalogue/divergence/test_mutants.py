@@ -35,7 +35,8 @@ from hockeystick.audits.catalogue.divergence.mutants import (
     printed_sum,
     wrapped_sum,
 )
-from hockeystick.audits.catalogue.divergence.views import DELTA, exact_epsilon, two_cells
+from hockeystick.audits.catalogue.divergence.views import DELTA, two_cells
+from hockeystick.audits.catalogue.parts.views import exact_epsilon
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts
 from hockeystick.learners.divergence.distributed import DistributedKL, estimates

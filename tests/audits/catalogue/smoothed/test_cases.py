@@ -18,6 +18,7 @@ from scipy import stats
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.catalogue.parts.cases import STATED_CONFIDENCE
+from hockeystick.audits.catalogue.parts.instances import canary
 from hockeystick.audits.catalogue.smoothed.cases import smoothed_cases
 from hockeystick.audits.catalogue.smoothed.views import (
     DELTA,
@@ -27,7 +28,6 @@ from hockeystick.audits.catalogue.smoothed.views import (
     LearnedFrom,
     Seen,
     at_one_point,
-    canary,
     choice,
     generic,
     labelled,

@@ -23,12 +23,12 @@ from mutant_table import Row, auditing, parameter
 from scipy import stats
 
 from hockeystick.accounting import BoundedRange, InvalidArgumentError, NonPrivate
+from hockeystick.audits.catalogue.parts.instances import canary
 from hockeystick.audits.catalogue.smoothed import mutants
 from hockeystick.audits.catalogue.smoothed.cases import smoothed_cases
 from hockeystick.audits.catalogue.smoothed.mutants import OFF_COVER, Altered, NumberFromRecords
 from hockeystick.audits.catalogue.smoothed.views import (
     FirstRound,
-    canary,
     choice,
     net,
     net_law,

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from hockeystick.accounting import InvalidArgumentError, epsilon
 from hockeystick.accounting.events.catalogue import GaussianDP, LazySwitchDecision, VisibleMixture, compose
 from hockeystick.learners import LazyExperts
-from hockeystick.learners.lazy.convex.calibration import _Search as ConvexSearch
-from hockeystick.learners.lazy.convex.losses.convex_losses import Ball
-from hockeystick.learners.lazy.experts.calibration import (
+from hockeystick.learners.common.calibration_search import (
     Target,
-    _Search,
     approximate_delta,
     batch_grid,
     largest_certified,
     largest_meeting,
     mixture_curve,
 )
+from hockeystick.learners.lazy.convex.calibration import _Search as ConvexSearch
+from hockeystick.learners.lazy.convex.losses.convex_losses import Ball
+from hockeystick.learners.lazy.experts.calibration import _Search
 
 # --- the parts -------------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.learners import Ball, Box, LazyConvex, exact_loss, paper_epsilon
+from hockeystick.learners.common.calibration_search import LARGEST_FAKE
 from hockeystick.learners.lazy.theory.played_actions import exact_actions_loss
-from hockeystick.learners.lazy.theory.presets import LARGEST_FAKE, Preset, paper_3_12, paper_proof_3_10, paper_stmt_3_10
+from hockeystick.learners.lazy.theory.presets import Preset, paper_3_12, paper_proof_3_10, paper_stmt_3_10
 from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon_convex, paper_rate
 
 CONVEX: dict[str, Any] = {
