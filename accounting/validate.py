@@ -13,11 +13,13 @@ import math
 import numbers
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from hockeystick.accounting.errors import InvalidArgumentError, InvalidDataError
+
+_T = TypeVar("_T", bound=str)
 
 
 def real(
@@ -75,6 +77,19 @@ def integer(name: str, value: object, *, low: int | None = None, high: int | Non
 def probability(name: str, value: object, *, open: bool = False) -> float:
     """Returns ``value`` as a float in [0, 1], or in (0, 1) where ``open``."""
     return real(name, value, low=0.0, high=1.0, low_open=open, high_open=open)
+
+
+def one_of(name: str, value: object, *choices: _T) -> _T:
+    """Returns the choice that ``value`` equals.
+
+    Raises:
+      InvalidArgumentError: it equals none.
+    """
+    for choice in choices:
+        if value == choice:
+            return choice
+    *rest, last = (f'"{choice}"' for choice in choices)
+    raise InvalidArgumentError(name, value, "is unknown", f"use {', '.join(rest)} or {last}" if rest else f"use {last}")
 
 
 def items(name: str, value: object, *, data: bool = False) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Arguments that learners of experts share: each is checked once, at construction."""
+"""Arguments that learners share, by their names: each is checked once, at construction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ def rounds(value: object) -> int:
     return integer("rounds", value, low=1)
 
 
+def two_rounds(value: object) -> int:
+    """Number of rounds T >= 2."""
+    return integer("rounds", value, low=2)
+
+
 def experts(value: object) -> int:
     """Number of experts d >= 2."""
     return integer("experts", value, low=2)
@@ -19,6 +24,81 @@ def experts(value: object) -> int:
 def batch(value: object) -> int:
     """Rounds per batch B >= 1."""
     return integer("batch", value, low=1)
+
+
+def clients(value: object) -> int:
+    """Number of clients m >= 1."""
+    return integer("clients", value, low=1)
+
+
+def records(value: object) -> int:
+    """Number of records n >= 1."""
+    return integer("records", value, low=1)
+
+
+def group(value: object) -> int:
+    """How many people, or records, are protected together, >= 1."""
+    return integer("group", value, low=1)
+
+
+def dimension(value: object) -> int:
+    """Number of coordinates d >= 1."""
+    return integer("dimension", value, low=1)
+
+
+def cells(value: object) -> int:
+    """Number of cells >= 1."""
+    return integer("cells", value, low=1)
+
+
+def size(value: object) -> int:
+    """Number of points >= 1."""
+    return integer("size", value, low=1)
+
+
+def epsilon(value: object) -> float:
+    """A privacy loss > 0."""
+    return real("epsilon", value, low=0.0, low_open=True)
+
+
+def multiplier(value: object) -> float:
+    """Noise per unit of sensitivity, >= 0; 0 is no noise."""
+    return real("multiplier", value, low=0.0)
+
+
+def scale(value: object) -> float:
+    """Scale of noise, > 0."""
+    return real("scale", value, low=0.0, low_open=True)
+
+
+def lipschitz(value: object) -> float:
+    """Lipschitz constant L > 0 of losses."""
+    return real("lipschitz", value, low=0.0, low_open=True)
+
+
+def low(value: object) -> float:
+    """Lower end of a range."""
+    return real("low", value)
+
+
+def high(value: object) -> float:
+    """Upper end of a range."""
+    return real("high", value)
+
+
+def sigma(value: object) -> float:
+    """Smoothness sigma in (0, 1]."""
+    return real("sigma", value, low=0.0, high=1.0, low_open=True)
+
+
+def total_variation(value: object) -> float:
+    """A distance of laws, in (0, 1)."""
+    return real("total_variation", value, low=0.0, high=1.0, low_open=True, high_open=True)
+
+
+def normaliser(value: object) -> float | None:
+    """Log-normaliser c >= 0, or None for the learner's own."""
+    return None if value is None else real("normaliser", value, low=0.0)
 
 
 def learning_rate(value: object) -> float:

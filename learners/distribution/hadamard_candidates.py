@@ -37,10 +37,6 @@ def _pairs(value: object) -> int:
     return integer("pairs", value, low=1, high=_MOST_PAIRS)
 
 
-def _epsilon(value: object) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
-
-
 def _lean(value: object) -> float:
     return real("lean", value, low=0.0, high=1.0, low_open=True)
 
@@ -67,7 +63,7 @@ class HadamardClass:
         Raises:
             InvalidArgumentError: an argument outside its domain, or fewer rounds than 2 K' / (4 (e^(eps/2) - 1)^2).
         """
-        count, growth = _pairs(pairs), math.expm1(min(_epsilon(epsilon) / 2.0, 350.0))
+        count, growth = _pairs(pairs), math.expm1(min(arguments.epsilon(epsilon) / 2.0, 350.0))
         lean = math.sqrt(2.0 * count / integer("rounds", rounds, low=1)) / 2.0 / growth
         if lean > 1.0:
             raise InvalidArgumentError("rounds", rounds, "are too few for the floor", "use more, or a larger epsilon")
@@ -157,7 +153,11 @@ def risk_floor(*, rounds: int, experts: int, epsilon: float) -> RiskFloor:
         experts: |F| >= 2, even.
         epsilon: > 0.
     """
-    n, k, growth = integer("rounds", rounds, low=1), _even(experts), math.expm1(min(_epsilon(epsilon) / 2.0, 700.0))
+    n, k, growth = (
+        integer("rounds", rounds, low=1),
+        _even(experts),
+        math.expm1(min(arguments.epsilon(epsilon) / 2.0, 700.0)),
+    )
     least = k / (4.0 * growth * growth)
     condition = Condition("T >= |F| / (4 (e^(eps/2) - 1)^2)", float(n), least, n >= least)
     return RiskFloor(
@@ -170,7 +170,7 @@ def printed_risk_floor(*, rounds: int, experts: int, epsilon: float) -> RiskFloo
 
     Its proof holds for epsilon <= 2.456 only: (23)(c) is false beyond.
     """
-    n, k, eps = integer("rounds", rounds, low=1), _even(experts), _epsilon(epsilon)
+    n, k, eps = integer("rounds", rounds, low=1), _even(experts), arguments.epsilon(epsilon)
     capped = min(eps, 700.0)
     least = k / 2.0 / (9.0 * min(math.expm1(capped) ** 2 if capped < 1.0 else 1.0, 1.0) * math.exp(capped))
     conditions = (

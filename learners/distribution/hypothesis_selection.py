@@ -23,7 +23,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, integer, probability
+from hockeystick.learners.common.arguments import epsilon as _epsilon
 from hockeystick.learners.distribution.channels.all_channels import OneBit
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import UniformMixture
@@ -242,10 +243,6 @@ def _candidates(value: object) -> LabelTable:
 
 def _persons(value: object) -> int:
     return integer("persons", value, low=1)
-
-
-def _epsilon(value: object) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
 
 
 @frozen(kw_only=True, eq=False)

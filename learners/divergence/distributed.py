@@ -31,7 +31,7 @@ from hockeystick.accounting import (
     compose,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, integer, one_of, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.graph import record_graph
@@ -166,8 +166,7 @@ class DistributedKL:
         count = min(len(cohort) for cohort in plan.cohorts) if survivors is None else survivors
         whole = integer("survivors", count, low=1, high=10**6)
         moves, many = changed_counts(plan), _group(group)
-        if law not in ("skellam", "discrete gaussian", "polya"):
-            raise InvalidArgumentError("law", law, "is unknown", 'use "skellam", "discrete gaussian" or "polya"')
+        one_of("law", law, "skellam", "discrete gaussian", "polya")
         if law == "polya":
             target = real("epsilon", epsilon, low=0.0, low_open=True)
             scale = PolyaShares.calibrated(epsilon=target / (moves * many), survivors=whole).scale

@@ -22,7 +22,8 @@ from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
@@ -213,10 +214,6 @@ def _noisy(shares: Shares, factor: int, counts: IntArray, rng: np.random.Generat
 # --- randomised response ---------------------------------------------------------------------------------------------
 
 
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
-
-
 @frozen(kw_only=True)
 class Reports:
     """Published reports of randomised response, counted: every estimate is post-processing of them.
@@ -252,7 +249,7 @@ class RandomizedKL:
     """
 
     reference: FloatArray = field(converter=sensitivity.reference, repr=False)
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     epsilon: float = field()
 
     @epsilon.validator

@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.optional_packages import require
-from hockeystick.accounting.validate import as_array, integer, real
+from hockeystick.accounting.validate import as_array, integer, one_of, real
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.sensitivity import reference
@@ -244,8 +244,7 @@ def laplace_against_normal(
     """
     centre, source = real("location", location), generator(rng)
     n, each = integer("clients", clients, low=1), integer("records", records, low=1)
-    if order not in ("alike", "signs", "sorted"):
-        raise InvalidArgumentError("order", order, "is unknown", 'use "alike", "signs" or "sorted"')
+    one_of("order", order, "alike", "signs", "sorted")
     normal = np.rint(100.0 * source.standard_normal(integer("draws", draws, low=100))).astype(np.int64)
     values, counts = np.unique(normal, return_counts=True)
     values, counts = values[counts > 1], counts[counts > 1]

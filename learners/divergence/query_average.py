@@ -26,7 +26,7 @@ from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import MOST, array, integer
+from hockeystick.accounting.validate import MOST, array, integer, one_of
 from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
@@ -104,8 +104,7 @@ class QueryAverage:
             raise InvalidArgumentError("cohorts", len(self.cohorts), f"are neither one nor {len(self.symbols)}")
         if len(self.cohorts) == 1 and len(np.unique(self.symbols)) != len(self.symbols):
             raise InvalidArgumentError("symbols", "...", "names one twice for one cohort", "add up its shares")
-        if self.weighting not in ("record", "client"):
-            raise InvalidArgumentError("weighting", self.weighting, "is unknown", 'use "record" or "client"')
+        one_of("weighting", self.weighting, "record", "client")
         if not self.records.min():
             raise InvalidArgumentError("cohorts", "...", "include one without any record", "ask more clients")
         if self.weighting == "client" and not self._asked_records().min():
@@ -151,8 +150,7 @@ class QueryAverage:
         """
         records, law = _client_records(client_records), kl_sensitivity.reference(reference)
         count = integer("samples", samples, low=1, high=MOST)
-        if weights not in ("reference", "draws"):
-            raise InvalidArgumentError("weights", weights, "is unknown", 'use "reference" or "draws"')
+        one_of("weights", weights, "reference", "draws")
         query_coins, cohort_coins, order_coins = rng.spawn(3)
         rounds = 1 if mode == "fixed" else count
         cohorts = draw_cohorts(len(records), cohort_size or len(records), cohort_coins, mode=mode, rounds=rounds)

@@ -25,6 +25,7 @@ from attrs import frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, count_logarithm
 
 _UP = 1.0 + 2.0**-48
@@ -82,10 +83,6 @@ class Sizes:
         return cls(least=min(found), most=max(found), symbols=integer("symbols", symbols, low=2))
 
 
-def _multiplier(value: object) -> float:
-    return real("multiplier", value, low=0.0)
-
-
 def exact_kl(pi: npt.ArrayLike, logarithm: CountLogarithm) -> float:
     """The sensitivity of KL(Pi || P) itself: max Pi times the largest rise of a logarithm.
 
@@ -118,7 +115,7 @@ def worst_draw(
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
+    found, lam, rule = reference(pi), arguments.multiplier(multiplier), count_logarithm(logarithm)
     sizes, many = Sizes.of(records, len(found)), integer("group", group, low=1)
     rises = many * lam / (rule.mass(sizes.least, sizes.symbols) * float(found.min())) - rule.least_rise(sizes.most)
     falls = rule.largest_rise(many) - lam / (rule.mass(sizes.most, sizes.symbols) * float(found.max()))
@@ -169,7 +166,7 @@ def realised_draw(
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
+    found, lam, rule = reference(pi), arguments.multiplier(multiplier), count_logarithm(logarithm)
     share, sizes = weights(w, len(found)), Sizes.of(records, len(found))
     many, reach = integer("group", group, low=1), 1 if step is None else integer("step", step, low=1)
     small, large = (rule.mass(size, sizes.symbols) for size in (sizes.least, sizes.most))
@@ -207,7 +204,7 @@ def of_pair(
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    found, lam, rule = reference(pi), _multiplier(multiplier), count_logarithm(logarithm)
+    found, lam, rule = reference(pi), arguments.multiplier(multiplier), count_logarithm(logarithm)
     sizes, shares = Sizes.of(records, len(found)), array("weights", w, low=0.0, high=1.0)
     where = np.array([integer("symbol", i, low=0, high=len(found) - 1) for i in (x, y)])
     if where[0] == where[1] or shares.shape[-1:] != (2,):
@@ -310,7 +307,7 @@ def printed_query_sensitivity(
         proof: The bound that the printed proof arrives at.
     """
     a = real("alpha", alpha, low=1.0)
-    l1, l2 = _multiplier(first), _multiplier(second)
+    l1, l2 = arguments.multiplier(first), arguments.multiplier(second)
     factor = a + 1.0 if proof else a - 1.0
     return factor * abs(l1 - l2) + l2 / (records * least_probability) + math.log(2.0)
 
@@ -324,5 +321,5 @@ def query_sensitivity(
     alpha, beta and the multipliers: noise calibrated to it is not private.
     """
     a, b = real("alpha", alpha, low=1.0), real("beta", beta, low=1.0)
-    l1, l2 = _multiplier(first), _multiplier(second)
+    l1, l2 = arguments.multiplier(first), arguments.multiplier(second)
     return max(a - 1.0, 1.0 - 1.0 / b) * abs(l1 - l2) + l2 / (records * least_probability) + math.log(1.5)

@@ -24,7 +24,8 @@ from attrs import evolve, field, frozen
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import one_of, probability, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import Draw, QueryAverage
@@ -45,18 +46,9 @@ def _average(value: object) -> QueryAverage:
     return value
 
 
-def _multiplier(value: object) -> float:
-    return real("multiplier", value, low=0.0)
-
-
-def _group(value: object) -> int:
-    return integer("group", value, low=1)
-
-
 def _laws(noise: Law, delta: float) -> tuple[type[Laplace] | type[Gaussian], ...]:
     """The laws to choose among."""
-    if noise not in ("auto", "laplace", "gaussian"):
-        raise InvalidArgumentError("noise", noise, "is unknown", 'use "auto", "laplace" or "gaussian"')
+    one_of("noise", noise, "auto", "laplace", "gaussian")
     if noise == "gaussian" and delta == 0.0:
         raise InvalidArgumentError("delta", delta, "is no δ for Gaussian noise", 'give one above 0, or noise="laplace"')
     if noise == "auto" and delta > 0.0:
@@ -119,9 +111,9 @@ class TrustedKL:
     """
 
     average: QueryAverage = field(converter=_average)
-    multiplier: float = field(converter=_multiplier)
+    multiplier: float = field(converter=arguments.multiplier)
     mechanism: Additive = field()
-    group: int = field(default=1, converter=_group)
+    group: int = field(default=1, converter=arguments.group)
 
     @mechanism.validator
     def _mechanism_adds_noise(self, _: object, value: object) -> None:
@@ -158,7 +150,9 @@ class TrustedKL:
         """
         allowed = probability("delta", delta)
         laws = _laws(noise, allowed)
-        distance = _average(average).sensitivity(_multiplier(multiplier), draw=draw, group=_group(group))
+        distance = _average(average).sensitivity(
+            arguments.multiplier(multiplier), draw=draw, group=arguments.group(group)
+        )
         found: list[Additive] = []
         if Laplace in laws:
             found.append(Laplace.calibrated(epsilon=epsilon, sensitivity=distance))
@@ -239,7 +233,7 @@ class KLPair:
 
     def estimate(self, multiplier: float) -> KLEstimate:
         """lambda*U - V, for any multiplier, at no further cost."""
-        lam = _multiplier(multiplier)
+        lam = arguments.multiplier(multiplier)
         spread = math.hypot(self.deviations[0], lam * self.deviations[1])
         return KLEstimate(estimate=lam * self.ratios - self.logs, noise_deviation=spread, simulated=self.simulated)
 
@@ -263,7 +257,7 @@ class AggregatedKL:
     average: QueryAverage = field(converter=_average)
     logs: Additive = field()
     ratios: Additive = field()
-    group: int = field(default=1, converter=_group)
+    group: int = field(default=1, converter=arguments.group)
 
     def __attrs_post_init__(self) -> None:
         for name, least in zip(("logs", "ratios"), self.average.sum_sensitivities(group=self.group), strict=True):
@@ -305,7 +299,7 @@ class AggregatedKL:
         """
         allowed, lam = probability("delta", delta), real("multiplier", multiplier, low=0.0, low_open=True)
         laws, target = _laws(noise, allowed), real("epsilon", epsilon, low=0.0, low_open=True)
-        a, b = _average(average).sum_sensitivities(draw=draw, group=_group(group))
+        a, b = _average(average).sum_sensitivities(draw=draw, group=arguments.group(group))
         both = (a, lam * b)
         pairs: list[tuple[Additive, Additive]] = []
         if Laplace in laws:
@@ -325,7 +319,7 @@ class AggregatedKL:
 
     def noise_deviation(self, multiplier: float) -> float:
         """Standard deviation of the noise in the estimate at a multiplier."""
-        return math.hypot(deviation(self.logs), _multiplier(multiplier) * deviation(self.ratios))
+        return math.hypot(deviation(self.logs), arguments.multiplier(multiplier) * deviation(self.ratios))
 
     def event(self) -> PrivacyEvent:
         """What one record (or a client's group of records) costs: both releases together."""

@@ -59,6 +59,27 @@ def checked_losses(
     return stream
 
 
+class TakesLosses:
+    """A learner of experts, whose fields say which losses it takes."""
+
+    __slots__ = ()
+
+    rounds: int
+    experts: int
+    clip: bool
+
+    def _stream(self, losses: npt.ArrayLike, name: str = "losses") -> FloatArray:
+        return checked_losses(name, losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+
+
+def opposite_halves(rounds: int, experts: int) -> tuple[FloatArray, FloatArray]:
+    """Two neighbouring streams: the first round's losses are 1 on one half of the experts, or on the other; else 0."""
+    first, second = np.zeros((2, rounds, experts))
+    first[0, : experts // 2] = 1.0
+    second[0, experts // 2 :] = 1.0
+    return first, second
+
+
 def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precision]:
     """Sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``; the last batch may be short.
 

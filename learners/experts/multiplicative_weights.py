@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 
 
 def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
@@ -51,7 +51,7 @@ def best_learning_rate(*, rounds: int, experts: int, batch: int = 1) -> float:
 
 
 @frozen(kw_only=True)
-class MultiplicativeWeights:
+class MultiplicativeWeights(TakesLosses):
     """Hedge without privacy, at its best learning rate: the baseline that shows what privacy costs.
 
     Args:
@@ -71,7 +71,7 @@ class MultiplicativeWeights:
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
         """Exact expected regret against the best single expert on ``losses`` of shape (rounds, experts)."""
-        stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        stream = self._stream(losses)
         return expected_loss(stream, self.learning_rate) - regret_floor(stream)[1]
 
     def regret_bound(self) -> float:

@@ -21,7 +21,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.graph.parts.nodes import SAME
 from hockeystick.accounting.validate import array
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -34,7 +34,7 @@ Experts = npt.NDArray[np.int64]
 
 
 @frozen(kw_only=True)
-class LimitedUpdates:
+class LimitedUpdates(TakesLosses):
     """The learner of experts that draws anew before rounds 2, 4, 8, ... (counted from 1).
 
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
@@ -195,6 +195,3 @@ class LimitedUpdates:
             known = stream[: self.edges[-2]]
             found[1:] = np.add.reduceat(known, self.edges[:-2], axis=0) / -self.draw.scale
         return np.asarray(special.log_softmax(found, axis=1))
-
-    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
-        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)

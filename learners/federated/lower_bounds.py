@@ -26,7 +26,7 @@ from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, integer, probability
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 
@@ -34,14 +34,6 @@ _SOURCE = "Gao, Huang & Yang 2024"
 
 Algorithm = Callable[[FloatArray, np.random.Generator], IntArray]
 """An online algorithm: from losses of shape (runs, n, d), the expert of each round, shape (runs, n)."""
-
-
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
-
-
-def _epsilon(value: object) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
 
 
 def _changed(value: object) -> int:
@@ -99,7 +91,7 @@ def shared_floor(*, rounds: int, experts: int) -> float:
 
 def independent_floor(*, clients: int, rounds: int, experts: int) -> float:
     """The same where every client's losses are coins of their own: about 1/sqrt(m) of :func:`shared_floor`."""
-    clients = _clients(clients)
+    clients = arguments.clients(clients)
     return _half_less_least(clients * arguments.rounds(rounds), arguments.experts(experts)) / clients
 
 
@@ -136,7 +128,7 @@ def packing_floor(
         clients=clients,
         rounds=rounds,
         experts=experts,
-        entries=_clients(clients) * arguments.rounds(rounds) if entries is None else entries,
+        entries=arguments.clients(clients) * arguments.rounds(rounds) if entries is None else entries,
     )
     partial, whole = adversary.entries % adversary.clients, adversary.entries // adversary.clients
     heard = partial + adversary.clients * np.arange(whole, dtype=np.float64)
@@ -155,7 +147,7 @@ def group_curve(chance: float, changes: npt.ArrayLike, *, epsilon: float, delta:
         epsilon: > 0.
         delta: In [0, 1].
     """
-    p, eps, delta = probability("chance", chance), _epsilon(epsilon), probability("delta", delta)
+    p, eps, delta = probability("chance", chance), arguments.epsilon(epsilon), probability("delta", delta)
     k = np.asarray(changes, dtype=np.float64)
     if not np.isfinite(k).all() or (k < 0.0).any() or (k != np.floor(k)).any():
         raise InvalidArgumentError("changes", changes, "are no whole numbers >= 0")
@@ -214,7 +206,7 @@ class PackingAdversary:
         entries: q in 1 .. m T.
     """
 
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
     entries: int = field(converter=_changed)
@@ -254,8 +246,8 @@ class PackingAdversary:
 
 
 def _entries(clients: int, rounds: int, experts: int, epsilon: float) -> int:
-    wanted = math.log(arguments.experts(experts)) / (2.0 * _epsilon(epsilon))
-    return math.floor(min(float(_clients(clients) * arguments.rounds(rounds)), wanted))
+    wanted = math.log(arguments.experts(experts)) / (2.0 * arguments.epsilon(epsilon))
+    return math.floor(min(float(arguments.clients(clients) * arguments.rounds(rounds)), wanted))
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -351,8 +343,8 @@ def printed_private_floor(*, clients: int, rounds: int, experts: int, epsilon: f
 
     What its argument shows is this at ``clients`` times epsilon.
     """
-    _clients(clients)
-    rounds, experts, epsilon = arguments.rounds(rounds), arguments.experts(experts), _epsilon(epsilon)
+    arguments.clients(clients)
+    rounds, experts, epsilon = arguments.rounds(rounds), arguments.experts(experts), arguments.epsilon(epsilon)
     value = min(math.log(experts) / epsilon, float(rounds))
     return PrintedFloor(
         value, (Condition("epsilon <= 1", epsilon, 1.0, epsilon <= 1.0),), f"{_SOURCE}, Theorem 2 (does not hold)"

@@ -25,10 +25,6 @@ _MOST_NUMBERS = 1 << 32  # drawn at once: 32 GiB
 Form = Literal["expected", "sampled", "distributions"]
 
 
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
-
-
 def _best(value: object) -> int | None:
     return None if value is None else integer("best", value, low=0)
 
@@ -66,7 +62,7 @@ class FederatedStream(ABC):
         InvalidArgumentError: an argument outside its domain.
     """
 
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
 
@@ -281,5 +277,5 @@ def hard_gap(*, clients: int, records: int, experts: int, noise: float) -> float
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    m, n, d = _clients(clients), integer("records", records, low=1), arguments.experts(experts)
+    m, n, d = arguments.clients(clients), integer("records", records, low=1), arguments.experts(experts)
     return math.sqrt(math.log(d) / (m * n)) + real("noise", noise, low=0.0)

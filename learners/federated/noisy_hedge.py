@@ -21,10 +21,10 @@ from scipy import special
 
 from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, NonPrivate
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer
+from hockeystick.accounting.validate import array, integer, one_of
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import TakesLosses, opposite_halves, regret_floor
 from hockeystick.learners.federated import laplace_minima
 from hockeystick.learners.network.conduct import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
@@ -37,28 +37,16 @@ Estimate = Literal["plain", "below"]
 _CELLS = 1 << 22  # of simulated policies that are held at once
 
 
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
-
-
-def _rounds(value: object) -> int:
-    return integer("rounds", value, low=2)
-
-
 def _learning_rate(value: object) -> float | None:
     return None if value is None else arguments.learning_rate(value)
 
 
 def _estimate(value: object) -> Estimate:
-    if value == "plain":
-        return "plain"
-    if value == "below":
-        return "below"
-    raise InvalidArgumentError("estimate", value, "is unknown", 'use "plain" or "below"')
+    return one_of("estimate", value, "plain", "below")
 
 
 @frozen(kw_only=True)
-class NoisyHedge:
+class NoisyHedge(TakesLosses):
     """Exponential weights of noisy prefix sums of all clients' losses.
 
     Neighbouring data differ in one loss vector of one client in one round, replaced by any other in [0, 1]^d
@@ -79,8 +67,8 @@ class NoisyHedge:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    clients: int = field(converter=_clients)
-    rounds: int = field(converter=_rounds)
+    clients: int = field(converter=arguments.clients)
+    rounds: int = field(converter=arguments.two_rounds)
     experts: int = field(converter=arguments.experts)
     scale: float = field(converter=_scale)
     learning_rate: float | None = field(default=None, converter=_learning_rate)
@@ -104,7 +92,10 @@ class NoisyHedge:
     ) -> "NoisyHedge":
         """The learner with the least noise that is epsilon-DP, for all that do not see the clients' messages."""
         tree = TreeAggregation.calibrated(
-            _rounds(rounds) - 1, epsilon=epsilon, sensitivity=arguments.experts(experts), estimate=_estimate(estimate)
+            arguments.two_rounds(rounds) - 1,
+            epsilon=epsilon,
+            sensitivity=arguments.experts(experts),
+            estimate=_estimate(estimate),
         )
         return cls(
             clients=clients,
@@ -176,10 +167,8 @@ class NoisyHedge:
 
         Client 0's first losses are 1 on one half of the experts, or on the other; all else is 0.
         """
-        half = self.experts // 2
-        first, second = (np.zeros((self.clients, self.rounds, self.experts)) for _ in range(2))
-        first[0, 0, :half] = 1.0
-        second[0, 0, half:] = 1.0
+        first, second = np.zeros((2, self.clients, self.rounds, self.experts))
+        first[0], second[0] = opposite_halves(self.rounds, self.experts)
         return first, second
 
     # --- runs --------------------------------------------------------------------------------------------------------
@@ -196,7 +185,7 @@ class NoisyHedge:
         Returns:
             Shape (runs, rounds, experts); each law sums to 1.
         """
-        mean = self._average(average)
+        mean = self._stream(average, "average")
         noisy = self.mechanism.simulate(self.clients * mean[:-1], generator(rng), runs)
         noisy *= -self.rate / self.clients
         found = np.empty((len(noisy), self.rounds, self.experts))
@@ -216,7 +205,7 @@ class NoisyHedge:
         """
         shape = (self.clients, self.rounds, self.experts)
         given = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
-        checked = np.stack([self._checked(f"losses[{i}]", each) for i, each in enumerate(given)])
+        checked = np.stack([self._stream(each, f"losses[{i}]") for i, each in enumerate(given)])
         noise, draws = generator(rng).spawn(2)
         sums = np.cumsum(self.simulate(checked.mean(axis=0), noise, 1)[0], axis=1)
         places = draws.random((self.clients, self.rounds)) * sums[:, -1]
@@ -234,7 +223,7 @@ class NoisyHedge:
 
         It is (1/m) [sum over i, t of l_it(x_it) - min_x sum over i, t of l_it(x)]; arguments as in :meth:`simulate`.
         """
-        mean, source = self._average(average), generator(rng)
+        mean, source = self._stream(average, "average"), generator(rng)
         runs = integer("runs", runs, low=1)
         step, floor = max(1, _CELLS // mean.size), regret_floor(mean)[1]
         parts = [
@@ -265,9 +254,3 @@ class NoisyHedge:
             largest = self.mechanism.accuracy(failure, entries=self.experts)
         more = (self.rounds - 1) * math.tanh(self.rate * largest / (2.0 * self.clients))
         return min(float(self.rounds), hedge + more)
-
-    def _average(self, average: npt.ArrayLike) -> FloatArray:
-        return self._checked("average", average)
-
-    def _checked(self, name: str, losses: npt.ArrayLike) -> FloatArray:
-        return checked_losses(name, losses, rounds=self.rounds, experts=self.experts, clip=self.clip)

@@ -37,6 +37,7 @@ from filelock import FileLock
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.network import flower_wire as wire
 from hockeystick.learners.network.conduct import (
     Client,
@@ -166,17 +167,13 @@ def conduct_on_flower(
     return _conducted(server, grid, _Terms(clients, least, timeout, enrolment))
 
 
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
-
-
 def _seconds(value: object) -> float:
     return real("timeout or enrolment", value, low=0.0, low_open=True)
 
 
 @frozen
 class _Terms:
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     least: int
     timeout: float = field(converter=_seconds)
     enrolment: float = field(converter=_seconds)

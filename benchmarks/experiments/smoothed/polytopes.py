@@ -17,6 +17,7 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import arguments
 from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals
 from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap
@@ -28,10 +29,6 @@ from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 _MOST_NUMBERS = 2**26  # in the parameters of a cover, or in a table of labels
 _MOST_ENUMERATED = 14  # points whose labelings are listed
 _MOST_SEPARATIONS = 20_000  # of the positive points from some others, in one search
-
-
-def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1)
 
 
 def _faces(value: object) -> int:
@@ -52,7 +49,7 @@ class Polytopes(ConceptClass):
         InvalidArgumentError: an argument outside its domain.
     """
 
-    _dimension: int = field(converter=_dimension)
+    _dimension: int = field(converter=arguments.dimension)
     faces: int = field(converter=_faces)
 
     @property

@@ -33,7 +33,7 @@ from hockeystick.accounting import (
     compose,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items, probability
+from hockeystick.accounting.validate import array, integer, items, one_of, probability
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.drift.watch import Watch
@@ -118,8 +118,7 @@ class DriftMonitor(Watch):
 
     def _calibrated(self) -> Additive:
         """The noise on a query of sensitivity 1 with which the shared looks meet the budget."""
-        if self.noise not in ("auto", "laplace", "gaussian"):
-            raise InvalidArgumentError("noise", self.noise, "is unknown", 'use "auto", "laplace" or "gaussian"')
+        one_of("noise", self.noise, "auto", "laplace", "gaussian")
         if self.noise == "gaussian" and self.delta == 0.0:
             raise InvalidArgumentError("delta", self.delta, "is no δ for Gaussian noise", "give one above 0")
         shared = 1 if self.scope == "record" else self.windows

@@ -20,7 +20,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Smoothed
 from hockeystick.learners.divergence.query_average import QueryAverage
@@ -30,10 +31,6 @@ Scope = Literal["record", "client"]
 
 def _threshold(value: object) -> float:
     return real("threshold", value, low=0.0)
-
-
-def _epsilon(value: object) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
 
 
 def _samples(value: object) -> int | None:
@@ -48,30 +45,21 @@ def _logarithm(value: object) -> Smoothed | AssumedCounts:
     return value
 
 
-def _multiplier(value: object) -> float:
-    return real("multiplier", value, low=0.0)
-
-
-def _group(value: object) -> int:
-    return integer("group", value, low=1)
-
-
 @frozen(kw_only=True, eq=False)
 class Watch:
     """Base of what is published window by window; its fields are described there."""
 
     reference: FloatArray = field(converter=sensitivity.reference, repr=False)
     threshold: float = field(converter=_threshold)
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=arguments.epsilon)
     scope: Scope = "record"
-    group: int = field(default=1, converter=_group)
+    group: int = field(default=1, converter=arguments.group)
     samples: int | None = field(default=None, converter=_samples)
-    multiplier: float = field(default=0.0, converter=_multiplier)
+    multiplier: float = field(default=0.0, converter=arguments.multiplier)
     logarithm: CountLogarithm = field(factory=Smoothed, converter=_logarithm)
 
     def __attrs_post_init__(self) -> None:
-        if self.scope not in ("record", "client"):
-            raise InvalidArgumentError("scope", self.scope, "is unknown", 'use "record" or "client"')
+        one_of("scope", self.scope, "record", "client")
         if self.scope == "record" and self.group != 1:
             raise InvalidArgumentError("group", self.group, "is more than a record", 'use scope="client"')
         if self.samples is None and self.multiplier != 0.0:

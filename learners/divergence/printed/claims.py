@@ -22,7 +22,7 @@ from attrs import frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, integer, one_of, probability, real
 from hockeystick.learners.common.printed_claims import Condition, PresetWarning, PrintedGuarantee
 from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts
@@ -139,8 +139,7 @@ def printed_noise(epsilon: float, delta: float, *, sensitivity: float = 1.0, rea
     """
     eps, failure = _target(epsilon, delta)
     distance = real("sensitivity", sensitivity, low=0.0, low_open=True)
-    if reading not in ("outside", "inside"):
-        raise InvalidArgumentError("reading", reading, "is unknown", 'use "outside" or "inside"')
+    one_of("reading", reading, "outside", "inside")
     factor, within = (distance, 1.0) if reading == "outside" else (1.0, distance)
     variance = 2.0 * math.log(1.25 * within / failure) * factor / eps
     if variance <= 0.0:

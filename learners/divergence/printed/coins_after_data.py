@@ -42,6 +42,7 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, items, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
 from hockeystick.learners.divergence.query_average import QueryAverage
@@ -60,16 +61,8 @@ def _samples(value: object) -> int:
     return integer("samples", value, low=1, high=10**6)
 
 
-def _records(value: object) -> int:
-    return integer("records", value, low=1)
-
-
 def _sigma(value: object) -> float:
     return real("sigma", value, low=0.0, low_open=True)
-
-
-def _multiplier(value: object) -> float:
-    return real("multiplier", value, low=0.0)
 
 
 @frozen(eq=False, kw_only=True)
@@ -88,7 +81,7 @@ class FreshCoins:
 
     reference: FloatArray = field(converter=sensitivity.reference, repr=False)
     samples: int = field(converter=_samples)
-    records: int = field(converter=_records)
+    records: int = field(converter=arguments.records)
     logarithm: CountLogarithm = field(factory=Smoothed, converter=count_logarithm)
 
     def average(self, client_records: npt.ArrayLike, rng: np.random.Generator) -> QueryAverage:
@@ -168,7 +161,7 @@ class CoinChannel:
     """
 
     sigma: float = field(converter=_sigma)
-    multiplier: float = field(default=0.0, converter=_multiplier)
+    multiplier: float = field(default=0.0, converter=arguments.multiplier)
     logs: bool = True
 
     def __attrs_post_init__(self) -> None:

@@ -22,7 +22,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, integer, one_of, probability, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.printed.claims import CODE_SENSITIVITY, Reading, Sign, printed_noise
@@ -63,25 +64,15 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _model(value: object) -> Model:
-    if value not in ("trusted", "aggregated", "distributed"):
-        raise InvalidArgumentError("model", value, "is unknown", 'use "trusted", "aggregated" or "distributed"')
-    return value
+    return one_of("model", value, "trusted", "aggregated", "distributed")
 
 
 def _samples(value: object) -> int:
     return integer("samples", value, low=1)
 
 
-def _epsilon(value: object) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
-
-
 def _delta(value: object) -> float:
     return probability("delta", value, open=True)
-
-
-def _multiplier(value: object) -> float:
-    return real("multiplier", value, low=0.0)
 
 
 # --- as printed ------------------------------------------------------------------------------------------------------
@@ -115,9 +106,9 @@ class LiteralKL:
     average: QueryAverage
     samples: int = field(converter=_samples)
     model: Model = field(converter=_model)
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=arguments.epsilon)
     delta: float = field(converter=_delta)
-    multiplier: float = field(default=0.0, converter=_multiplier)
+    multiplier: float = field(default=0.0, converter=arguments.multiplier)
     reading: Reading = "outside"
     normaliser: Normaliser = "clients"
     sign: Sign = "printed"
@@ -130,10 +121,8 @@ class LiteralKL:
         if (np.abs(repeats - np.rint(repeats)) > 1e-6).any():
             remedy = 'weight by draws: QueryAverage.drawn(..., weights="draws")'
             raise InvalidArgumentError("samples", self.samples, "is not the number of draws of this average", remedy)
-        if self.normaliser not in ("clients", "records"):
-            raise InvalidArgumentError("normaliser", self.normaliser, "is unknown", 'use "clients" or "records"')
-        if self.sign not in ("printed", "corrected"):
-            raise InvalidArgumentError("sign", self.sign, "is unknown", 'use "printed" or "corrected"')
+        one_of("normaliser", self.normaliser, "clients", "records")
+        one_of("sign", self.sign, "printed", "corrected")
         real("floor", self.floor, low=0.0, low_open=True)
         self.noise_deviation  # noqa: B018  # refuses a reading, or a delta without a variance
 
@@ -232,17 +221,16 @@ class PublishedExperiment:
     reference: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
     private: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
     model: Model = field(converter=_model)
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=arguments.epsilon)
     delta: float = field(default=0.05, converter=_delta)
-    multiplier: float = field(default=0.0, converter=_multiplier)
+    multiplier: float = field(default=0.0, converter=arguments.multiplier)
     sweep: Sweep = "epsilon"
 
     def __attrs_post_init__(self) -> None:
         array("private", self.private, shape=self.reference.shape)
         if len(self.reference) < _SYMBOLS:
             raise InvalidArgumentError("reference", len(self.reference), f"has fewer than {_SYMBOLS} symbols")
-        if self.sweep not in ("epsilon", "cohort"):
-            raise InvalidArgumentError("sweep", self.sweep, "is unknown", 'use "epsilon" or "cohort"')
+        one_of("sweep", self.sweep, "epsilon", "cohort")
         if math.isclose(float(self._summands().sum()), 0.0, abs_tol=1e-12):
             raise InvalidArgumentError("private", "...", "is the reference: its ratio is undefined")
 

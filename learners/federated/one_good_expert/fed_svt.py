@@ -26,6 +26,7 @@ from attrs import asdict, frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.federated.one_good_expert import calibration, exact_law
 from hockeystick.learners.federated.one_good_expert import run as fed_svt_run
@@ -35,7 +36,6 @@ from hockeystick.learners.federated.one_good_expert.run import SVTClient, SVTRun
 from hockeystick.learners.federated.one_good_expert.setting import (
     Indexing,
     SVTSetting,
-    _clients,
 )
 from hockeystick.learners.network.conduct import Communication, Server, seed_or_noise
 from hockeystick.mechanisms.contract.arguments import blocks, generator, run_count
@@ -116,7 +116,7 @@ class FedSVT(SVTSetting):
             )
 
         found = calibration.calibrate(
-            clients=_clients(clients),
+            clients=arguments.clients(clients),
             tests=count // length,
             experts=experts,
             epsilon=epsilon,

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, PrivacyEvent, field_checks
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
@@ -19,10 +19,6 @@ from hockeystick.mechanisms import CumulativeAboveThreshold, ExponentialMechanis
 from hockeystick.mechanisms.contract.arguments import quotient_up
 
 Indexing = Literal["clean", "paper"]
-
-
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
 
 
 def _period(value: object) -> int:
@@ -42,11 +38,7 @@ def _best_loss(value: object) -> float:
 
 
 def _indexing(value: object) -> Indexing:
-    if value == "clean":
-        return "clean"
-    if value == "paper":
-        return "paper"
-    raise InvalidArgumentError("indexing", value, "is unknown", 'use "clean" or "paper"')
+    return one_of("indexing", value, "clean", "paper")
 
 
 def _lazy_vectors(value: object) -> bool:
@@ -59,7 +51,7 @@ def _lazy_vectors(value: object) -> bool:
 class SVTSetting:
     """What :class:`FedSVT` is given, and what follows from it alone; see there."""
 
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
     period: int = field(default=1, converter=_period)

@@ -23,6 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, items, real
+from hockeystick.learners.common import arguments
 
 Noise = Literal["laplace", "gumbel", "exponential", "gaussian"]
 Where = Literal["client", "server"]
@@ -100,14 +101,6 @@ def _trees(value: object) -> int:
     return integer("trees", value, low=0, high=MOST_TREES)
 
 
-def _records(value: object) -> int:
-    return integer("records", value, low=1)
-
-
-def _batch(value: object) -> int:
-    return integer("batch", value, low=1)
-
-
 def _scales(value: object) -> tuple[float, ...]:
     return tuple(real("scales", scale, low=0.0, low_open=True) for scale in items("scales", value))
 
@@ -132,9 +125,9 @@ class TreePhase:
         InvalidArgumentError: an argument outside its domain, or a batch that does not fit.
     """
 
-    records: int = field(converter=_records)
+    records: int = field(converter=arguments.records)
     trees: int = field(converter=_trees)
-    batch: int = field(converter=_batch)
+    batch: int = field(converter=arguments.batch)
     scales: tuple[float, ...] = field(converter=_scales)
 
     def __attrs_post_init__(self) -> None:
@@ -203,24 +196,12 @@ def _walk(phase: TreePhase) -> tuple[tuple[Vertex, ...], tuple[Leaf, ...]]:
     return tuple(vertices), tuple(leaves)
 
 
-def _clients(value: object) -> int:
-    return integer("clients", value, low=1)
-
-
 def _phases(value: object) -> tuple[TreePhase | None, ...]:
     phases = items("phases", value)
     for phase in phases:
         if phase is not None and not isinstance(phase, TreePhase):
             raise InvalidArgumentError("phases", phase, "is no TreePhase", "give TreePhases, and None to hold a point")
     return phases
-
-
-def _low(value: object) -> float:
-    return real("low", value)
-
-
-def _high(value: object) -> float:
-    return real("high", value)
 
 
 def _smoothness(value: object) -> float | None:
@@ -267,10 +248,10 @@ class StochSetting:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     phases: tuple[TreePhase | None, ...] = field(converter=_phases)
-    low: float = field(default=0.0, converter=_low)
-    high: float = field(default=1.0, converter=_high)
+    low: float = field(default=0.0, converter=arguments.low)
+    high: float = field(default=1.0, converter=arguments.high)
     smoothness: float | None = field(default=0.0, converter=_smoothness)
     noise: Noise = field(default="laplace", converter=_noise)
     where: Where = field(default="client", converter=_where)

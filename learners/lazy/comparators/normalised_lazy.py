@@ -35,14 +35,15 @@ from attrs import field, frozen
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, VisibleMixture
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import LazySwitchDecision, compose, parallel
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import batch_sums, regret_floor
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy.experts.lazy_run import LazyRun
+from hockeystick.learners.lazy.experts.setting import BatchedExperts
 from hockeystick.learners.lazy.walk.simulation import decision_loss
-from hockeystick.mechanisms import ExponentialMechanism, LazySwitch
+from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.contract.arguments import generator
 
 _UP = 1.0 + 1e-12  # more than the rounding of the few operations below
@@ -50,12 +51,8 @@ _ORDER = np.array([8.0])  # of the Renyi divergence by which the chance of looki
 _EXCESSES = np.geomspace(0.05, 1e3, 60).tolist()  # of that chance over the least possible one
 
 
-def _normaliser(value: object) -> float | None:
-    return None if value is None else real("normaliser", value, low=0.0)
-
-
 @frozen(kw_only=True)
-class NormalisedLazyExperts:
+class NormalisedLazyExperts(BatchedExperts):
     """The lazy learner of experts with normalised ratios and without a shadow.
 
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
@@ -76,24 +73,10 @@ class NormalisedLazyExperts:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    rounds: int = field(converter=arguments.rounds)
-    experts: int = field(converter=arguments.experts)
-    batch: int = field(default=1, converter=arguments.batch)
-    learning_rate: float = field(converter=arguments.learning_rate)
-    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
-    normaliser: float | None = field(default=None, converter=_normaliser)
+    normaliser: float | None = field(default=None, converter=arguments.normaliser)
     clip: bool = field(default=False, converter=arguments.clip)
 
-    def __attrs_post_init__(self) -> None:
-        if self.batch > self.rounds:
-            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
-
     # --- derived numbers ---------------------------------------------------------------------------------------------
-
-    @property
-    def batches(self) -> int:
-        """Number of batches n = ceil(T / B)."""
-        return -(-self.rounds // self.batch)
 
     @property
     def log_normaliser(self) -> float:
@@ -118,11 +101,6 @@ class NormalisedLazyExperts:
         eta = self.learning_rate
         product = math.tanh(0.5 * eta) * math.tanh(0.25 * self.batch * eta) * _UP
         return 2.0 * eta if product >= 1.0 else min(2.0 * eta, 4.0 * math.atanh(product) * _UP)
-
-    @property
-    def draw(self) -> ExponentialMechanism:
-        """One draw from the weights, for scores -eta*(cumulative losses); one person moves a score by at most eta."""
-        return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
@@ -155,11 +133,6 @@ class NormalisedLazyExperts:
         graph = graph.release("redraw", self.draw.event(), reads=reads, reach=once, cumulative=True)
         later = self.later_boundary()  # a choice of corners, which move with the size of a group: it refuses groups
         return graph.release("later boundaries", later, reads=reads, reach=Reach(2, None), cumulative=True)
-
-    def epsilon_for(self, round_: int, delta: float) -> float:
-        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
-        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
-        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Two neighbouring streams, each of shape (rounds, experts), that are hard to keep apart.
@@ -265,9 +238,6 @@ class NormalisedLazyExperts:
         return multiplicative_weights.regret_bound(
             rounds=self.rounds, experts=self.experts, batch=self.batch, learning_rate=self.learning_rate
         )
-
-    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
-        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
 
 
 def _decide_and_draw(log_keep: float, other: float, draw: PrivacyEvent) -> PrivacyEvent:

@@ -25,11 +25,12 @@ from hockeystick.accounting import AccountantGraph
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import batch_sums, regret_floor
 from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 from hockeystick.learners.lazy.experts.lazy_run import LazyRun
+from hockeystick.learners.lazy.experts.setting import BatchedExperts
 
 
 def _budget(value: object) -> int | None:
@@ -37,7 +38,7 @@ def _budget(value: object) -> int | None:
 
 
 @frozen(kw_only=True)
-class ShrinkingDartboard:
+class ShrinkingDartboard(BatchedExperts):
     """The shrinking dartboard, plain (p = 0, no budget: not private) or private.
 
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
@@ -56,16 +57,9 @@ class ShrinkingDartboard:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    rounds: int = field(converter=arguments.rounds)
-    experts: int = field(converter=arguments.experts)
-    batch: int = field(default=1, converter=arguments.batch)
-    learning_rate: float = field(converter=arguments.learning_rate)
     fake_switch_probability: float = field(default=0.0, converter=arguments.fake_switch_probability)
     budget: int | None = field(default=None, converter=_budget)
     clip: bool = field(default=False, converter=arguments.clip)
-
-    def __attrs_post_init__(self) -> None:
-        _ = self.unlimited  # refuses a batch longer than the run
 
     @classmethod
     def calibrated(
@@ -146,7 +140,7 @@ class ShrinkingDartboard:
         fewer than a binomial number.
         """
         beta = probability("beta", beta, open=True)
-        trials, r = self.unlimited.batches - 1, self.unlimited.largest_redraw_probability
+        trials, r = self.batches - 1, self.unlimited.largest_redraw_probability
         budget = int(stats.binom.isf(beta, trials, r)) + 1
         while stats.binom.sf(budget - 1, trials, r) > beta:
             budget += 1
@@ -208,11 +202,8 @@ class ShrinkingDartboard:
 
     @property
     def _most(self) -> int:
-        batches = self.unlimited.batches
+        batches = self.batches
         return batches if self.budget is None else min(self.budget, batches)
-
-    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
-        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
 
     def _law(self, losses: npt.ArrayLike) -> tuple[FloatArray, float]:
         chain = self.unlimited.chain(losses)

@@ -26,9 +26,9 @@ from scipy.special import log_ndtr
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import one_of, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.learners.lazy.convex.losses import convex_losses
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, ConvexLosses, Domain, LinearLosses
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
@@ -60,34 +60,18 @@ class PublishedRuns:
     actions: npt.NDArray[np.int64] | FloatArray
 
 
-def _rounds(value: object) -> int:
-    return integer("rounds", value, low=2)
-
-
-def _scale(value: object) -> float:
-    return real("scale", value, low=0.0, low_open=True)
-
-
 def _perturbation(value: object) -> float:
     return real("perturbation", value, low=0.0)
 
 
 def _sums(value: object) -> Sums:
-    if value == "tree":
-        return "tree"
-    if value == "square root":
-        return "square root"
-    raise InvalidArgumentError("sums", value, "is unknown", 'use "tree" or "square root"')
+    return one_of("sums", value, "tree", "square root")
 
 
 def _domain(value: object) -> Domain:
     if not isinstance(value, Ball | Box):
         raise InvalidArgumentError("domain", value, "is no domain", "use a Ball or a Box")
     return value
-
-
-def _lipschitz(value: object) -> float:
-    return real("lipschitz", value, low=0.0, low_open=True)
 
 
 def _regularisation(value: object) -> float | None:
@@ -135,7 +119,7 @@ def _plan(mechanism: PrefixSums, rounds: int, assumption: str) -> AccountantGrap
 
 
 @frozen(kw_only=True)
-class TreeExperts:
+class TreeExperts(TakesLosses):
     """Follows the expert that leads in noisy prefix sums of the losses.
 
     Args:
@@ -151,9 +135,9 @@ class TreeExperts:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    rounds: int = field(converter=_rounds)
+    rounds: int = field(converter=arguments.two_rounds)
     experts: int = field(converter=arguments.experts)
-    scale: float = field(converter=_scale)
+    scale: float = field(converter=arguments.scale)
     sums: Sums = field(default="tree", converter=_sums)
     perturbation: float = field(default=0.0, converter=_perturbation)
     clip: bool = field(default=False, converter=arguments.clip)
@@ -171,7 +155,7 @@ class TreeExperts:
     ) -> "TreeExperts":
         """The learner with the least noise that is (epsilon, delta)-DP."""
         distance = _losses_sensitivity(arguments.experts(experts))
-        scale = _calibrated(sums, _rounds(rounds), distance, epsilon, delta)
+        scale = _calibrated(sums, arguments.two_rounds(rounds), distance, epsilon, delta)
         return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
 
     @classmethod
@@ -179,7 +163,7 @@ class TreeExperts:
         cls, *, rounds: int, experts: int, rho: float, sums: Sums = "tree", perturbation: float = 0.0
     ) -> "TreeExperts":
         """The learner that is rho-zCDP."""
-        scale = _of_zcdp(sums, _rounds(rounds), _losses_sensitivity(arguments.experts(experts)), rho)
+        scale = _of_zcdp(sums, arguments.two_rounds(rounds), _losses_sensitivity(arguments.experts(experts)), rho)
         return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
 
     @property
@@ -270,9 +254,6 @@ class TreeExperts:
         stream = self._stream(losses)
         return float(np.sum(self.marginals(stream) * stream)) - regret_floor(stream)[1]
 
-    def _stream(self, losses: npt.ArrayLike) -> FloatArray:
-        return checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
-
     def _leaders(self, sums: FloatArray, shift: FloatArray) -> npt.NDArray[np.int64]:
         first = np.argmin(shift, axis=2)
         return np.concatenate([first, np.argmin(sums + shift, axis=2)], axis=1)
@@ -302,10 +283,10 @@ class PrivateFTRL:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    rounds: int = field(converter=_rounds)
+    rounds: int = field(converter=arguments.two_rounds)
     domain: Domain = field(converter=_domain)
-    lipschitz: float = field(converter=_lipschitz)
-    scale: float = field(converter=_scale)
+    lipschitz: float = field(converter=arguments.lipschitz)
+    scale: float = field(converter=arguments.scale)
     regularisation: float | None = field(default=None, converter=_regularisation)
     sums: Sums = field(default="tree", converter=_sums)
 
@@ -314,7 +295,9 @@ class PrivateFTRL:
         cls, *, rounds: int, domain: Domain, lipschitz: float, epsilon: float, delta: float, sums: Sums = "tree"
     ) -> "PrivateFTRL":
         """The learner with the least noise that is (epsilon, delta)-DP."""
-        scale = _calibrated(sums, _rounds(rounds), _gradient_sensitivity(_lipschitz(lipschitz)), epsilon, delta)
+        scale = _calibrated(
+            sums, arguments.two_rounds(rounds), _gradient_sensitivity(arguments.lipschitz(lipschitz)), epsilon, delta
+        )
         return cls(rounds=rounds, domain=domain, lipschitz=lipschitz, scale=scale, sums=sums)
 
     @classmethod
@@ -322,7 +305,7 @@ class PrivateFTRL:
         cls, *, rounds: int, domain: Domain, lipschitz: float, rho: float, sums: Sums = "tree"
     ) -> "PrivateFTRL":
         """The learner that is rho-zCDP."""
-        scale = _of_zcdp(sums, _rounds(rounds), _gradient_sensitivity(_lipschitz(lipschitz)), rho)
+        scale = _of_zcdp(sums, arguments.two_rounds(rounds), _gradient_sensitivity(arguments.lipschitz(lipschitz)), rho)
         return cls(rounds=rounds, domain=domain, lipschitz=lipschitz, scale=scale, sums=sums)
 
     @property

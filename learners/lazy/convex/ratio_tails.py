@@ -46,8 +46,8 @@ import numpy as np
 from attrs import field, frozen
 from scipy import special
 
-from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import one_of
 from hockeystick.learners.lazy.convex.losses.convex_losses import LIPSCHITZ_SLACK, Domain
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
 
@@ -61,11 +61,7 @@ _TAIL_SLACK = 1.0 + 1e-9
 
 def adversary_of(value: object) -> Adversary:
     """``value``, if it is one of the two; else raises InvalidArgumentError."""
-    if value == "oblivious":
-        return "oblivious"
-    if value == "adaptive":
-        return "adaptive"
-    raise InvalidArgumentError("adversary", value, "is unknown", 'use "oblivious" or "adaptive"')
+    return one_of("adversary", value, "oblivious", "adaptive")
 
 
 @frozen

@@ -32,6 +32,7 @@ from hockeystick.learners.lazy.convex.losses.regularized_measure import (
 )
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, RatioTails, adversary_of, ratio_tails
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler, sampling_failure
+from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
 from hockeystick.mechanisms import LazySwitch
 
@@ -46,10 +47,6 @@ def _open_probability(name: str, value: object) -> float:
     return real(name, value, low=0.0, high=1.0, low_open=True, high_open=True)
 
 
-def _lipschitz(value: object) -> float:
-    return real("lipschitz", value, low=0.0, low_open=True)
-
-
 def _failure(value: object) -> float:
     return _open_probability("failure", value)
 
@@ -58,21 +55,17 @@ def _clip_tail(value: object) -> float:
     return _open_probability("clip_tail", value)
 
 
-def _normaliser(value: object) -> float | None:
-    return None if value is None else real("normaliser", value, low=0.0)
-
-
 def _draw_budget(value: object) -> int | None:
     return None if value is None else integer("draw_budget", value, low=1)
 
 
 @frozen(kw_only=True, slots=False)
-class ConvexSetting:
+class ConvexSetting(Batched):
     """What :class:`LazyConvex` is given, and what follows from it alone; see there."""
 
     rounds: int = field(converter=arguments.rounds)
     domain: Domain = field(converter=_domain)
-    lipschitz: float = field(converter=_lipschitz)
+    lipschitz: float = field(converter=arguments.lipschitz)
     batch: int = field(default=1, converter=arguments.batch)
     inverse_temperature: float = field()
     regularisation: float = field()
@@ -80,20 +73,14 @@ class ConvexSetting:
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     failure: float = field(default=1e-9, converter=_failure)
     clip_tail: float = field(default=1e-3, converter=_clip_tail)
-    normaliser: float | None = field(default=None, converter=_normaliser)
+    normaliser: float | None = field(default=None, converter=arguments.normaliser)
     adversary: Adversary = field(default="oblivious", converter=adversary_of)
     draw_budget: int | None = field(default=None, converter=_draw_budget)
     sampler: Sampler = field(factory=ClosedFormSampler)
 
     def __attrs_post_init__(self) -> None:
-        if self.batch > self.rounds:
-            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+        super().__attrs_post_init__()
         _ = self.weights  # checks beta and lambda
-
-    @property
-    def batches(self) -> int:
-        """Number of batches n = ceil(T / B)."""
-        return -(-self.rounds // self.batch)
 
     @cached_property
     def weights(self) -> RegularizedWeights:
@@ -231,11 +218,6 @@ class ConvexSetting:
     def graph(self) -> AccountantGraph:
         """The data-independent plan, for the full view (see ``LazyPlan.graph``); raises as :meth:`plan`."""
         return self.plan().graph()
-
-    def epsilon_for(self, round_: int, delta: float) -> float:
-        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
-        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
-        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
 
     def checked(self, losses: ConvexLosses) -> ConvexLosses:
         """``losses``, if they are a stream for this learner; raises InvalidArgumentError if they are not."""

@@ -27,7 +27,7 @@ from scipy import stats
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import batch_sums, opposite_halves, regret_floor
 from hockeystick.learners.experts.loss_batches import loss_batches
 from hockeystick.learners.lazy.experts import lazy_stream
 from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate
@@ -120,8 +120,6 @@ class LazyExperts(ExpertsSetting):
             )
         )
 
-    # --- derived numbers ---------------------------------------------------------------------------------------------
-
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def worst_case_neighbours(self, *, focus: Literal["run", "decision"] = "run") -> tuple[FloatArray, FloatArray]:
@@ -134,10 +132,8 @@ class LazyExperts(ExpertsSetting):
             focus: "run" for that pair; "decision" lets the rest of the first batch push the keep probability of L2P
                 to its largest value, and the second batch restore the balance. Equal for B = 1 and for the dartboard.
         """
+        first, second = opposite_halves(self.rounds, self.experts)
         half = self.experts // 2
-        first, second = np.zeros((self.rounds, self.experts)), np.zeros((self.rounds, self.experts))
-        first[0, :half] = 1.0
-        second[0, half:] = 1.0
         if focus == "decision" and self.variant == "l2p":
             for stream in (first, second):
                 stream[1 : self.batch, half:] = 1.0
@@ -204,7 +200,7 @@ class LazyExperts(ExpertsSetting):
 
     def chain(self, losses: npt.ArrayLike) -> LazyChain:
         """The law of the transcript on ``losses`` of shape (rounds, experts), which are checked here."""
-        stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        stream = self._stream(losses)
         return LazyChain(
             batch_losses=batch_sums(stream, self.batch),
             learning_rate=self.learning_rate,
@@ -264,7 +260,7 @@ class LazyExperts(ExpertsSetting):
                 f"is below B*eta={self.batch * self.learning_rate:g}: the actions' law has no closed form",
                 'use normaliser="tight", or simulate',
             )
-        stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        stream = self._stream(losses)
         expected = multiplicative_weights.expected_loss(batch_sums(stream, self.batch), self.learning_rate)
         return expected - regret_floor(stream)[1]
 

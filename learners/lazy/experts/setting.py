@@ -7,8 +7,10 @@ from typing import Literal
 from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent, compose
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import one_of, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.experts.expert_losses import TakesLosses
+from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
 from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch
 
@@ -24,22 +26,29 @@ def _normaliser(value: object) -> str | float:
 
 
 def _variant(value: object) -> Variant:
-    if value == "l2p":
-        return "l2p"
-    if value == "dartboard":
-        return "dartboard"
-    raise InvalidArgumentError("variant", value, "is unknown", 'use "l2p" or "dartboard"')
+    return one_of("variant", value, "l2p", "dartboard")
 
 
 @frozen(kw_only=True)
-class ExpertsSetting:
-    """What :class:`LazyExperts` is given, and what follows from it alone; see there."""
+class BatchedExperts(Batched, TakesLosses):
+    """What all lazy learners of experts are given, whatever their coin; see them."""
 
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
     batch: int = field(default=1, converter=arguments.batch)
     learning_rate: float = field(converter=arguments.learning_rate)
     fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
+
+    @property
+    def draw(self) -> ExponentialMechanism:
+        """One draw from the weights, for scores -eta*(cumulative losses); one person moves a score by at most eta."""
+        return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
+
+
+@frozen(kw_only=True)
+class ExpertsSetting(BatchedExperts):
+    """What :class:`LazyExperts` is given, and what follows from it alone; see there."""
+
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     variant: Variant = field(default="l2p", converter=_variant)
     normaliser: str | float = field(default="tight", converter=_normaliser)
@@ -47,19 +56,13 @@ class ExpertsSetting:
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:
-        if self.batch > self.rounds:
-            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+        super().__attrs_post_init__()
         if self.variant == "dartboard":
             for name, default in (("shadow_probability", None), ("normaliser", "tight")):
                 if getattr(self, name) != default:
                     raise InvalidArgumentError(
                         name, getattr(self, name), "has no meaning for the dartboard", f"leave it at {default!r}"
                     )
-
-    @property
-    def batches(self) -> int:
-        """Number of batches n = ceil(T / B)."""
-        return -(-self.rounds // self.batch)
 
     @property
     def log_normaliser(self) -> float:
@@ -89,11 +92,6 @@ class ExpertsSetting:
         )
 
     @property
-    def draw(self) -> ExponentialMechanism:
-        """One draw from the weights, for scores -eta*(cumulative losses); one person moves a score by at most eta."""
-        return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
-
-    @property
     def largest_redraw_probability(self) -> float:
         """Largest probability, over all states and losses, of redrawing the action at a boundary (rounded up)."""
         return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.batch * self.learning_rate))
@@ -113,11 +111,6 @@ class ExpertsSetting:
     def graph(self) -> AccountantGraph:
         """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
         return self.plan().graph()
-
-    def epsilon_for(self, round_: int, delta: float) -> float:
-        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
-        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
-        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
 
     def sampler(self) -> LazySampler | None:
         """The walk over experts as a mechanism; None where no data are read: one batch, or no draw allowed."""

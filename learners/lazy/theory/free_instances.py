@@ -16,7 +16,7 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, VisibleMixture
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import optimal_composition
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer, one_of, probability, real
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 from hockeystick.learners.lazy.experts.setting import Variant
 
@@ -72,8 +72,7 @@ def free_instances(
     experts = integer("experts", experts, low=2)
     epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
     allowed = real("excess", excess, low=0.75) * math.sqrt(rounds * math.log(experts))
-    if known not in ("curve", "epsilon"):
-        raise InvalidArgumentError("known", known, "is unknown", 'use "curve" or "epsilon"')
+    one_of("known", known, "curve", "epsilon")
     offered = [(learner, _paid(learner, _ORDERS)) for learner in _offered(rounds, experts, allowed, variant)]
     if known == "curve":
         spare = epsilon - _conversion(delta)

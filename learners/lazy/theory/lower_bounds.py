@@ -25,7 +25,7 @@ from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
-from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
+from hockeystick.learners.experts.expert_losses import checked_losses, opposite_halves, regret_floor
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
 from hockeystick.mechanisms import ExponentialMechanism
 
@@ -118,10 +118,6 @@ def fresh_draws_pvalue(found: Resamplings, log_law: npt.ArrayLike) -> float:
 # --- the adversary and the learner that beats it ---------------------------------------------------------------------
 
 
-def _epsilon(value: object) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
-
-
 def _epoch(value: object) -> int:
     return integer("epoch", value, low=2)
 
@@ -141,7 +137,7 @@ class EpochAdversary:
 
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=arguments.epsilon)
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= self.epochs <= self.rounds:
@@ -193,7 +189,7 @@ class ParallelEpochLearner:
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
     epoch: int = field(converter=_epoch)
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=arguments.epsilon)
 
     def __attrs_post_init__(self) -> None:
         if self.epoch > self.rounds:
@@ -233,11 +229,7 @@ class ParallelEpochLearner:
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Two streams that differ in round 0: losses 1 on one half of the experts, or on the other; 0 elsewhere."""
-        half = self.experts // 2
-        first, second = np.zeros((self.rounds, self.experts)), np.zeros((self.rounds, self.experts))
-        first[0, :half] = 1.0
-        second[0, half:] = 1.0
-        return first, second
+        return opposite_halves(self.rounds, self.experts)
 
     def log_law(self, losses: npt.ArrayLike) -> FloatArray:
         """Log-probabilities from which round t's expert is or would be drawn, shape ``(rounds, experts)``."""
@@ -313,7 +305,7 @@ def printed_regret_floor(*, rounds: int, experts: int, epsilon: float) -> Printe
     """
     rounds = integer("rounds", rounds, low=1)
     experts = integer("experts", experts, low=2)
-    epsilon = _epsilon(epsilon)
+    epsilon = arguments.epsilon(epsilon)
     least, most = 100.0 * math.log(experts * rounds) ** 1.5 / rounds, rounds**-0.25
     return PrintedFloor(
         math.sqrt(rounds) + rounds ** (1.0 / 3.0) * epsilon ** (-2.0 / 3.0),

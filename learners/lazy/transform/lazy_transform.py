@@ -40,6 +40,7 @@ from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy.transform.base_learner import Actions, LazyMeasure, MeasurePath
 from hockeystick.learners.lazy.transform.rare_ratios import RatioBounds, neighbour_delta, ratio_bounds
+from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
 from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
 from hockeystick.mechanisms import LazySwitch
@@ -84,7 +85,7 @@ def _margin(value: object) -> float:
 
 
 @frozen(kw_only=True, slots=False)
-class LazyTransform:
+class LazyTransform(Batched):
     """The lazy learner over a base measure.
 
     Neighbouring streams differ in one round's loss, replaced by any other of the measure's class (replace-one; rounds
@@ -122,8 +123,7 @@ class LazyTransform:
     draw_budget: int | None = field(default=None, converter=arguments.draw_budget)
 
     def __attrs_post_init__(self) -> None:
-        if self.batch > self.rounds:
-            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+        super().__attrs_post_init__()
         real("measure.eta", self.measure.eta, low=0.0, low_open=True)
         real("measure.delta0", self.measure.delta0, low=0.0, high=1.0, high_open=True)
         if self.measure.ratio_width is not None:
@@ -139,11 +139,6 @@ class LazyTransform:
             )
 
     # --- derived numbers ---------------------------------------------------------------------------------------------
-
-    @property
-    def batches(self) -> int:
-        """Number of batches n = ceil(T / B)."""
-        return -(-self.rounds // self.batch)
 
     @property
     def refresh_probability(self) -> float:
@@ -254,11 +249,6 @@ class LazyTransform:
     def graph(self) -> AccountantGraph:
         """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
         return self.plan().graph()
-
-    def epsilon_for(self, round_: int, delta: float) -> float:
-        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
-        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
-        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Two neighbouring streams that are hard to keep apart, if the measure knows any."""

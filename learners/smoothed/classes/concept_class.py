@@ -113,6 +113,18 @@ def checked_scale(name: str, value: object) -> float:
     return real(name, value, low=0.0, high=1.0, low_open=True)
 
 
+def checked_epsilon(value: object) -> float:
+    """Returns the epsilon of brackets, a mass in (0, 1]."""
+    return checked_scale("epsilon", value)
+
+
+def checked_class(value: object) -> ConceptClass:
+    """Returns the argument ``concepts``, a class of predicates."""
+    if not isinstance(value, ConceptClass):
+        raise InvalidArgumentError("concepts", value, "is no ConceptClass")
+    return value
+
+
 @frozen(eq=False, kw_only=True)
 class Cover:
     """A finite set of predicates that is a gamma-cover of a class under a base measure, and so public.

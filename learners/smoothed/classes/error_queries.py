@@ -15,7 +15,13 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import array, as_array, place
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, Cover, PredicateTable
+from hockeystick.learners.smoothed.classes.concept_class import (
+    Brackets,
+    ConceptClass,
+    Cover,
+    PredicateTable,
+    checked_class,
+)
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ListedMeasure
 
 
@@ -94,12 +100,6 @@ class LabelledMeasure(BaseMeasure):
         return np.asarray(labels * self.points.box_mass(lows[..., :-1], highs[..., :-1]))
 
 
-def _concepts(value: object) -> ConceptClass:
-    if not isinstance(value, ConceptClass):
-        raise InvalidArgumentError("concepts", value, "is no ConceptClass")
-    return value
-
-
 @frozen
 class ErrorQueries(ConceptClass):
     """The errors 1[h(x) != y] of a class of predicates h, on pairs (x, y); a row of parameters is that of h.
@@ -111,7 +111,7 @@ class ErrorQueries(ConceptClass):
         InvalidArgumentError: it is no class.
     """
 
-    concepts: ConceptClass = field(converter=_concepts)
+    concepts: ConceptClass = field(converter=checked_class)
 
     @property
     def dimension(self) -> int:

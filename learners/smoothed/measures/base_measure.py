@@ -16,7 +16,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items, real
+from hockeystick.accounting.validate import array, integer, items
+from hockeystick.learners.common import arguments
 
 _MOST_POINTS = 2**52  # of one axis of a grid: neighbours j/(N-1) are then different floats
 _MOST_COMPARISONS = 2**24  # of boxes with points, at once
@@ -107,18 +108,6 @@ class BaseMeasure(ABC):
         return integer("axis", axis, low=0, high=self.dimension - 1)
 
 
-def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1)
-
-
-def _low(value: object) -> float:
-    return real("low", value)
-
-
-def _high(value: object) -> float:
-    return real("high", value)
-
-
 @frozen
 class UniformCube(BaseMeasure):
     """The uniform law on the cube [low, high]^d.
@@ -132,9 +121,9 @@ class UniformCube(BaseMeasure):
         InvalidArgumentError: an argument outside its domain.
     """
 
-    dimension: int = field(converter=_dimension)
-    low: float = field(default=0.0, converter=_low)
-    high: float = field(default=1.0, converter=_high)
+    dimension: int = field(converter=arguments.dimension)
+    low: float = field(default=0.0, converter=arguments.low)
+    high: float = field(default=1.0, converter=arguments.high)
 
     def __attrs_post_init__(self) -> None:
         if not (self.low < self.high and math.isfinite(self.high - self.low)):

@@ -8,7 +8,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import (
     BaseMeasure,
     ListedMeasure,
@@ -25,14 +26,6 @@ def _name(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidArgumentError("name", value, "is no name of a column")
     return value
-
-
-def _low(value: object) -> float:
-    return real("low", value)
-
-
-def _high(value: object) -> float:
-    return real("high", value)
 
 
 def _points(value: object) -> int | None:
@@ -63,8 +56,8 @@ class PublicColumn:
     """
 
     name: str = field(converter=_name)
-    low: float = field(converter=_low)
-    high: float = field(converter=_high)
+    low: float = field(converter=arguments.low)
+    high: float = field(converter=arguments.high)
     points: int | None = field(default=None, converter=_points)
     reference: FloatArray | None = field(default=None, converter=_reference, repr=False)
 

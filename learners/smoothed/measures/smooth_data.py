@@ -21,6 +21,7 @@ from scipy import optimize, sparse
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, NumericalError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, probability
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, points_of
 from hockeystick.learners.smoothed.measures.regret_bounds import sigma_of
 from hockeystick.mechanisms.contract.arguments import generator
@@ -121,10 +122,6 @@ def around(measure: BaseMeasure, centres: npt.ArrayLike, sigma: float, *, axis: 
     return WindowLaw(measure, np.clip(middle - width / 2.0, 0.0, 1.0 - width), width, axis=axis)
 
 
-def _cells(value: object) -> int:
-    return integer("cells", value, low=1)
-
-
 @frozen(eq=False)
 class CellLaw(SmoothLaw):
     """Uniform on m of K cells of equal base mass, cut at the quantiles j/K of one axis.
@@ -140,7 +137,7 @@ class CellLaw(SmoothLaw):
     """
 
     measure: BaseMeasure = field(converter=_measure)
-    cells: int = field(converter=_cells)
+    cells: int = field(converter=arguments.cells)
     chosen: npt.NDArray[np.int64] = field()
     axis: int = field(default=0, converter=_axis, kw_only=True)
 
@@ -157,7 +154,7 @@ class CellLaw(SmoothLaw):
         cls, measure: BaseMeasure, sigma: float, rng: np.random.Generator, *, cells: int = 64, axis: int = 0
     ) -> "CellLaw":
         """Uniform on a random set of cells: the fewest that make it sigma-smooth."""
-        count = _cells(cells)
+        count = arguments.cells(cells)
         kept = min(count, math.ceil(sigma_of(sigma) * count))
         return cls(measure, count, generator(rng).permutation(count)[:kept], axis=axis)
 

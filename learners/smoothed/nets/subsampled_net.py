@@ -35,8 +35,9 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
-from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, checked_class
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.learners.smoothed.nets.net_bounds import domain_size
 from hockeystick.learners.smoothed.nets.net_scores import NetScores, multiset_count, multisets
@@ -62,12 +63,6 @@ class NetRelease:
     simulated: bool
 
 
-def _concepts(value: object) -> ConceptClass:
-    if not isinstance(value, ConceptClass):
-        raise InvalidArgumentError("concepts", value, "is no ConceptClass")
-    return value
-
-
 def _domain(value: object) -> FloatArray:
     points: FloatArray = array("domain", value).astype(float)
     points = points[:, None] if points.ndim == 1 else array("domain", points, ndim=2)
@@ -78,16 +73,8 @@ def _domain(value: object) -> FloatArray:
     return points
 
 
-def _size(value: object) -> int:
-    return integer("size", value, low=1)
-
-
 def _epsilon(value: object) -> float:
     return real("epsilon", value, low=1e-90, high=1e3)
-
-
-def _records(value: object) -> int:
-    return integer("records", value, low=1)
 
 
 def _width(value: object) -> int:
@@ -129,11 +116,11 @@ class SubsampledNet:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    concepts: ConceptClass = field(converter=_concepts)
+    concepts: ConceptClass = field(converter=checked_class)
     domain: FloatArray = field(converter=_domain, repr=False)
-    size: int = field(converter=_size)
+    size: int = field(converter=arguments.size)
     epsilon: float = field(converter=_epsilon)
-    records: int = field(converter=_records)
+    records: int = field(converter=arguments.records)
     width: int = field(default=1, converter=_width)
     printed: bool = field(default=False, converter=_printed)
     metropolis_steps: int | None = field(default=None, converter=_steps)
@@ -170,7 +157,7 @@ class SubsampledNet:
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        public = _concepts(concepts).checked_measure(measure)
+        public = checked_class(concepts).checked_measure(measure)
         points = public.sample(generator(rng), domain_size(accepted, sigma))
         return cls(concepts=concepts, domain=points, size=size, epsilon=epsilon, records=records, width=width)
 

@@ -34,7 +34,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, real
+from hockeystick.learners.common import arguments
 from hockeystick.mechanisms.contract.arguments import generator, run_count
 from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -94,10 +95,6 @@ def _data(value: object) -> FloatArray:
     return points
 
 
-def _size(value: object) -> int:
-    return integer("size", value, low=1)
-
-
 def _scale(value: object) -> float:
     return real("scale", value, low=_LEAST_SCALE)
 
@@ -122,7 +119,7 @@ class ThresholdNet:
 
     domain: FloatArray = field(converter=_sorted_domain, repr=False)
     data: FloatArray = field(converter=_data, repr=False)
-    size: int = field(converter=_size)
+    size: int = field(converter=arguments.size)
     scale: float = field(converter=_scale)
     _upto: IntArray = field(init=False, repr=False)  # of j = 0 .. M: records <= the j-th point, none for j = 0
     _before: IntArray = field(init=False, repr=False)  # records < the point after the j-th, all for j = M

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import as_array, integer, place, real
+from hockeystick.accounting.validate import as_array, integer, one_of, place, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.mechanisms.contract.arguments import generator, run_count
@@ -38,13 +38,7 @@ def rule_of(value: object) -> Rule:
     Raises:
         InvalidArgumentError: it is none.
     """
-    if value == "hedge":
-        return "hedge"
-    if value == "gumbel":
-        return "gumbel"
-    if value == "exponential":
-        return "exponential"
-    raise InvalidArgumentError("rule", value, "is unknown", 'use "hedge", "gumbel" or "exponential"')
+    return one_of("rule", value, "hedge", "gumbel", "exponential")
 
 
 def best_rate(rounds: int, size: int) -> float:

@@ -14,7 +14,8 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import probability, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, UniformCube
 from hockeystick.learners.smoothed.measures.regret_bounds import block_depth, block_lengths, sigma_of
 from hockeystick.learners.smoothed.measures.smooth_data import CellLaw, SmoothLaw, WindowLaw, around
@@ -225,10 +226,6 @@ class _BlockPlay(Play):
         return middle
 
 
-def _cells(value: object) -> int:
-    return integer("cells", value, low=1)
-
-
 @frozen
 class CellConcentration(SmoothAdversary):
     """Always uniform on the floor(sigma K) of K cells of equal mass that were hit most often, labels fair coins.
@@ -247,7 +244,7 @@ class CellConcentration(SmoothAdversary):
 
     measure: BaseMeasure
     stated: float = field(converter=sigma_of, alias="sigma")
-    cells: int = field(converter=_cells)
+    cells: int = field(converter=arguments.cells)
     axis: int = field(default=0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:

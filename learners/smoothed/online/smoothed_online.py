@@ -31,7 +31,7 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.events.catalogue import PermuteAndFlip
-from hockeystick.accounting.validate import as_array, real
+from hockeystick.accounting.validate import as_array, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
@@ -55,11 +55,7 @@ def _concepts(value: object) -> ConceptClass:
 
 
 def _variant(value: object) -> Variant:
-    if value == "paper":
-        return "paper"
-    if value == "brackets":
-        return "brackets"
-    raise InvalidArgumentError("variant", value, "is unknown", 'use "paper" or "brackets"')
+    return one_of("variant", value, "paper", "brackets")
 
 
 def _gamma(value: object) -> float | None:

@@ -11,17 +11,14 @@ from attrs import field, frozen
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, EpsilonDelta, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, probability
+from hockeystick.accounting.validate import probability
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.queries.answers import checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.mechanisms import Laplace
 from hockeystick.mechanisms.contract.arguments import target_epsilon
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
-
-
-def _records(value: object) -> int:
-    return integer("records", value, low=1)
 
 
 @frozen(kw_only=True, eq=False)
@@ -40,7 +37,7 @@ class LaplacePerQuery:
     """
 
     cells: QueryCells
-    records: int = field(converter=_records)
+    records: int = field(converter=arguments.records)
     scale: float
 
     def __attrs_post_init__(self) -> None:

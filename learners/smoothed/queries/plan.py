@@ -27,7 +27,8 @@ from hockeystick.accounting import (
     compose,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer, one_of, probability, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import progress
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
@@ -78,12 +79,11 @@ def calibrated(
     """
     target, allowed = real("epsilon", epsilon, low=1e-90), probability("delta", delta)
     members, n = integer("group", group, low=1), integer("records", records, low=1)
-    if split not in ("best", "equal"):
-        raise InvalidArgumentError("split", split, "is unknown", 'use "best" or "equal"')
+    one_of("split", split, "best", "equal")
     if not isinstance(cells, QueryCells):
         raise InvalidArgumentError("cells", type(cells).__name__, "are no QueryCells", "use BoxCells.of(cover)")
     ratio = 1.0 if split == "equal" else PURE_SPLIT if allowed == 0.0 else ZCDP_SPLIT
-    smooth, chance = _sigma(sigma), None if failure is None else probability("failure", failure, open=True)
+    smooth, chance = arguments.sigma(sigma), None if failure is None else probability("failure", failure, open=True)
     if rounds is None:
 
         def budget(R: FloatArray) -> FloatArray:
@@ -239,10 +239,6 @@ def _largest_rho(epsilon: float, delta: float) -> float:
 
 
 # --- rounds ----------------------------------------------------------------------------------------------------------
-
-
-def _sigma(value: object) -> float:
-    return real("sigma", value, low=0.0, high=1.0, low_open=True)
 
 
 def _measuring(rounds: FloatArray, epsilon: float, delta: float, ratio: float) -> FloatArray:

@@ -26,6 +26,7 @@ from scipy.special import log_softmax
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.queries.answers import PrivateAnswers, Transcripts, checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import ErrorBound, Step, error_bound
@@ -65,14 +66,6 @@ def _cells(value: object) -> QueryCells:
 
 def _records(value: object) -> int:
     return integer("records", value, low=1, high=_EXACT)
-
-
-def _sigma(value: object) -> float:
-    return real("sigma", value, low=0.0, high=1.0, low_open=True)
-
-
-def _rounds(value: object) -> int:
-    return integer("rounds", value, low=1)
 
 
 def _epsilon_em(value: object) -> float:
@@ -118,8 +111,8 @@ class SmoothMWEM:
 
     cells: QueryCells = field(converter=_cells)
     records: int = field(converter=_records)
-    sigma: float = field(converter=_sigma)
-    rounds: int = field(converter=_rounds)
+    sigma: float = field(converter=arguments.sigma)
+    rounds: int = field(converter=arguments.rounds)
     epsilon_em: float = field(converter=_epsilon_em)
     epsilon_lap: float = field(converter=_epsilon_lap)
     step: Step = field(default="hoeffding", validator=_one_of("paper", "hoeffding"))

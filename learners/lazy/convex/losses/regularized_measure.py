@@ -25,6 +25,7 @@ from scipy import optimize, special
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     LIPSCHITZ_SLACK,
     Ball,
@@ -41,10 +42,6 @@ def _inverse_temperature(value: object) -> float:
 
 def _regularisation(value: object) -> float:
     return real("regularisation", value, low=0.0, low_open=True)
-
-
-def _lipschitz(value: object) -> float:
-    return real("lipschitz", value, low=0.0, low_open=True)
 
 
 # --- one measure -----------------------------------------------------------------------------------------------------
@@ -206,14 +203,14 @@ class RegularizedWeights:
 
     inverse_temperature: float = field(converter=_inverse_temperature)
     regularisation: float = field(converter=_regularisation)
-    lipschitz: float = field(converter=_lipschitz)
+    lipschitz: float = field(converter=arguments.lipschitz)
 
     @classmethod
     def of_replacement(cls, mu: float, *, regularisation: float, lipschitz: float) -> "RegularizedWeights":
         """The weights at which a draw is (up to rounding) ``mu``-Gaussian-DP under replacement of one loss."""
         mu = real("mu", mu, low=0.0, low_open=True)
         return cls(
-            inverse_temperature=mu**2 * _regularisation(regularisation) / (2.0 * _lipschitz(lipschitz) ** 2),
+            inverse_temperature=mu**2 * _regularisation(regularisation) / (2.0 * arguments.lipschitz(lipschitz) ** 2),
             regularisation=regularisation,
             lipschitz=lipschitz,
         )

@@ -23,6 +23,7 @@ from hockeystick.accounting import InvalidArgumentError, InvalidDataError, Numer
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.losses.convex_losses import Box, Domain
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, as_box
 
@@ -341,10 +342,6 @@ class GridSampler:
         return _rejection(propose, domain.dimension, rng, integer("runs", runs, low=0))
 
 
-def _total_variation(value: object) -> float:
-    return real("total_variation", value, low=0.0, high=1.0, low_open=True, high_open=True)
-
-
 def _step(value: object) -> float | None:
     return None if value is None else real("step", value, low=0.0, low_open=True)
 
@@ -367,7 +364,7 @@ class ProximalSampler:
             fewer rounds but more proposals, which pays for smooth losses.
     """
 
-    total_variation: float = field(default=1e-9, converter=_total_variation)
+    total_variation: float = field(default=1e-9, converter=arguments.total_variation)
     step: float | None = field(default=None, converter=_step)
 
     def certificate(self) -> Certificate:

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import real
+from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, RegularizedWeights
@@ -26,10 +26,6 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 _ROUNDOFF = 2.0**-53
 _FEWEST_ACCEPTED = 1e-9  # a share of proposals at which a draw takes about a day
-
-
-def _total_variation(value: object) -> float:
-    return real("total_variation", value, low=0.0, high=1.0, low_open=True, high_open=True)
 
 
 @frozen
@@ -44,7 +40,7 @@ class SecureTangentSampler:
             is refused when it starts.
     """
 
-    total_variation: float = field(default=1e-9, converter=_total_variation)
+    total_variation: float = field(default=1e-9, converter=arguments.total_variation)
 
     def certificate(self) -> Certificate:
         """``total_variation``: a bound on rounding."""

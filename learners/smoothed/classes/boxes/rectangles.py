@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import (
     IntervalBrackets,
     bracket_cuts,
@@ -37,10 +37,6 @@ _MOST_SUMS = 2**25  # floats in a table of sums
 _MOST_STEPS = 2**33  # differences taken for one gap: seconds
 
 
-def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1)
-
-
 @frozen
 class Rectangles(ConceptClass):
     """The predicates 1[a <= x <= c] on R^d, empty where a > c on some axis; a row is (a_1 .. a_d, c_1 .. c_d).
@@ -52,7 +48,7 @@ class Rectangles(ConceptClass):
         InvalidArgumentError: it is no such number.
     """
 
-    dimension: int = field(converter=_dimension)
+    dimension: int = field(converter=arguments.dimension)
 
     @property
     def vc_dimension(self) -> int:

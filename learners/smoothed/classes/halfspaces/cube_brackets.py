@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_epsilon
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 
 _FINER = 1.0 + 1e-9  # nets are finer by that much, so that rounding leaves no halfspace outside its bracket
@@ -30,10 +30,6 @@ def cube_log_count_bound(dimension: int, epsilon: float) -> float:
     """ln ceil(2 sqrt(2d)/epsilon) + d * ln(1 + 4 sqrt(2d)/epsilon): a bound on ln of the number of brackets, d >= 2."""
     root = math.sqrt(2.0 * dimension)
     return math.log(math.ceil(2.0 * root / epsilon)) + dimension * math.log1p(4.0 * root / epsilon)
-
-
-def _epsilon(value: object) -> float:
-    return checked_scale("epsilon", value)
 
 
 def _cube(value: object) -> UniformCube:
@@ -64,7 +60,7 @@ class CubeBrackets(Brackets):
     """
 
     concepts: ConceptClass
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=checked_epsilon)
     _measure: UniformCube = field(converter=_cube)
     net: "_Directions" = field(init=False, repr=False)
 

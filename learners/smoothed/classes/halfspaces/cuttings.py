@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_epsilon
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure
 
 Ray = tuple[int, int, int]
@@ -31,10 +31,6 @@ Ray = tuple[int, int, int]
 _ROUNDING = 4e-15  # of a product of a unit vector and (x, y, -1), relative to the largest coordinate
 _MOST_CONES = 200_000
 _MOST_LABELS = 2**24  # at once
-
-
-def _epsilon(value: object) -> float:
-    return checked_scale("epsilon", value)
 
 
 @frozen(eq=False)
@@ -54,7 +50,7 @@ class CuttingBrackets(Brackets):
     """
 
     concepts: ConceptClass
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=checked_epsilon)
     measure: ListedMeasure
     _points: FloatArray = field(init=False, repr=False)
     _tree: "_Tree" = field(init=False, repr=False)

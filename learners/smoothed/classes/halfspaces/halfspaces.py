@@ -14,7 +14,7 @@ from scipy import optimize
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray
-from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import prefix_sums
 from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap, oracle_tree
 from hockeystick.learners.smoothed.classes.bracket_cover import BracketCover, bracket_cover
@@ -26,10 +26,6 @@ from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, Lis
 
 _MOST_SWEPT = 300  # points whose labelings are listed in the plane
 _MOST_ENUMERATED = 14  # points whose labelings are listed in higher dimensions, by one linear program each
-
-
-def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1)
 
 
 @frozen
@@ -46,7 +42,7 @@ class Halfspaces(ConceptClass):
         InvalidArgumentError: an argument outside its domain.
     """
 
-    _dimension: int = field(converter=_dimension)
+    _dimension: int = field(converter=arguments.dimension)
 
     @property
     def dimension(self) -> int:

@@ -13,7 +13,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
 from hockeystick.learners.smoothed.classes.boxes.intervals import bracket_cuts
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_epsilon
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 
@@ -52,10 +52,6 @@ def line_roots(parameters: FloatArray) -> tuple[FloatArray, BoolArray]:
     return roots, positive
 
 
-def _epsilon(value: object) -> float:
-    return checked_scale("epsilon", value)
-
-
 @frozen(eq=False)
 class LineBrackets(Brackets):
     """Brackets of polynomial thresholds on the line; bracket 2*r + s has the multiset of rank r and the sign s.
@@ -72,7 +68,7 @@ class LineBrackets(Brackets):
     """
 
     concepts: ConceptClass
-    epsilon: float = field(converter=_epsilon)
+    epsilon: float = field(converter=checked_epsilon)
     measure: BaseMeasure
     cuts: FloatArray = field(init=False, repr=False)
 

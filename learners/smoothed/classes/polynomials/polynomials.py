@@ -21,6 +21,7 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap, oracle_tree
 from hockeystick.learners.smoothed.classes.bracket_cover import BracketCover, bracket_cover
 from hockeystick.learners.smoothed.classes.brackets import pull_back, push_forward
@@ -66,10 +67,6 @@ def monomials(points: npt.ArrayLike, dimension: int, degree: int) -> FloatArray:
     return image
 
 
-def _dimension(value: object) -> int:
-    return integer("dimension", value, low=1)
-
-
 def _degree(value: object) -> int:
     return integer("degree", value, low=1)
 
@@ -90,7 +87,7 @@ class PolynomialThresholds(ConceptClass):
         InvalidArgumentError: an argument outside its domain.
     """
 
-    _dimension: int = field(converter=_dimension)
+    _dimension: int = field(converter=arguments.dimension)
     degree: int = field(converter=_degree)
 
     @property

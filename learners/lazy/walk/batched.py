@@ -1,0 +1,37 @@
+"""Rounds in batches of B, of which each is played with one action: what all lazy learners share."""
+
+from __future__ import annotations
+
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting.validate import integer
+
+
+class Batched:
+    """A lazy learner, whose fields say how many rounds there are and how many make a batch.
+
+    Raises:
+        InvalidArgumentError: a batch longer than the run.
+    """
+
+    __slots__ = ()
+
+    rounds: int
+    batch: int
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch > self.rounds:
+            raise InvalidArgumentError("batch", self.batch, f"exceeds rounds={self.rounds}", "use a smaller batch")
+
+    @property
+    def batches(self) -> int:
+        """Number of batches n = ceil(T / B)."""
+        return -(-self.rounds // self.batch)
+
+    def graph(self) -> AccountantGraph:
+        """The data-independent plan, whose source is the family of batches."""
+        raise NotImplementedError
+
+    def epsilon_for(self, round_: int, delta: float) -> float:
+        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
+        round_ = integer("round_", round_, low=0, high=self.rounds - 1)
+        return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)
