@@ -35,14 +35,16 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.accounting import InvalidArgumentError, validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, Releasable
+from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.streams import step_mechanism
 from hockeystick.mechanisms.streams.factor_encoders import UNIT, Factorisation, Toeplitz
+from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
 
 
 def _factorisation(value: Factorisation) -> Factorisation:
@@ -51,16 +53,8 @@ def _factorisation(value: Factorisation) -> Factorisation:
     return value
 
 
-def _participations(value: int) -> int:
-    return validate.integer("participations", value, low=1)
-
-
-def _separation(value: int) -> int:
-    return validate.integer("separation", value, low=1)
-
-
 @frozen
-class MatrixMechanism(Releasable):
+class MatrixMechanism(StepMechanism):
     """Publishes the answers A·x for a stream x of contributions, each a number or an array.
 
     A value has shape (steps, ...), an output (answers, ...).
@@ -82,8 +76,8 @@ class MatrixMechanism(Releasable):
     factorisation: Factorisation = field(converter=_factorisation)
     scale: float = field(converter=arguments.scale)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
-    participations: int = field(default=1, converter=_participations, kw_only=True)
-    separation: int = field(default=1, converter=_separation, kw_only=True)
+    participations: int = field(default=1, converter=step_mechanism.participations, kw_only=True)
+    separation: int = field(default=1, converter=step_mechanism.separation, kw_only=True)
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -160,20 +154,13 @@ class MatrixMechanism(Releasable):
         Raises:
           InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
         """
-        kept = math.log1p(-validate.probability("beta", beta, open=True))
-        count = validate.integer("entries", entries, low=1)
-        deviations, low, high = np.sqrt(self.factorisation.variances()), 0.0, 1.0
+        count, deviations = validate.integer("entries", entries, low=1), np.sqrt(self.factorisation.variances())
 
         def log_kept(t: float) -> float:
             with np.errstate(divide="ignore"):
                 return count * float(np.log1p(-2 * special.ndtr(-t / deviations)).sum())
 
-        while log_kept(high) < kept:
-            low, high = high, 2 * high
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (low, middle) if log_kept(middle) >= kept else (middle, high)
-        return self.scale * high
+        return self.scale * step_mechanism.least_bound(beta, log_kept)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns streams of numbers without and with a record: at step 0, and as early as it may come again.
@@ -222,14 +209,9 @@ class MatrixMechanism(Releasable):
         scale, step = self._on_grid(zeros.size)
         return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
-    def _values(self, name: str, value: ArrayLike) -> FloatArray:
-        given = validate.array(name, value, data=True)
-        if given.shape[:1] != (self.factorisation.steps,) or not given.size:
-            raise InvalidDataError(name, given, f"is not of {self.factorisation.steps} steps", "the steps come first")
-        return given
-
-    def _checked(self, value: ArrayLike) -> FloatArray:
-        return self._values("value", value)
+    @property
+    def _length(self) -> int:
+        return self.factorisation.steps
 
     def _draw(self, checked: FloatArray, noise: Noise) -> FloatArray:
         a = self.factorisation
@@ -255,7 +237,7 @@ class MatrixMechanism(Releasable):
 
 
 @define
-class MatrixStream:
+class MatrixStream(RunningSteps[MatrixMechanism]):
     """A release that runs: give it one contribution after the other, and it gives the answers.
 
     It remembers as many contributions, rounded, and as many noisy estimates as the encoder has coefficients. The former
@@ -268,12 +250,6 @@ class MatrixStream:
       done: the number of steps so far.
     """
 
-    mechanism: MatrixMechanism
-    shape: tuple[int, ...]
-    _noise: Noise = field(repr=False)
-    _scale: float = field(repr=False)
-    _step: float = field(repr=False)
-    done: int = field(default=0, init=False)
     _past: deque[IntArray] = field(factory=deque, init=False, repr=False)  # the latest first
     _estimates: deque[FloatArray] = field(factory=deque, init=False, repr=False)
     _total: FloatArray = field(init=False, repr=False)
@@ -287,11 +263,8 @@ class MatrixStream:
         Raises:
           InvalidArgumentError: all steps are done, or it is no finite array of ``shape``. The stream is as before.
         """
-        a = self.mechanism.factorisation
+        a, value = self.mechanism.factorisation, self._next(contribution)
         assert isinstance(a, Toeplitz)
-        if self.done == a.steps:
-            raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
-        value = validate.array("contribution", contribution, shape=self.shape, data=True)
         coefficients = a.coefficients
         self._past.appendleft(self.mechanism._whole(value, self._step))
         noisy = self._noise.gaussian(self._scale, value.size).reshape(self.shape)

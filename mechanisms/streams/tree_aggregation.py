@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError, UnsupportedEventError, validate
+from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError, validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.events.noise.correlated_noise import (
     matrix_mechanism,
@@ -44,8 +44,9 @@ from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, Releasable
-from hockeystick.mechanisms.streams import tree_blocks
+from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.streams import step_mechanism, tree_blocks
+from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
 from hockeystick.mechanisms.streams.tree_blocks import Estimate
 
 Law = Literal["gaussian", "laplace"]
@@ -53,14 +54,6 @@ Law = Literal["gaussian", "laplace"]
 
 def _steps(value: int) -> int:
     return validate.integer("steps", value, low=1, high=2**30)
-
-
-def _participations(value: int) -> int:
-    return validate.integer("participations", value, low=1)
-
-
-def _separation(value: int) -> int:
-    return validate.integer("separation", value, low=1)
 
 
 def _law(value: Law) -> Law:
@@ -76,7 +69,7 @@ def _estimate(value: Estimate) -> Estimate:
 
 
 @frozen
-class TreeAggregation(Releasable):
+class TreeAggregation(StepMechanism):
     """Publishes all prefix sums of a stream of at most ``steps`` contributions, each a number or an array.
 
     A value has shape (steps, ...), an output the same shape: entry t is about the sum of the contributions 0 … t.
@@ -102,8 +95,8 @@ class TreeAggregation(Releasable):
     law: Law = field(default="gaussian", converter=_law, kw_only=True)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
     estimate: Estimate = field(default="below", converter=_estimate, kw_only=True)
-    participations: int = field(default=1, converter=_participations, kw_only=True)
-    separation: int = field(default=1, converter=_separation, kw_only=True)
+    participations: int = field(default=1, converter=step_mechanism.participations, kw_only=True)
+    separation: int = field(default=1, converter=step_mechanism.separation, kw_only=True)
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -211,7 +204,6 @@ class TreeAggregation(Releasable):
         Raises:
           InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
         """
-        failure = validate.probability("beta", beta, open=True)
         count = validate.integer("entries", entries, low=1)
         spreads, repeated = np.unique(tree_blocks.variances(self.steps, self.estimate), return_counts=True)
 
@@ -222,14 +214,7 @@ class TreeAggregation(Releasable):
             missed = float((repeated * count) @ _laplace_tails(t, spreads))
             return math.log1p(-missed) if missed < 1.0 else -math.inf
 
-        high = 1.0
-        while log_kept(high) < math.log1p(-failure):
-            high *= 2.0
-        low = high / 2.0 if high > 1.0 else 0.0
-        for _ in range(100):
-            middle = (low + high) / 2.0
-            low, high = (low, middle) if log_kept(middle) >= math.log1p(-failure) else (middle, high)
-        return self.scale * high
+        return self.scale * step_mechanism.least_bound(beta, log_kept)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns streams of numbers without and with a record: at step 0, and as early as it may come again."""
@@ -288,14 +273,9 @@ class TreeAggregation(Releasable):
         scale, step = self._on_grid(entries)
         return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
-    def _values(self, name: str, value: ArrayLike) -> FloatArray:
-        given = validate.array(name, value, data=True)
-        if given.shape[:1] != (self.steps,) or not given.size:
-            raise InvalidDataError(name, given, f"is not of {self.steps} steps", "the steps come first")
-        return given
-
-    def _checked(self, value: ArrayLike) -> FloatArray:
-        return self._values("value", value)
+    @property
+    def _length(self) -> int:
+        return self.steps
 
     def _draw(self, checked: FloatArray, noise: Noise) -> FloatArray:
         width = checked[0].size
@@ -333,7 +313,7 @@ class TreeAggregation(Releasable):
 
 
 @define
-class TreeStream:
+class TreeStream(RunningSteps[TreeAggregation]):
     """A release that runs: give it one contribution after the other, and it gives the prefix sums.
 
     It remembers one exact and one noisy sum for every binary digit of the steps so far. The exact ones are as secret as
@@ -346,12 +326,6 @@ class TreeStream:
       done: the number of steps so far.
     """
 
-    mechanism: TreeAggregation
-    shape: tuple[int, ...]
-    _noise: Noise = field(repr=False)
-    _scale: float = field(repr=False)
-    _step: float = field(repr=False)
-    done: int = field(default=0, init=False)
     # By height, of the blocks that make up done.
     _sums: dict[int, IntArray] = field(factory=dict, init=False, repr=False)
     _noisy: dict[int, FloatArray] = field(factory=dict, init=False, repr=False)
@@ -362,9 +336,7 @@ class TreeStream:
         Raises:
           InvalidArgumentError: all steps are done, or it is no finite array of ``shape``. The stream is as before.
         """
-        if self.done == self.mechanism.steps:
-            raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
-        value = validate.array("contribution", contribution, shape=self.shape, data=True)
+        value = self._next(contribution)
         total, h, below = self.mechanism._whole(value, self._step), 0, self.mechanism.estimate == "below"
         merges = ((self.done + 1) & -(self.done + 1)).bit_length() - 1
         estimate = self._drawn(total) if below or not merges else np.zeros(self.shape)

@@ -65,7 +65,36 @@ def steps_and_raise(fall: float, rise: float, sensitivity: float, *scales: float
 
 
 @frozen
-class AboveThreshold(ThresholdStream):
+class LaplaceThreshold(ThresholdStream):
+    """Base of sparse vectors with Laplace noise; see the classes."""
+
+    threshold: float = field(converter=threshold)
+    threshold_scale: float = field(converter=field_checks.threshold_scale, kw_only=True)
+    query_scale: float = field(converter=field_checks.query_scale, kw_only=True)
+    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    answers: int = field(default=1, converter=field_checks.answers, kw_only=True)
+    monotone: bool = field(default=False, converter=arguments.monotone, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        self.event()  # refuses scales per unit of sensitivity that no event can hold
+
+    def _kind(self) -> NoiseKind:
+        return LAPLACE
+
+    def _whole(self) -> tuple[float, float, float]:
+        answers = 1 if self._redraws() else self.answers  # under one noisy threshold
+        each = answers * self.sensitivity / self.query_scale
+        rise = each if self.monotone else self.sensitivity / self.threshold_scale + 2 * each
+        fall = self.sensitivity / self.threshold_scale + each if self.monotone else rise
+        step, factor = steps_and_raise(fall, rise, self.sensitivity, self.threshold_scale, self.query_scale)
+        return step, self.threshold_scale / step * factor, self.query_scale / step * factor
+
+    def _draws(self, noise: Noise, scale: float, count: int) -> NDArray[np.int64]:
+        return noise.laplace(scale, count)
+
+
+@frozen
+class AboveThreshold(LaplaceThreshold):
     """Answers for each query of a stream whether it is above a threshold, and halts after ``answers`` times "above".
 
     One ρ ~ Laplace(threshold_scale) is drawn for the run and a fresh ν ~ Laplace(query_scale) for each query; the
@@ -86,16 +115,6 @@ class AboveThreshold(ThresholdStream):
     Raises:
       InvalidArgumentError: a number is not finite, not positive where it must be, or ``monotone`` is not a bool.
     """
-
-    threshold: float = field(converter=threshold)
-    threshold_scale: float = field(converter=field_checks.threshold_scale, kw_only=True)
-    query_scale: float = field(converter=field_checks.query_scale, kw_only=True)
-    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
-    answers: int = field(default=1, converter=field_checks.answers, kw_only=True)
-    monotone: bool = field(default=False, converter=arguments.monotone, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        self.event()  # refuses scales per unit of sensitivity that no event can hold
 
     @classmethod
     def calibrated(
@@ -142,16 +161,3 @@ class AboveThreshold(ThresholdStream):
             self.answers,
             self.monotone,
         )
-
-    def _kind(self) -> NoiseKind:
-        return LAPLACE
-
-    def _whole(self) -> tuple[float, float, float]:
-        each = self.answers * self.sensitivity / self.query_scale
-        rise = each if self.monotone else self.sensitivity / self.threshold_scale + 2 * each
-        fall = self.sensitivity / self.threshold_scale + each if self.monotone else rise
-        step, factor = steps_and_raise(fall, rise, self.sensitivity, self.threshold_scale, self.query_scale)
-        return step, self.threshold_scale / step * factor, self.query_scale / step * factor
-
-    def _draws(self, noise: Noise, scale: float, count: int) -> NDArray[np.int64]:
-        return noise.laplace(scale, count)

@@ -15,13 +15,11 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.thresholds import above_threshold
-from hockeystick.mechanisms.thresholds.above_threshold import AboveThreshold
-from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, LAPLACE, NOT_ASKED, NoiseKind, windows
+from hockeystick.mechanisms.thresholds.above_threshold import AboveThreshold, LaplaceThreshold
+from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, LAPLACE, NOT_ASKED, windows
 from hockeystick.mechanisms.thresholds.threshold_stream import (
     Number,
     ThresholdSession,
-    ThresholdStream,
     checked_query,
     to_steps,
 )
@@ -67,7 +65,7 @@ class SparseVectorSession(ThresholdSession):
 
 
 @frozen
-class SparseVector(ThresholdStream):
+class SparseVector(LaplaceThreshold):
     """Answers which queries of a stream are above a threshold, and how large those are; halts after ``answers``.
 
     It is ``AboveThreshold`` with two options, alone or together:
@@ -90,17 +88,8 @@ class SparseVector(ThresholdStream):
       InvalidArgumentError: a number is not finite, not positive where it must be, or an option is not a bool.
     """
 
-    threshold: float = field(converter=above_threshold.threshold)
-    threshold_scale: float = field(converter=field_checks.threshold_scale, kw_only=True)
-    query_scale: float = field(converter=field_checks.query_scale, kw_only=True)
-    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
-    answers: int = field(default=1, converter=field_checks.answers, kw_only=True)
-    monotone: bool = field(default=False, converter=arguments.monotone, kw_only=True)
     redraw: bool = field(default=False, converter=_redraw, kw_only=True)
     answer_scale: float | None = field(default=None, converter=_answer_scale, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        self.event()  # refuses scales per unit of sensitivity that no event can hold
 
     @classmethod
     def calibrated(
@@ -224,28 +213,8 @@ class SparseVector(ThresholdStream):
         halted = above.cumsum(axis=1) - above >= self.answers
         return super()._outputs(np.where(above, ABOVE, np.where(halted, NOT_ASKED, BELOW)), queries)
 
-    def _run(self) -> AboveThreshold:
-        """One stream under one threshold."""
-        return AboveThreshold(
-            self.threshold,
-            threshold_scale=self.threshold_scale,
-            query_scale=self.query_scale,
-            sensitivity=self.sensitivity,
-            answers=1 if self.redraw else self.answers,
-            monotone=self.monotone,
-        )
-
-    def _kind(self) -> NoiseKind:
-        return LAPLACE
-
     def _redraws(self) -> bool:
         return self.redraw
-
-    def _whole(self) -> tuple[float, float, float]:
-        return self._run()._whole()
-
-    def _draws(self, noise: Noise, scale: float, count: int) -> NDArray[np.int64]:
-        return noise.laplace(scale, count)
 
     def _open(self, noise: Noise) -> SparseVectorSession:
         return SparseVectorSession(self, noise)
