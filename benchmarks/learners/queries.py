@@ -24,7 +24,7 @@ from benchmarks.table import main
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube, UniformGrid
-from hockeystick.learners.smoothed.measures.kl_projection import kl_projection
+from hockeystick.learners.smoothed.measures.projection import kl_projection
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.online.smoothed_online import SmoothedOnline
 from hockeystick.learners.smoothed.queries.box_cells import BoxCells

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.smoothed.measures.kl_projection import kl_projection
+from hockeystick.learners.smoothed.measures.projection import kl_projection
 from hockeystick.learners.smoothed.nets.subsampled_net import SubsampledNet
 from hockeystick.learners.smoothed.queries.answers import Transcripts
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM

@@ -17,7 +17,7 @@ from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from hockeystick import accounting
 from hockeystick.accounting.losses import optimal_composition
 from hockeystick.learners import log_log_slope
-from hockeystick.learners.lazy.theory.free_instances import Known, free_instances
+from hockeystick.learners.lazy.theory.many_problems import Known, free_instances
 
 EPSILON, DELTA, EXPERTS, EXCESS = 1.0, 1e-6, 10, 2.0
 TOLERANCE = 0.05

@@ -20,7 +20,7 @@ from hockeystick.accounting.validate import integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals
-from hockeystick.learners.smoothed.classes.boxes.oracle_cover import enumerated_max_gap
+from hockeystick.learners.smoothed.classes.boxes.oracle import enumerated_max_gap
 from hockeystick.learners.smoothed.classes.brackets import k_fold
 from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, Cover, checked_scale
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.learners.smoothed.measures.kl_projection import kl_projection
+from hockeystick.learners.smoothed.measures.projection import kl_projection
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 
 _DEEPEST = 600.0  # ln of the largest ratio of densities that is kept: it lifts the least by 1e-260 of the largest

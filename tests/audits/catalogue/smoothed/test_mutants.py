@@ -36,7 +36,7 @@ from hockeystick.audits.catalogue.smoothed.views import (
     sums_of,
     windowed,
 )
-from hockeystick.learners.smoothed.measures.kl_projection import kkt_residual, kl_projection, relative_entropy
+from hockeystick.learners.smoothed.measures.projection import kkt_residual, kl_projection, relative_entropy
 from hockeystick.learners.smoothed.measures.smooth_data import check_smooth
 from hockeystick.learners.smoothed.nets.net_bounds import labelled_smoothness
 from hockeystick.learners.smoothed.queries.answers import Transcripts

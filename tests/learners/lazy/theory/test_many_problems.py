@@ -10,7 +10,7 @@ import pytest
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.losses import optimal_composition
-from hockeystick.learners.lazy.theory.free_instances import FreeInstances, free_instances
+from hockeystick.learners.lazy.theory.many_problems import FreeInstances, free_instances
 
 
 def _found(rounds: int, known: str) -> FreeInstances:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.smoothed.measures.kl_projection import (
+from hockeystick.learners.smoothed.measures.projection import (
     _by_sorting,
     _multipliers,
     approximate_kl_projection,

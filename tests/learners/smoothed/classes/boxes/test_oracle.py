@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
-from hockeystick.learners.smoothed.classes.boxes.oracle_cover import (
+from hockeystick.learners.smoothed.classes.boxes.oracle import (
     failure_bound,
     oracle_cover,
     oracle_tree,
