@@ -79,6 +79,17 @@ def probability(name: str, value: object, *, open: bool = False) -> float:
     return real(name, value, low=0.0, high=1.0, low_open=open, high_open=open)
 
 
+def boolean(name: str, value: object) -> bool:
+    """Returns ``value``: True or False, and nothing that merely looks like it.
+
+    Raises:
+      InvalidArgumentError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(name, value, "is not a bool", "use True or False")
+    return value
+
+
 def one_of(name: str, value: object, *choices: _T) -> _T:
     """Returns the choice that ``value`` equals.
 

@@ -21,8 +21,8 @@ import numpy as np
 from attrs import asdict, frozen
 
 from hockeystick._runs.demo_data import ExpertStream, breast_cancer_stream
-from hockeystick.accounting import Bracket, Contribution, InvalidArgumentError
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting import Bracket, Contribution
+from hockeystick.accounting.validate import boolean, integer, probability, real
 from hockeystick.audits import Claim, Verdict, audit
 from hockeystick.audits.catalogue.lazy.experts import LazyTarget, lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
@@ -238,8 +238,7 @@ def run_demo(
     delta = probability("delta", delta, open=True)
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     seed = integer("seed", seed, low=0)
-    if not isinstance(quick, bool):
-        raise InvalidArgumentError("quick", quick, "is not a bool", "use True or False")
+    boolean("quick", quick)
     plan = _audit_plan()
     step = _Steps(progress, 2 + len(_VARIANTS) + len(plan))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import boolean, integer, real
 
 
 def rounds(value: object) -> int:
@@ -128,6 +127,4 @@ def draw_budget(value: object) -> int | None:
 
 def clip(value: object) -> bool:
     """True or False, and nothing that merely looks like it."""
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("clip", value, "is not a bool", "use True or False")
-    return value
+    return boolean("clip", value)

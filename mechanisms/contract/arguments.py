@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.accounting.numerics.directed_rounding import quotient_down as quotient_down  # for the mechanisms
 from hockeystick.accounting.numerics.directed_rounding import quotient_up as quotient_up
+from hockeystick.accounting.validate import boolean
 
 
 def scale(value: float) -> float:
@@ -26,9 +27,7 @@ def sensitivity(value: float) -> float:
 
 def monotone(value: bool) -> bool:
     """Returns the parameter ``monotone``; nothing but a bool is taken, as a slip here would halve ε."""
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("monotone", value, "is not a bool", "give True or False")
-    return value
+    return boolean("monotone", value)
 
 
 def generator(rng: object) -> np.random.Generator:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.accounting import InvalidDataError, validate
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import boolean
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
@@ -24,9 +25,7 @@ _LARGEST_BASE2_SCALE = 1024  # the scale is the power to which numbers of 62 bit
 
 
 def _base2(value: bool) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("base2", value, "is not a bool", "give True or False")
-    return value
+    return boolean("base2", value)
 
 
 @frozen

@@ -10,8 +10,9 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting import NumericalError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import boolean
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
@@ -24,9 +25,7 @@ _REACH = 40.0  # scales: what lies beyond is e^-40 of the integral
 
 
 def _flag(value: bool) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("minimum", value, "is not a bool", "give True or False")
-    return value
+    return boolean("minimum", value)
 
 
 @frozen

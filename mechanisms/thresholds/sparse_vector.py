@@ -10,8 +10,9 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, field_checks, validate
+from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import boolean
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -30,9 +31,7 @@ def _answer_scale(value: float | None) -> float | None:
 
 
 def _redraw(value: bool) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("redraw", value, "is not a bool", "give True or False")
-    return value
+    return boolean("redraw", value)
 
 
 NO_NUMBER = -math.inf

@@ -30,6 +30,7 @@ from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, Cells, DominatingPair
 from hockeystick.accounting.losses.renyi_closed_forms import ROUNDED_UP, least_rho
 from hockeystick.accounting.numerics.directed_rounding import U
+from hockeystick.accounting.validate import boolean
 
 _SMALLEST = 1e-100
 
@@ -109,8 +110,7 @@ class OneWay(PrivacyEvent):
 
     @forward.validator
     def _forward_is_bool(self, _: object, value: object) -> None:
-        if not isinstance(value, bool):
-            raise InvalidArgumentError("forward", value, "is not a bool")
+        boolean("forward", value)
 
     def _rates(self) -> tuple[float, float]:
         fall, rise = self.event._rates()

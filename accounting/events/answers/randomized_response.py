@@ -16,6 +16,7 @@ from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.renyi_closed_forms import three_point_rdp, three_point_rho
+from hockeystick.accounting.validate import boolean
 
 
 @frozen
@@ -133,8 +134,7 @@ class Oriented(PrivacyEvent):
 
     @keep_more.validator
     def _keep_more_is_bool(self, _: object, value: object) -> None:
-        if not isinstance(value, bool):
-            raise InvalidArgumentError("keep_more", value, "is not a bool")
+        boolean("keep_more", value)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return Oriented(self.event._scaled(distance), self.keep_more)

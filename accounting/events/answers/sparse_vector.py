@@ -16,12 +16,12 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import field_checks, validate
-from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.answers.drifting_law import BoundedBy, LogLipschitz
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import DominatingPair, GaussianPair
 from hockeystick.accounting.numerics.directed_rounding import quotient_down, quotient_up, sum_up
+from hockeystick.accounting.validate import boolean
 
 
 def _queries(value: int) -> int:
@@ -33,8 +33,7 @@ def _answer_scale(value: float) -> float:
 
 
 def _check_monotone(_: object, __: object, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("monotone", value, "is not a bool")
+    boolean("monotone", value)
 
 
 @frozen

@@ -23,6 +23,7 @@ from hockeystick.accounting.events.basic.group_steps import chain
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair, GaussianPair
 from hockeystick.accounting.losses.piecewise_profiles import Point, atoms, largest_symmetric, lower_hull
 from hockeystick.accounting.numerics.directed_rounding import U
+from hockeystick.accounting.validate import boolean
 
 _TOLERANCE = 1e-9  # how far, relatively, a point may lie above its neighbours' chord by rounding
 
@@ -247,8 +248,7 @@ class TradeOff(_WorstPair):
 
     @polygon.validator
     def _polygon_is_bool(self, _: object, value: object) -> None:
-        if not isinstance(value, bool):
-            raise InvalidArgumentError("polygon", value, "is not a bool")
+        boolean("polygon", value)
 
     def __attrs_post_init__(self) -> None:
         name, betas = "false_negative_rates", self.false_negative_rates

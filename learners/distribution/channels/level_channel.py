@@ -19,7 +19,7 @@ from scipy import special
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, as_array, integer, real
+from hockeystick.accounting.validate import array, as_array, boolean, integer, real
 from hockeystick.learners.distribution.channels import exact_privacy
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import Levels, TableLevels
@@ -52,9 +52,7 @@ def sigma(value: object) -> float:
 
 def flag(value: object) -> bool:
     """The parameter ``resample``."""
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("resample", value, "is not a bool", "use True or False")
-    return value
+    return boolean("resample", value)
 
 
 @frozen(eq=False, slots=False)

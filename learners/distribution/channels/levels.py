@@ -32,7 +32,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import boolean, integer, real
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
 
 _LEAST_SPAN = 1e-9  # candidates that all agree: messages about nothing still need a range
@@ -243,9 +243,7 @@ def _log_mean(log_f: FloatArray) -> FloatArray:
 
 
 def _calibrated(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise InvalidArgumentError("calibrated", value, "is not a bool", "use True or False")
+    return boolean("calibrated", value)
 
 
 @frozen

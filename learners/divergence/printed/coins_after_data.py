@@ -41,7 +41,7 @@ from hockeystick.accounting import (
     public_coin_gaussian,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, items, real
+from hockeystick.accounting.validate import boolean, integer, items, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
@@ -165,8 +165,7 @@ class CoinChannel:
     logs: bool = True
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.logs, bool):
-            raise InvalidArgumentError("logs", self.logs, "is not a bool")
+        boolean("logs", self.logs)
         if not self.logs and not self.multiplier:
             raise InvalidArgumentError("multiplier", self.multiplier, "leaves nothing to publish", "set logs=True")
 

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, PrivacyEvent, field_checks
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, one_of, real
+from hockeystick.accounting.validate import boolean, integer, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
@@ -42,9 +42,7 @@ def _indexing(value: object) -> Indexing:
 
 
 def _lazy_vectors(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("lazy_vectors", value, "is not a bool", "use True or False")
-    return value
+    return boolean("lazy_vectors", value)
 
 
 @frozen(kw_only=True)

@@ -26,7 +26,7 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import boolean, integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
@@ -113,8 +113,7 @@ class _Target:
     def of(
         cls, setting: StochSetting, experts: int, model: ThreatModel | str, epsilon: float, delta: float, amplify: bool
     ) -> _Target:
-        if not isinstance(amplify, bool):
-            raise InvalidArgumentError("amplified", amplify, "is not a bool", "give True or False")
+        boolean("amplified", amplify)
         target = cls(
             setting=setting if amplify else evolve(setting, assignment="contiguous"),
             experts=arguments.experts(experts),

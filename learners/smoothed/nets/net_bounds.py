@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, boolean, integer, probability, real
 
 _MOST_POINTS = 10**6  # of a sub-domain that is planned
 _FEW_POINTS = 2**30
@@ -100,7 +100,7 @@ def sample_deviation(vc_dimension: int, draws: int, failure: float, *, threshold
         InvalidArgumentError: an argument outside its domain.
     """
     k, eta = integer("draws", draws, low=1), probability("failure", failure, open=True)
-    if _flag("thresholds", thresholds):
+    if boolean("thresholds", thresholds):
         return math.sqrt(math.log(2.0 / eta) / (2.0 * k))
     return math.sqrt(8.0 * (log_growth(vc_dimension, 2 * k) + math.log(4.0 / eta)) / k)
 
@@ -115,7 +115,7 @@ def net_gap(vc_dimension: int, size: int, *, thresholds: bool = False) -> float:
         InvalidArgumentError: an argument outside its domain.
     """
     m = integer("size", size, low=1)
-    if _flag("thresholds", thresholds):
+    if boolean("thresholds", thresholds):
         return 0.5 / m
     return min(1.0, sample_deviation(vc_dimension, m, 1.0 - 2.0**-40))
 
@@ -140,12 +140,6 @@ def choice_error(*, log_candidates: float, records: int, epsilon: float, failure
     n, eps = integer("records", records, low=1), real("epsilon", epsilon, low=0.0, low_open=True)
     logs, w = real("log_candidates", log_candidates, low=0.0), real("width", width, low=0.0, low_open=True)
     return 2.0 * w / (eps * n) * (logs - math.log(probability("failure", failure, open=True)))
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError(name, value, "is not a bool", "use True or False")
-    return value
 
 
 @frozen(kw_only=True)

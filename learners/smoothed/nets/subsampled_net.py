@@ -34,7 +34,7 @@ from hockeystick.accounting import (
     PrivacyEvent,
 )
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, boolean, integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, checked_class
@@ -82,9 +82,7 @@ def _width(value: object) -> int:
 
 
 def _printed(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("printed", value, "is not a bool", "use True or False")
-    return value
+    return boolean("printed", value)
 
 
 def _steps(value: object) -> int | None:

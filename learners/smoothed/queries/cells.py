@@ -20,7 +20,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer
+from hockeystick.accounting.validate import array, boolean, integer
 from hockeystick.learners.smoothed.classes.concept_class import Cover
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure
 
@@ -115,9 +115,7 @@ class QueryCells(ABC):
 
 def check_signed(value: object) -> bool:
     """Returns ``signed``, a bool."""
-    if not isinstance(value, bool):
-        raise InvalidArgumentError("signed", value, "is not a bool", "use True or False")
-    return value
+    return boolean("signed", value)
 
 
 def _matrix(value: npt.ArrayLike) -> FloatArray:

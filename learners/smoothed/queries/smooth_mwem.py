@@ -25,7 +25,7 @@ from scipy.special import log_softmax
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import array, boolean, integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.queries.answers import PrivateAnswers, Transcripts, checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
@@ -46,8 +46,7 @@ _EXACT = 2**52
 
 
 def _flag(_: object, attribute: Attribute[bool], value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidArgumentError(attribute.name, value, "is not a bool", "use True or False")
+    boolean(attribute.name, value)
 
 
 def _one_of(*known: str) -> Callable[[object, Attribute[str], object], None]:
