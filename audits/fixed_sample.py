@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
+from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
@@ -29,6 +30,7 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import DEFAULT_SAMPLES, MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.workers import Workers
+from hockeystick.audits.outputs.reading import Table
 from hockeystick.audits.targets.calling import Target, equal_data, known_seed, neighbour_pair
 from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
@@ -91,8 +93,7 @@ def audit(
         target is vectorised) that gives a number, or a bool for an event; or "likelihood ratio" for the target's own
         ``log_likelihood_ratio(outputs, d0, d1)``. Nothing else is looked at then, and few samples are for choosing.
       attack: classifiers to score outputs of several numbers by, see :mod:`hockeystick.audits.attacks.classifiers`;
-      "auto" compares them on a small
-        part of the outputs and fits what seems worth it.
+        "auto" compares them on a small part of the outputs and fits what seems worth it.
       workers: processes that draw; -1 for all cores. Results do not depend on it.
       backend: a joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
       address: of a Dask scheduler.
@@ -109,103 +110,130 @@ def audit(
       WorkerError: workers died again and again.
     """
     started = time.perf_counter()
-    claim = _own_claim(target) if claim is None else Claim.of(claim)
-    confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
-    wanted = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
-    spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
-    check_attack(attack)
-    hands = Workers(workers, backend, address)
-    called = Target.of(target, catch=exceptions_as_output)
-    data = neighbour_pair(target, neighbours)
-    look = None if statistic is None else Look.of(statistic, target, data)
-    if look is None:
-        called = called if exceptions_as_output else Target.of(with_statistics(target, data))
-    elif bits:
-        raise InvalidArgumentError("bits", bits, "has no meaning for a statistic", "leave one of them out")
-    else:
-        called = look.through(called)
+    plan = _Plan.checked(
+        target,
+        claim=claim,
+        neighbours=neighbours,
+        samples=samples,
+        confidence=confidence,
+        bits=bits,
+        exceptions_as_output=exceptions_as_output,
+        grid=grid,
+        statistic=statistic,
+        attack=attack,
+        hands=(workers, backend, address),
+    )
+    kept = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
+    seed = known_seed(rng) if kept is None else kept.seed
+    with plan.hands.hired() as crew:
+        draws = Draws(plan.called, plan.data, seed, plan.wanted, crew, progress, plan.look, kept)
+        choice = _choose(plan, draws, draws.choosing())
+        counts = _count(plan, draws, choice)
+    if kept is not None:
+        kept.remove()
+    bound = _bound(plan, choice, counts, seed)
+    return _verdict(plan, draws, choice, counts, bound, seconds=time.perf_counter() - started)
 
-    kept = None
-    if checkpoint is not None:
+
+# --- the arguments ---------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False, kw_only=True)
+class _Plan:
+    """An audit whose arguments are checked.
+
+    Attributes:
+      target: as given.
+      called: what is called for outputs: the target, or what looks at its outputs through statistics.
+      wanted: number of samples; None for what fits the time.
+      look: the given statistic, if any.
+      catch: whether exceptions are outputs.
+      hands: the workers that draw.
+    """
+
+    target: object
+    called: Target
+    data: tuple[Any, Any]
+    claim: Claim
+    confidence: float
+    wanted: int | None
+    grid: float | None
+    bits: bool
+    look: Look | None
+    attack: Attack
+    catch: bool
+    hands: Workers
+
+    @classmethod
+    def checked(
+        cls,
+        target: object,
+        *,
+        claim: object,
+        neighbours: Iterable[Any] | None,
+        samples: int | None,
+        confidence: float,
+        bits: bool,
+        exceptions_as_output: bool,
+        grid: float | None,
+        statistic: object,
+        attack: Attack,
+        hands: tuple[int, str | None, str | None],
+    ) -> _Plan:
+        """Checks the arguments of :func:`audit`; nothing is drawn."""
+        known_claim = _own_claim(target) if claim is None else Claim.of(claim)
+        confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
+        wanted = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
+        spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
+        check_attack(attack)
+        workers = Workers(*hands)
+        called = Target.of(target, catch=exceptions_as_output)
+        data = neighbour_pair(target, neighbours)
+        look = None if statistic is None else Look.of(statistic, target, data)
+        if look is not None and bits:
+            raise InvalidArgumentError("bits", bits, "has no meaning for a statistic", "leave one of them out")
+        if look is not None:
+            called = look.through(called)
+        elif not exceptions_as_output:
+            called = Target.of(with_statistics(target, data))
+        return cls(
+            target=target,
+            called=called,
+            data=data,
+            claim=known_claim,
+            confidence=confidence,
+            wanted=wanted,
+            grid=spacing,
+            bits=bits,
+            look=look,
+            attack=attack,
+            catch=exceptions_as_output,
+            hands=workers,
+        )
+
+    @property
+    def alpha(self) -> float:
+        return 1 - self.confidence
+
+    def checkpoint(
+        self, path: str | os.PathLike[str], identity: str | None, rng: int | np.random.Generator | None
+    ) -> Checkpoint:
+        """Returns what ``path`` holds of this audit; an empty checkpoint if there is none."""
         if identity is not None and not isinstance(identity, str):
             raise InvalidArgumentError("identity", identity, "is not a string", "name the target and its version")
         asked = digest(
-            data,
-            claim,
-            confidence,
-            wanted,
-            spacing,
-            bits,
-            exceptions_as_output,
-            statistic is not None,
-            attack,
+            self.data,
+            self.claim,
+            self.confidence,
+            self.wanted,
+            self.grid,
+            self.bits,
+            self.catch,
+            self.look is not None,
+            self.attack,
             identity,
         )
-        kept = Checkpoint.at(checkpoint, asked, None if rng is None else known_seed(rng))
-    seed = kept.seed if kept is not None else known_seed(rng)
-    alpha = 1 - confidence
-
-    with hands.hired() as crew:
-        draws = Draws(called, data, seed, wanted, crew, progress, look, kept)
-        evidence = Evidence.of(draws.choosing(), tuple(draws.book.layouts), spacing, attack=attack, seed=seed)
-        spare = 0 if bits else draws.spare
-        trials = draws.total - evidence.tables[0].runs - spare
-        if spare:
-            rivals = rival_partitions(evidence, claim, alpha=alpha, trials=spare)
-            event = choose_counted(rivals, draws.tuning(spare, spacing, rivals), claim, alpha=alpha, trials=trials)
-        else:
-            # What an event that is given leaves is seldom one for the other order, and few outputs are there to tell.
-            pairs = not draws.event_given
-            event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=bits, both=pairs)
-        plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
-        leak = None if look is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
-        del evidence
-        events = {id(one): one for one in (event, plain, leak) if one is not None}
-        try:
-            counted = draws.bounding(trials, spacing, [one.partition for one in events.values()])
-        except BaseException:
-            if kept is not None:
-                kept.write()
-            raise
-    counts = dict(zip(events, counted, strict=True))
-    if kept is not None:
-        kept.remove()
-
-    inside = event.counts_of_both(counts[id(event)])
-    tossed = _tossed(event, inside, trials, seed)
-    region = _region(event, inside, tossed, trials, alpha)
-    refuted = [point for point in (event.point, *claim.points) if region.refutes(*point)]
-    tested = refuted[0] if refuted else event.point
-    leaked = leak is not None and _leaks(leak, counts[id(leak)], plain, counts[id(plain)], claim, trials, alpha)
-    least, other = _refutable(event, tossed, trials, alpha, tested)
-    blind = _epsilon(least, other, claim.delta) > max(2 * claim.epsilon, claim.epsilon + 0.1)
-    return Verdict(
-        outcome="refuted" if refuted else "inconclusive" if blind else "consistent",
-        epsilon_claimed=claim.epsilon,
-        delta=claim.delta,
-        epsilon_lower=region.epsilon(claim.delta),
-        confidence=confidence,
-        samples=draws.total,
-        timed=wanted is None and draws.total < DEFAULT_SAMPLES,
-        direction="d0->d1" if event.direction == 0 else "d1->d0",
-        event=str(event),
-        count_p=int(inside[0, 0]),
-        count_q=int(inside[1, 0]),
-        trials=trials,
-        epsilon_tested=tested[0],
-        delta_tested=tested[1],
-        detectable_epsilon=_epsilon(least, other, tested[1]),
-        float_leak=leaked,
-        bits=bool(bits),
-        seed=seed,
-        seconds=time.perf_counter() - started,
-        warnings=tuple(_warnings(target, data, leaked and not bits)),
-        event_probability=event.alone,
-        event_back=event.words_back(),
-        count_back_p=int(inside[1, 1]),
-        count_back_q=int(inside[0, 1]),
-        tradeoff=_tradeoff(event, counts[id(event)], trials, confidence),
-    )
+        return Checkpoint.at(path, asked, None if rng is None else known_seed(rng))
 
 
 def _own_claim(target: object) -> Claim:
@@ -214,6 +242,106 @@ def _own_claim(target: object) -> Claim:
         if callable(own):
             return Claim.of(own())
     return Claim.of(None)  # which says what to give
+
+
+# --- the choice of events, and their counts --------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class _Choice:
+    """The events, fixed before any of the samples that bound them is drawn.
+
+    Attributes:
+      event: what the claim is tested by.
+      plain: the same where bit patterns do not count.
+      leak: where bit patterns may say more than real numbers; None if a statistic is looked at.
+      trials: samples from each data set that are left to bound them.
+    """
+
+    event: Event
+    plain: Event
+    leak: Event | None
+    trials: int
+
+
+@frozen(eq=False)
+class _Counts:
+    """Of the bounding samples in the cells of each event, shape (sides, cells)."""
+
+    event: IntArray
+    plain: IntArray
+    leak: IntArray | None
+
+
+def _choose(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> _Choice:
+    """Chooses on the samples set aside for it, and on some more where those were not all that there was to spend."""
+    evidence = Evidence.of(tables, tuple(draws.book.layouts), plan.grid, attack=plan.attack, seed=draws.seed)
+    spare = 0 if plan.bits else draws.spare
+    trials = draws.total - evidence.tables[0].runs - spare
+    claim, alpha = plan.claim, plan.alpha
+    if spare:
+        rivals = rival_partitions(evidence, claim, alpha=alpha, trials=spare)
+        event = choose_counted(rivals, draws.tuning(spare, plan.grid, rivals), claim, alpha=alpha, trials=trials)
+    else:
+        # What an event that is given leaves is seldom one for the other order, and few outputs are there to tell.
+        pairs = not draws.event_given
+        event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=plan.bits, both=pairs)
+    plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
+    leak = None if plan.look is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
+    return _Choice(event, plain, leak, trials)
+
+
+def _count(plan: _Plan, draws: Draws, choice: _Choice) -> _Counts:
+    """Draws the samples that bound; what was counted is kept, if there is a checkpoint, however the drawing ends."""
+    events = {id(one): one for one in (choice.event, choice.plain, choice.leak) if one is not None}  # each counted once
+    try:
+        counted = draws.bounding(choice.trials, plan.grid, [one.partition for one in events.values()])
+    except BaseException:
+        if draws.kept is not None:
+            draws.kept.write()
+        raise
+    counts = dict(zip(events, counted, strict=True))
+    return _Counts(counts[id(choice.event)], counts[id(choice.plain)], counts.get(id(choice.leak)))
+
+
+# --- the bound -------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class _Bound:
+    """What the counts say of the claim.
+
+    Attributes:
+      inside: how often the events happened, shape (likelier and other data set, 2); see ``Event.counts_of_both``.
+      region: where their probabilities are.
+      refuted: whether some claimed point is outside of it.
+      tested: that point, else the one that the event was chosen for.
+      least, other: probabilities of an event that would be refuted at ``tested``; see :func:`_refutable`.
+      leaked: whether bit patterns refute the claim.
+    """
+
+    inside: IntArray
+    region: Region
+    refuted: bool
+    tested: tuple[float, float]
+    least: float
+    other: float
+    leaked: bool
+
+    def blind(self, claim: Claim) -> bool:
+        """Whether only a violation far beyond the claim could have been seen."""
+        return _epsilon(self.least, self.other, claim.delta) > max(2 * claim.epsilon, claim.epsilon + 0.1)
+
+
+def _bound(plan: _Plan, choice: _Choice, counts: _Counts, seed: int) -> _Bound:
+    event, trials, alpha = choice.event, choice.trials, plan.alpha
+    inside = event.counts_of_both(counts.event)
+    tossed = _tossed(event, inside, trials, seed)
+    region = _region(event, inside, tossed, trials, alpha)
+    refuted = [point for point in (event.point, *plan.claim.points) if region.refutes(*point)]
+    tested = refuted[0] if refuted else event.point
+    least, other = _refutable(event, tossed, trials, alpha, tested)
+    return _Bound(inside, region, bool(refuted), tested, least, other, _leaks(plan, choice, counts))
 
 
 def _tossed(event: Event, inside: IntArray, trials: int, seed: int) -> Tossed | None:
@@ -251,16 +379,52 @@ def _epsilon(p: float, q: float, delta: float) -> float:
     return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
 
 
-def _leaks(
-    leak: Event, counts: IntArray, plain: Event, plain_counts: IntArray, claim: Claim, trials: int, alpha: float
-) -> bool:
+def _leaks(plan: _Plan, choice: _Choice, counts: _Counts) -> bool:
     """Whether bit patterns refute the claim, and more than real numbers show in any cell or by the plain event."""
-    x, y = plain.counts(plain_counts)
-    beyond = max(claim.epsilon, steepest_ratio(plain), math.log((x + 0.5) / (y + 0.5)))
-    x, y = leak.counts(counts)
+    leak, claim, trials = choice.leak, plan.claim, choice.trials
+    if leak is None or counts.leak is None:
+        return False
+    x, y = choice.plain.counts(counts.plain)
+    beyond = max(claim.epsilon, steepest_ratio(choice.plain), math.log((x + 0.5) / (y + 0.5)))
+    x, y = leak.counts(counts.leak)
     if x <= math.exp(beyond) * y + claim.delta * trials:  # the estimate itself does not
         return False
-    return frontier(x, trials, y, trials, slope=leak.slope, alpha=alpha).refutes(beyond, claim.delta)
+    return frontier(x, trials, y, trials, slope=leak.slope, alpha=plan.alpha).refutes(beyond, claim.delta)
+
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+
+def _verdict(plan: _Plan, draws: Draws, choice: _Choice, counts: _Counts, bound: _Bound, *, seconds: float) -> Verdict:
+    claim, event, trials = plan.claim, choice.event, choice.trials
+    epsilon_tested, delta_tested = bound.tested
+    return Verdict(
+        outcome="refuted" if bound.refuted else "inconclusive" if bound.blind(claim) else "consistent",
+        epsilon_claimed=claim.epsilon,
+        delta=claim.delta,
+        epsilon_lower=bound.region.epsilon(claim.delta),
+        confidence=plan.confidence,
+        samples=draws.total,
+        timed=plan.wanted is None and draws.total < DEFAULT_SAMPLES,
+        direction="d0->d1" if event.direction == 0 else "d1->d0",
+        event=str(event),
+        count_p=int(bound.inside[0, 0]),
+        count_q=int(bound.inside[1, 0]),
+        trials=trials,
+        epsilon_tested=epsilon_tested,
+        delta_tested=delta_tested,
+        detectable_epsilon=_epsilon(bound.least, bound.other, delta_tested),
+        float_leak=bound.leaked,
+        bits=bool(plan.bits),
+        seed=draws.seed,
+        seconds=seconds,
+        warnings=tuple(_warnings(plan.target, plan.data, bound.leaked and not plan.bits)),
+        event_probability=event.alone,
+        event_back=event.words_back(),
+        count_back_p=int(bound.inside[1, 1]),
+        count_back_q=int(bound.inside[0, 1]),
+        tradeoff=_tradeoff(event, counts.event, trials, plan.confidence),
+    )
 
 
 def _tradeoff(event: Event, counts: IntArray, trials: int, confidence: float) -> tuple[TradeoffPoint, ...]:
