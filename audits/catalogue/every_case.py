@@ -2,7 +2,7 @@
 
 Every mechanism and learner of this package claims what it costs, and must not be refuted; every mutant of theirs claims
 the same, and must be. The zoo holds the mechanisms of the literature, right and wrong, so that an auditor's numbers can
-be set beside published ones. ``hockeystick audit --catalogue`` runs it.
+be set beside published ones. ``hockeystick catalogue run`` audits it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,6 @@ def select(*patterns: str) -> tuple[Case, ...]:
     for pattern in patterns:
         names = {case.name for case in every if case.name == pattern or fnmatchcase(case.name, pattern)}
         if not names:
-            raise InvalidArgumentError(
-                "pattern", pattern, "matches no case", "see `hockeystick audit --catalogue --list`"
-            )
+            raise InvalidArgumentError("pattern", pattern, "matches no case", "see `hockeystick catalogue list`")
         found |= names
     return tuple(case for case in every if not patterns or case.name in found)

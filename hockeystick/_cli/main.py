@@ -20,6 +20,7 @@ import click
 from hockeystick._cli.commands.account import account
 from hockeystick._cli.commands.audit import audit
 from hockeystick._cli.commands.calibrate import calibrate
+from hockeystick._cli.commands.catalogue import catalogue
 from hockeystick._cli.commands.completion import completion
 from hockeystick._cli.commands.demo import demo
 from hockeystick._cli.commands.graph import graph
@@ -27,6 +28,7 @@ from hockeystick._cli.commands.kl import kl
 from hockeystick._cli.commands.release import release
 from hockeystick._cli.commands.report import report
 from hockeystick._cli.commands.run import run
+from hockeystick._cli.commands.search import search
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
 
 COULD_NOT_RUN = 2
@@ -141,6 +143,8 @@ def cli(ctx: click.Context) -> int:
     Examples:
       hockeystick demo
       hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
+      hockeystick search mymech.py:count --domain counts --adjacency replace-one --epsilon 1
+      hockeystick catalogue run 'zoo/*' --json zoo.json
       hockeystick account graph.json --delta 1e-6
       hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --count 100
       hockeystick report verdict.json --html page.html
@@ -161,7 +165,20 @@ def cli(ctx: click.Context) -> int:
     return 0
 
 
-for _command in (account, audit, calibrate, completion, demo, graph, kl, release, report, run):
+for _command in (
+    account,
+    audit,
+    calibrate,
+    catalogue,
+    completion,
+    demo,
+    graph,
+    kl,
+    release,
+    report,
+    run,
+    search,
+):
     cli.add_command(_command)
 
 

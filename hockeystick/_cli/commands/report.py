@@ -36,7 +36,7 @@ def report(results: tuple[str, ...], certificate: str | None, **given: Any) -> i
       hockeystick report verdict.json --html page.html
       hockeystick report account.json verdict.json --markdown comment.md
       hockeystick report verdict.json --certificate account.json --html page.html
-      hockeystick audit --catalogue --json - | hockeystick report - --html page.html
+      hockeystick catalogue run --json - | hockeystick report - --html page.html
 
     Exit status: 0, whatever the results say, or 2 where one can't be read.
     """

@@ -1,4 +1,4 @@
-"""The report of ``hockeystick audit --catalogue``: which cases were judged as they should be."""
+"""The report of ``hockeystick catalogue run``: which cases were judged as they should be."""
 
 from __future__ import annotations
 

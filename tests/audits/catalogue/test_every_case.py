@@ -254,7 +254,7 @@ def test_bad_arguments_are_refused_before_anything_is_drawn(changes: dict[str, A
 # --- the catalogue itself --------------------------------------------------------------------------------------------
 
 ON_DEMAND = {name for name, case in CASES.items() if case.broken and case.samples > 16_000}
-"""More samples than a test should draw: ``hockeystick audit --catalogue`` refutes these."""
+"""More samples than a test should draw: ``hockeystick catalogue run`` refutes these."""
 
 ELSEWHERE = ("learner/fed-", "learner/kl-", "learner/labels-", "learner/smoothed")
 """All of these are audited in test_audit_federated*.py, _kl*.py, _distribution*.py and _smoothed*.py."""

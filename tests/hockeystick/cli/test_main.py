@@ -27,17 +27,25 @@ def test_help_lists_the_commands_with_examples(args: list[str]) -> None:
     result = run(*args)
 
     assert result.exit_code == 0 and result.stderr == ""
-    for word in ("demo", "audit", "account", "hockeystick audit mymech.py:release --d0 0 --d1 1", "Exit status"):
+    for word in (
+        "demo",
+        "audit",
+        "search",
+        "catalogue",
+        "account",
+        "hockeystick audit mymech.py:release --d0 0 --d1 1",
+        "Exit status",
+    ):
         assert word in result.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "audit", "account"])
+@pytest.mark.parametrize("command", ["demo", "audit", "search", "catalogue run", "account"])
 def test_each_command_has_help_with_an_example(command: str) -> None:
-    result = run(command, "--help")
+    result = run(*command.split(), "--help")
 
     assert result.exit_code == 0
     assert f"\n    hockeystick {command}" in result.stdout
-    assert "--json" in result.stdout and "FILE" in result.stdout
+    assert "--json" in result.stdout and "FILE" in result.stdout and "xit status" in result.stdout
     assert "verified" not in result.output.lower()
 
 
@@ -69,8 +77,8 @@ def test_usage_errors_are_one_line_with_a_hint(args: list[str], said: str) -> No
 def test_help_and_version_import_nothing_heavy() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from hockeystick._cli.main import cli\n"
-        "for args in (['--help'], ['--version'], ['audit', '--help']):\n"
-        "    assert CliRunner().invoke(cli, args).exit_code == 0\n"
+        "for args in ('--help', '--version', 'audit --help', 'search --help', 'catalogue run --help'):\n"
+        "    assert CliRunner().invoke(cli, args.split()).exit_code == 0\n"
         "print(sorted({'numpy', 'scipy', 'rich', 'networkx', 'hockeystick.accounting'} & sys.modules.keys()))"
     )
 

@@ -99,7 +99,7 @@ def test_no_result_replaces_what_the_command_reads_or_keeps(
 
 
 def test_the_catalogues_own_file_is_replaced_by_what_continues_it() -> None:
-    found = run("audit", "--catalogue", "zoo/none-such", "--json", "x.json", "--resume", "x.json")
+    found = run("catalogue", "run", "zoo/none-such", "--json", "x.json", "--resume", "x.json")
     assert found.exit_code == 2 and "would replace" not in found.stderr
 
 
@@ -185,9 +185,10 @@ def test_a_checkpoint_is_of_one_function_as_it_was_written(
     """Half of the outputs would be another function's, and the verdict about neither."""
 
     def audit(target: str) -> Any:
-        data = ["--search", "counts", "--adjacency", "add-or-remove-one"] if searched else ["--d0", "0", "--d1", "1"]
+        given = ["search", target, "--domain", "counts", "--adjacency", "add-or-remove-one"]
+        given = given if searched else ["audit", target, "--d0", "0", "--d1", "1"]
         more = ["--epsilon", "1", "--samples", "40000", "--checkpoint", "kept"]
-        return run("audit", target, *data, *more)
+        return run(*given, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(draws.Counter, "__call__", interrupt)
@@ -250,7 +251,7 @@ def test_every_option_that_takes_a_file_completes_its_name() -> None:
         ("run online-distribution --models half-uniform --experts 9e15 --rounds 9 --epsilon 1 --plan", "--experts"),
         ("audit mine:correct --d0 0 --d1 1 --epsilon 1 --samples 2000 --workers 999999999", "--workers"),
         ("audit mine:correct --d0 0 --d1 1 --epsilon 1 --samples 2000 --backend nope", "--backend"),
-        ("audit --catalogue zoo/laplace* --samples 200 --backend nope", "--backend"),
+        ("catalogue run zoo/laplace* --samples 200 --backend nope", "--backend"),
     ],
 )
 def test_numbers_beyond_reason_and_unknown_backends_are_refused(folder: Path, words: str, said: str) -> None:

@@ -1,10 +1,9 @@
-"""``hockeystick audit --catalogue``: audits what is known to be right or wrong, and says whether the audits tell."""
+"""``hockeystick catalogue``: audits what is known to be right or wrong, and says whether the audits tell."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from attrs import frozen
 
+from hockeystick._cli.frame.auditing import drawing_options, hands_of, hands_options, new_seed
+from hockeystick._cli.frame.option_types import FileName, Real
 from hockeystick._cli.frame.result_files import ResultFiles, deliver, result_files
+from hockeystick._cli.frame.shared_options import Given, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, print_report, target_output_to_stderr, warn
-from hockeystick.accounting.numerics import rounded_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hockeystick.audits.catalogue.run import CaseResult
 
 _SCHEMA = 1
-_COMMAND = "audit --catalogue"
+_COMMAND = "audit --catalogue"  # of the JSON; so called where older files were written
 
 
 @frozen(kw_only=True)
@@ -44,54 +45,118 @@ class Plan:
     seed: int
 
 
-def run(
-    patterns: Sequence[str],
-    *,
-    listing: bool,
-    samples: int | None,
-    seconds: float | None,
-    confidence: float | None,
-    seed: int | None,
-    written: Mapping[str, str | None],
-    resume: str | None,
-    hands: Mapping[str, Any],
-) -> int:
-    """Runs the command; returns its exit status.
+@click.group(invoke_without_command=True)
+@click.pass_context
+def catalogue(ctx: click.Context) -> int:
+    """Audit what is known to be right or wrong.
 
-    Args:
-      written: the options of ``result_files``.
-      hands: the arguments of ``Workers`` that were given.
+    The catalogue has mechanisms of the literature, and the mechanisms and learners here, with broken variants of them.
+
+    \b
+    Examples:
+      hockeystick catalogue list 'mechanism/*'
+      hockeystick catalogue run 'zoo/svt-*@1' --seed 7 --json zoo.json
     """
-    from hockeystick.accounting.errors import InvalidArgumentError
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    return 0
+
+
+@catalogue.command("list")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+def listed(patterns: tuple[str, ...]) -> int:
+    """Show the cases, and audit none.
+
+    Cases are shown whose names match any PATTERN (as of shell files: 'zoo/*'), all without one.
+
+    \b
+    Examples:
+      hockeystick catalogue list
+      hockeystick catalogue list 'zoo/*@1' 'learner/*'
+
+    Exit status: 0, or 2 where a pattern matches no case.
+    """
     from hockeystick.audits.catalogue.every_case import select
 
-    if listing:
-        print_report(_listed(select(*patterns)))
-        return 0
-    done: list[CaseResult] = []
-    if resume is not None:
-        given = {"PATTERN": patterns, "--samples": samples, "--seconds": seconds}
-        given |= {"--confidence": confidence, "--seed": seed}
-        for name, value in given.items():
-            if value not in (None, (), []):
+    print_report(_listed(select(*patterns)))
+    return 0
+
+
+@catalogue.command("run")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@drawing_options(
+    "Outputs drawn from each data set in each case; without it, what the case states.",
+    "Probability that no correct case is refuted, of all cases together; 0.999 without it.",
+)
+@click.option(
+    "--seconds",
+    metavar="T",
+    type=Real(0.0, low_open=True),
+    help="About so long for each case, with fewer samples if need be.",
+)
+@hands_options("Processes that audit a case each; -1 for all cores, 1 without it.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    type=FileName(replaced_by="--json"),
+    help="Continue the run whose --json wrote this file.",
+)
+@output_options()
+def run(patterns: tuple[str, ...], **given: Any) -> int:
+    """Audit the cases, and say whether the audits tell right from wrong.
+
+    Cases are audited whose names match any PATTERN (as of shell files: 'zoo/*'), all without one. Of k cases each is
+    audited at 1 - (1 - C)/k, so that --confidence is for all together. The file of --json is written after every case;
+    what Ctrl-C leaves, --resume continues.
+
+    \b
+    Examples:
+      hockeystick catalogue run 'zoo/svt-*@1' --seed 7 --json zoo.json
+      hockeystick catalogue run 'mechanism/clip*' --samples 500 --workers 2
+      hockeystick catalogue run --resume zoo.json
+
+    \b
+    Exit status:
+      0  no correct case is refuted, and every broken one is that was given the
+         samples it states
+      1  otherwise
+      2  could not run
+    """
+    from hockeystick.accounting.errors import InvalidArgumentError
+
+    resume = given["resume"]
+    if resume is None:
+        plan, done = _new_plan(patterns, given), []
+    else:
+        for name, value in (("PATTERN", patterns or None), *_stated(given).items()):
+            if value is not None:
                 raise click.UsageError(f"{name} is what the file of --resume says: leave it out")
         plan, done = _read(resume)
-        written = {**written, "json_file": written["json_file"] or resume}
-    else:
-        plan = Plan(
-            cases=tuple(case.name for case in select(*patterns)),
-            samples=samples,
-            seconds=seconds,
-            confidence=0.999 if confidence is None else confidence,
-            seed=secrets.randbits(32) if seed is None else seed,
-        )
-    files = result_files(written)
+        given["json_file"] = given["json_file"] or resume
+    files = result_files(given)
     try:
-        return _audit(plan, _cases(plan), done, files, hands)
+        return _audit(plan, _cases(plan), done, files, hands_of(given))
     except InvalidArgumentError as error:
         if error.argument in ("samples", "seconds", "confidence", "seed", "workers", "backend", "address"):
             raise InvalidArgumentError(f"--{error.argument}", error.value, error.reason, error.remedy) from error
         raise
+
+
+def _stated(given: Given) -> dict[str, Any]:
+    """The options that a plan keeps, by their flags."""
+    return {f"--{name}": value for name, value in picked(given, "samples", "seconds", "confidence", "seed").items()}
+
+
+def _new_plan(patterns: Sequence[str], given: Given) -> Plan:
+    from hockeystick.audits.catalogue.every_case import select
+
+    return Plan(
+        cases=tuple(case.name for case in select(*patterns)),
+        samples=given["samples"],
+        seconds=given["seconds"],
+        confidence=0.999 if given["confidence"] is None else given["confidence"],
+        seed=new_seed(given["seed"]),
+    )
 
 
 def _audit(
@@ -195,7 +260,7 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
     from hockeystick.audits.catalogue.run import CaseResult
     from hockeystick.audits.verdicts.verdict import versions
 
-    remedy = "give the file that --json of an earlier --catalogue wrote"
+    remedy = "give the file that --json of an earlier run wrote"
     try:
         content = json.loads(Path(file).read_text(encoding="utf-8"))
         if (content["command"], content["schema_version"]) != (_COMMAND, _SCHEMA):
@@ -257,6 +322,8 @@ def _listed(cases: Sequence[Case]) -> Table:
 def table(results: Sequence[CaseResult]) -> Table:
     """Returns a row per result."""
     from rich.text import Text
+
+    from hockeystick.accounting.numerics import rounded_text
 
     drawn = _table("case", ">claim", ">truth", ">at least", "verdict", "expected", ">samples", ">s")
     for result in results:
