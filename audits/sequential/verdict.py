@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
-import attrs
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.verdicts import fields
-from hockeystick.audits.verdicts.verdict import Outcome, versions
-
-SCHEMA_VERSION = 1
+from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
 
 
 @frozen
-class SequentialVerdict:
+class SequentialVerdict(CommonVerdict):
     """What a sequential audit says about a claim. It can refute a claim; it can't show that one holds.
 
     With probability at least 1 - ``alpha`` the audit of a true claim refutes nothing and ``epsilon_lower`` is not above
@@ -69,18 +65,9 @@ class SequentialVerdict:
     warnings: tuple[str, ...] = ()
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
-    @property
-    def refuted(self) -> bool:
-        """Whether the claim is wrong, but for a false alarm of probability ``alpha``."""
-        return self.outcome == "refuted"
-
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values that JSON can hold. An infinite ``detectable_epsilon`` is None."""
-        plain = attrs.asdict(self)
-        plain["warnings"] = list(self.warnings)
-        if math.isinf(self.detectable_epsilon):
-            plain["detectable_epsilon"] = None
-        return {"schema": SCHEMA_VERSION, "kind": "sequential", "refuted": self.refuted, **plain}
+        return {"schema": SCHEMA_VERSION, "kind": "sequential", "refuted": self.refuted, **self._plain_fields()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> SequentialVerdict:
@@ -95,40 +82,15 @@ class SequentialVerdict:
             remedy = "give SequentialVerdict.to_dict()"
             raise InvalidArgumentError("schema", None, "is none that this version can read", remedy)
         stated = {name: value for name, value in plain.items() if name not in ("schema", "kind")}
-        checks = {"refuted": fields.truth, **_FIELDS}
-        values = fields.read_fields("verdict", stated, checks, optional=_OPTIONAL)
+        values = read_values(stated, _FIELDS)
         fields.at_most(values, "stopped_at", "samples")
-        if values.pop("refuted", refuted := values["outcome"] == "refuted") != refuted:
-            raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
         return cls(**values)
-
-    def to_json(self) -> str:
-        """Returns :meth:`to_dict` as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> SequentialVerdict:
-        """Returns the verdict of :meth:`to_json`.
-
-        Raises:
-          InvalidArgumentError: not JSON, or not a verdict.
-        """
-        return cls.from_dict(fields.read_object(text))
 
     def summary(self) -> str:
         """Returns a few lines for a terminal or a failure message."""
-        claim = f"({self.epsilon_claimed:g}, {self.delta:g})"
         first, second = self.direction.split("->")
-        found = "infinite" if math.isinf(self.detectable_epsilon) else f"{self.detectable_epsilon:.3g}"
-        as_curve = there = ""
-        if (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta):
-            as_curve = "" if self.epsilon_lower > self.epsilon_claimed else " as a curve"
-            there = f" at delta={self.delta_tested:g}"
-        what = {
-            "refuted": f"claim {claim} is refuted{as_curve} after {self.stopped_at} samples from each data set",
-            "consistent": f"claim {claim} is consistent with the samples",
-            "inconclusive": f"inconclusive: too few samples to test the claim {claim}",
-        }[self.outcome]
+        as_curve = " as a curve" if self.tested_elsewhere and self.epsilon_lower <= self.epsilon_claimed else ""
+        what = self._outcome_words(f"{as_curve} after {self.stopped_at} samples from each data set")
         lines = [
             f"{what} (false alarms: at most {self.alpha:g}, whenever it stops)",
             f"wealth against the claim reached e^{self.log_wealth:.4g} of e^{math.log(1 / self.alpha):.4g}",
@@ -136,36 +98,17 @@ class SequentialVerdict:
             f"happened in {self.frequency_p:.4g} of the outputs on {first}, {self.frequency_q:.4g} on {second}; "
             f"tested at ({self.epsilon_tested:g}, {self.delta_tested:g})",
             f"epsilon is at least {self.epsilon_lower:g} at delta={self.delta:g}; "
-            f"through such an event an epsilon of {found}{there} would have been found with probability 0.9",
+            f"through such an event {self._detectable_words()} would have been found with probability 0.9",
             f"{self.samples} samples from each data set, seed {self.seed}, {self.seconds:.2f} s",
         ]
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
-
-    def __str__(self) -> str:
-        return self.summary()
+        return "\n".join([*lines, *self._warning_lines()])
 
 
 _FIELDS: dict[str, fields.Check] = {
-    "outcome": fields.one_of("refuted", "consistent", "inconclusive"),
-    "epsilon_claimed": fields.epsilon,
-    "delta": fields.share,
     "alpha": fields.level,
     "log_wealth": fields.finite,
     "log_wealth_end": fields.finite,
-    "epsilon_lower": fields.epsilon,
-    "samples": fields.count,
     "stopped_at": fields.count,
-    "direction": fields.one_of("d0->d1", "d1->d0"),
-    "event": fields.words,
     "frequency_p": fields.share,
     "frequency_q": fields.share,
-    "epsilon_tested": fields.epsilon,
-    "delta_tested": fields.share,
-    "detectable_epsilon": fields.epsilon_or_none,
-    "seed": fields.seed,
-    "seconds": fields.duration,
-    "warnings": fields.sentences,
-    "versions": fields.versions,
 }
-
-_OPTIONAL = ("refuted", "versions")

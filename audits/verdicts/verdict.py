@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import platform
 from functools import lru_cache
-from importlib import metadata
-from typing import Any, Literal
+from typing import Any
 
 import attrs
-import numpy as np
-import scipy
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
@@ -19,21 +14,9 @@ from hockeystick.accounting.graph.drawing.notebook_reprs import html_table, mark
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
 from hockeystick.audits.verdicts import fields
+from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
 
-Outcome = Literal["refuted", "consistent", "inconclusive"]
-SCHEMA_VERSION = 1
 _COLUMNS = ("audit", "")
-
-
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """Returns the versions that a verdict depends on."""
-    return {
-        "hockeystick": metadata.version("hockeystick"),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": platform.python_version(),
-    }
 
 
 @lru_cache(maxsize=1 << 10)
@@ -61,7 +44,7 @@ class TradeoffPoint:
 
 
 @frozen
-class Verdict:
+class Verdict(CommonVerdict):
     """What an audit says about a claim. It can refute a claim; it can't show that one holds.
 
     Attributes:
@@ -126,16 +109,6 @@ class Verdict:
     count_back_q: int = 0
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
-    @property
-    def refuted(self) -> bool:
-        """Whether the claim is wrong, at the stated confidence."""
-        return self.outcome == "refuted"
-
-    @property
-    def tested_elsewhere(self) -> bool:
-        """Whether a claim of a whole curve was tested at another point than the one stated."""
-        return (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta)
-
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
         """Returns pairs (factor, outputs from each data set): what refutes an under-claim through this event.
 
@@ -156,11 +129,9 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values that JSON can hold. An infinite ``detectable_epsilon`` is None."""
-        plain = attrs.asdict(self)
-        plain["warnings"], plain["tradeoff"] = list(self.warnings), [attrs.asdict(point) for point in self.tradeoff]
+        plain = self._plain_fields()
+        plain["tradeoff"] = [attrs.asdict(point) for point in self.tradeoff]
         needed = [[factor, None if math.isinf(n) else n] for factor, n in self.samples_to_detect()]
-        if math.isinf(self.detectable_epsilon):
-            plain["detectable_epsilon"] = None
         return {
             "schema": SCHEMA_VERSION,
             "outcome": self.outcome,
@@ -180,45 +151,22 @@ class Verdict:
         if not isinstance(plain, dict) or plain.get("schema") != SCHEMA_VERSION:
             raise InvalidArgumentError("schema", None, "is none that this version can read", "give Verdict.to_dict()")
         stated = {name: value for name, value in plain.items() if name not in ("schema", "samples_to_detect")}
-        checks = {"refuted": fields.truth, **_FIELDS}
-        values = fields.read_fields("verdict", stated, checks, optional=_OPTIONAL)
+        values = read_values(stated, _FIELDS, optional=_OPTIONAL)
         for less, more in _ORDERED:
             fields.at_most(values, less, more)
-        if values.pop("refuted", refuted := values["outcome"] == "refuted") != refuted:
-            raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
         return cls(**values)
-
-    def to_json(self) -> str:
-        """Returns :meth:`to_dict` as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Verdict:
-        """Returns the verdict of :meth:`to_json`.
-
-        Raises:
-          InvalidArgumentError: not JSON, or not a verdict.
-        """
-        return cls.from_dict(fields.read_object(text))
 
     def summary(self) -> str:
         """Returns a few lines for a terminal or a failure message."""
-        claim = f"({self.epsilon_claimed:g}, {self.delta:g})"
         first, second = self.direction.split("->")
-        at = there = ""
+        at = ""
         if self.tested_elsewhere:
             at = f" as a curve, at its point ({self.epsilon_tested:g}, {self.delta_tested:g})"
-            at += "" if self.epsilon_lower > self.epsilon_claimed else f", not at {claim} itself"
-            there = f" at delta={self.delta_tested:g}"
-        found = "infinite" if math.isinf(self.detectable_epsilon) else f"{self.detectable_epsilon:.3g}"
-        what = {
-            "refuted": f"claim {claim} is refuted{at}",
-            "consistent": f"claim {claim} is consistent with the samples",
-            "inconclusive": f"inconclusive: too few samples to test the claim {claim}",
-        }[self.outcome]
+            if self.epsilon_lower <= self.epsilon_claimed:
+                at += f", not at ({self.epsilon_claimed:g}, {self.delta:g}) itself"
         needed = [(factor, n) for factor, n in self.samples_to_detect() if math.isfinite(n)]
         lines = [
-            f"{what} (confidence {self.confidence:.10g})",
+            f"{self._outcome_words(at)} (confidence {self.confidence:.10g})",
             f"event: {self.event}",
             f"happened {self.count_p} of {self.trials} times on {first}, {self.count_q} of {self.trials} on {second}",
             *(
@@ -231,17 +179,14 @@ class Verdict:
                 else []
             ),
             f"epsilon is at least {rounded_text.lower(self.epsilon_lower, 4)} at delta={self.delta:g}; "
-            f"through such an event an epsilon of {found}{there} would have been refuted with probability 0.9",
+            f"through such an event {self._detectable_words()} would have been refuted with probability 0.9",
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
             f"seed {self.seed}, {self.seconds:.2f} s",
         ]
         if needed:
             how = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
             lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(how)}")
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
-
-    def __str__(self) -> str:
-        return self.summary()
+        return "\n".join([*lines, *self._warning_lines()])
 
     def _repr_html_(self) -> str:
         return html_table(f"Verdict: {self.outcome}", _COLUMNS, _rows(self))
@@ -283,35 +228,21 @@ def _tradeoff(name: str, value: object) -> tuple[TradeoffPoint, ...]:
 
 
 _FIELDS: dict[str, fields.Check] = {
-    "outcome": fields.one_of("refuted", "consistent", "inconclusive"),
-    "epsilon_claimed": fields.epsilon,
-    "delta": fields.share,
-    "epsilon_lower": fields.epsilon,
     "confidence": fields.level,
-    "samples": fields.count,
     "timed": fields.truth,
-    "direction": fields.one_of("d0->d1", "d1->d0"),
-    "event": fields.words,
     "count_p": fields.count,
     "count_q": fields.count,
     "trials": fields.count,
-    "epsilon_tested": fields.epsilon,
-    "delta_tested": fields.share,
-    "detectable_epsilon": fields.epsilon_or_none,
     "float_leak": fields.truth,
     "bits": fields.truth,
-    "seed": fields.seed,
-    "seconds": fields.duration,
-    "warnings": fields.sentences,
     "tradeoff": _tradeoff,
     "event_probability": fields.share,
     "event_back": fields.words,
     "count_back_p": fields.count,
     "count_back_q": fields.count,
-    "versions": fields.versions,
 }
 
-_OPTIONAL = ("refuted", "event_probability", "event_back", "count_back_p", "count_back_q", "versions")
+_OPTIONAL = ("event_probability", "event_back", "count_back_p", "count_back_q")
 
 _ORDERED = (
     ("count_p", "trials"),

@@ -232,7 +232,7 @@ def _to_json(plan: Plan, done: Sequence[CaseResult]) -> str:
 
 
 def _content(plan: Plan, done: Sequence[CaseResult]) -> dict[str, Any]:
-    from hockeystick.audits.verdicts.verdict import versions
+    from hockeystick.audits.verdicts.common import versions
 
     return {
         "schema_version": _SCHEMA,
@@ -258,7 +258,7 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
     """
     from hockeystick.accounting.errors import InvalidArgumentError
     from hockeystick.audits.catalogue.run import CaseResult
-    from hockeystick.audits.verdicts.verdict import versions
+    from hockeystick.audits.verdicts.common import versions
 
     remedy = "give the file that --json of an earlier run wrote"
     try:
