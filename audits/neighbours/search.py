@@ -3,8 +3,9 @@
 Many mechanisms are private on most pairs of data sets and not on all: one forgets to clip large values, one answers
 exactly when a count is 0, one scales its noise to the data. The search rates pairs of a domain
 (:mod:`hockeystick.audits.neighbours.domains`) on few samples each: canonical and random ones first, then changed copies
-of the best. In each round half of the samples go to new pairs, and the other half to the best of them, twice as many
-for half as many pairs each time (successive halving: Karnin, Koren and Somekh 2013).
+of the best (:mod:`hockeystick.audits.neighbours.proposals`). In each round half of the samples go to new pairs, and the
+other half to the best of them, twice as many for half as many pairs each time (successive halving: Karnin, Koren and
+Somekh 2013).
 
 A pair is rated by the excess of epsilon over the claim that its samples show: an event is chosen on some of them
 (:func:`hockeystick.audits.attacks.choose_event.choose_event`) and counted on others, and the score is the largest
@@ -22,8 +23,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from attrs import define, field, frozen
@@ -38,17 +38,13 @@ from hockeystick.audits.drawing.checkpoint import digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES
 from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.journal import Journal, Look, mark
-from hockeystick.audits.neighbours.pairs import NeighbourPair, known_group, record_key
+from hockeystick.audits.neighbours.pairs import NeighbourPair, known_group
+from hockeystick.audits.neighbours.proposals import Proposal, Proposals
 from hockeystick.audits.outputs.cells import real_blocks
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import Stream, Target, TargetError, known_seed
 
 _LEVEL = 0.1  # of each of the two bounds in a score
-_BEAM = 4  # pairs that are changed in the next round
-_CANONICAL = 0.75  # of the first round's pairs, at most
-_LEFT = 0.25  # of a later round's pairs: canonical ones that are left, at most
-_CHANGED = 0.75  # of its other pairs; what remains is random
-_TRIES = 20  # to find a pair that is new
 _FLOOR = -1e3  # a score where the event was never seen
 
 _SAMPLES, _PROPOSALS = 0, 1  # what seeds are derived for; searched audits have another
@@ -124,12 +120,14 @@ def search_neighbours(
     Args:
       target: as for :func:`hockeystick.audit`.
       domain: the data sets; see :mod:`hockeystick.audits.neighbours.domains`. Every pair is checked to be one of
-      neighbours. claim: what is to be refuted, for the group size and the neighbouring relation given here. adjacency,
-      group: which data sets are neighbours, and how many records may differ. samples: outputs to draw from *each* data
-      set, over all pairs together; never exceeded. samples_per_pair: of these, for the first look at a pair; at least
-      20. rounds: of new pairs; from the second one on most are changed copies of the best. rng: a seed, or a generator
-      that gives one; by default a fresh seed. exceptions_as_output: as for
-      :func:`hockeystick.audit`. Otherwise a pair on which the target raises is set aside.
+        neighbours.
+      claim: what is to be refuted, for the group size and the neighbouring relation given here.
+      adjacency, group: which data sets are neighbours, and how many records may differ.
+      samples: outputs to draw from *each* data set, over all pairs together; never exceeded.
+      samples_per_pair: of these, for the first look at a pair; at least 20.
+      rounds: of new pairs; from the second one on most are changed copies of the best.
+      rng: a seed, or a generator that gives one; by default a fresh seed.
+      exceptions_as_output: as for :func:`hockeystick.audit`. Otherwise a pair on which the target raises is set aside.
       checkpoint: a file in which the search is kept while it runs. If it is there, the search goes on from it, and
         finds what it would have found at once; it is removed at the end. The target must be the same.
       progress: called as ``progress(done, total)`` with numbers of outputs, of both data sets together.
@@ -215,36 +213,38 @@ class SearchPlan:
 
     def search(self, seed: int, journal: Journal | None, progress: Progress | None) -> SearchResult:
         """Returns what is found; a journal keeps its looks and stays."""
-        search = _Search(
-            plan=self,
-            seed=child_seed(seed, _SAMPLES),
-            rng=np.random.default_rng(child_seed(seed, _PROPOSALS)),
-            journal=journal,
-            progress=progress,
-        )
+        rng = np.random.default_rng(child_seed(seed, _PROPOSALS))
+        proposals = Proposals(self.domain, self.adjacency, self.group, rng)
+        search = _Search(self, child_seed(seed, _SAMPLES), proposals, journal, progress)
+        state = search.state
         interrupted = False
         try:
             for number in range(1, self.rounds + 1):
                 search.round(self.budget * number // self.rounds)
         except KeyboardInterrupt:
-            if not search.rated:
+            if not state.rated:
                 raise
             interrupted = True
-        if not search.rated:
+        if not state.rated:
             raise (
-                search.failures[0][1]
-                if search.failures
+                state.failures[0][1]
+                if state.failures
                 else InvalidArgumentError(
                     "domain", self.domain, "has no two data sets that differ", "give a domain with more values"
                 )
             )
-        found = tuple(RatedPair(c.pair, c.score, c.words, c.drawn, c.origin) for c in search.ranked())
-        return SearchResult(found, search.spent, tuple(search.history), seed, interrupted, tuple(search.failures))
+        found = tuple(RatedPair(c.pair, c.score, c.words, c.drawn, c.origin) for c in state.ranked())
+        return SearchResult(found, state.spent, tuple(state.history), seed, interrupted, tuple(state.failures))
 
 
 @define(eq=False)
 class _Candidate:
-    """A pair and its samples so far."""
+    """A pair and its samples so far.
+
+    Attributes:
+      drawn: outputs from each data set.
+      owed: outputs of looks that a journal told of, which count as drawn: drawn again before any other.
+    """
 
     number: int
     pair: NeighbourPair
@@ -255,160 +255,134 @@ class _Candidate:
     drawn: int = 0
     score: float = _FLOOR
     words: str = ""
-    owed: list[int] = field(factory=list)  # outputs of looks that a journal told of: drawn again before any other
+    owed: list[int] = field(factory=list)
+
+    @classmethod
+    def of(cls, proposal: Proposal, target: Target, seed: int) -> _Candidate:
+        number, pair = proposal.number, proposal.pair
+        streams = Stream(target, pair.d0, seed, 0, number), Stream(target, pair.d1, seed, 1, number)
+        return cls(number, pair, proposal.origin, streams)
+
+    def draw(self, size: int, counted: Callable[[int], None] = lambda _: None) -> tuple[Table, Table]:
+        """Returns new outputs as read by the layouts known so far, and keeps them for the choices to come.
+
+        Args:
+          counted: called with the size of each piece, as soon as it is drawn.
+
+        Raises:
+          TargetError: the target raised, or could not be read.
+        """
+        vectorised = self.streams[0].target.vectorised
+        found: tuple[list[Table], list[Table]] = ([], [])
+        drawn, known = 0, self.tables[0]
+        while drawn < size:
+            piece = min(self.streams[0].next_size(known[-1].numbers if known else 1), size - drawn)
+            outputs = [stream.draw(piece) for stream in self.streams]
+            drawn += piece
+            counted(piece)
+            for stream in self.streams:
+                require_outputs(stream)
+            for closed in (True, False):
+                self.book.closed = closed
+                kept = found if closed else self.tables
+                for side, output in enumerate(outputs):
+                    kept[side].append(read(output, piece, self.book, vectorised=vectorised))
+        return Table.join(found[0]), Table.join(found[1])
+
+    def draw_owed(self) -> None:
+        """Draws the outputs of looks that were recalled, by the same generators and in the same pieces."""
+        owed, self.owed = self.owed, []
+        for number, size in enumerate(owed):
+            for part in (size // 2, size - size // 2) if number == 0 else (size,):
+                self.draw(part)
 
 
 @define(eq=False)
-class _Search:
-    """The state of a search: the candidates, and what was spent."""
+class _State:
+    """How far a search has come; see :class:`SearchResult`."""
 
-    plan: SearchPlan
-    seed: int
-    rng: np.random.Generator
-    journal: Journal | None
-    progress: Progress | None
     spent: int = 0
-    made: int = 0
     rated: list[_Candidate] = field(factory=list)
     failures: list[tuple[NeighbourPair, TargetError]] = field(factory=list)
     history: list[tuple[int, float]] = field(factory=list)
-    _known: set[Hashable] = field(factory=set, init=False)
-    _canonical: list[NeighbourPair] = field(factory=list, init=False)
 
     def ranked(self) -> list[_Candidate]:
         return sorted(self.rated, key=lambda candidate: -candidate.score)
 
+
+@frozen(eq=False)
+class _Search:
+    """A search under way: what it was asked to do, and its state."""
+
+    plan: SearchPlan
+    seed: int
+    proposals: Proposals
+    journal: Journal | None
+    progress: Progress | None
+    state: _State = field(factory=_State, init=False)
+
     def round(self, until: int) -> None:
         """Rates new pairs, then the best of all more closely, until ``until`` outputs are drawn."""
-        first = self.plan.first
-        room = (until - self.spent) // first
+        first, state = self.plan.first, self.state
+        room = (until - state.spent) // first
         rated = [self._look(candidate, first, until) for candidate in self._new(max(1, (room + 1) // 2))]
         pool, wanted = len(rated) // 2, 2 * first
-        while pool >= 1 and self.spent < until:  # the best of earlier rounds have their samples already
-            for candidate in self.ranked()[:pool]:
+        while pool >= 1 and state.spent < until:  # the best of earlier rounds have their samples already
+            for candidate in state.ranked()[:pool]:
                 self._look(candidate, wanted - candidate.drawn, until)
             pool, wanted = pool // 2, 2 * wanted
-        while until - self.spent >= first and (more := self._new(1)):
+        while until - state.spent >= first and (more := self._new(1)):
             self._look(more[0], first, until)
-        if self.rated:
-            self.history.append((self.spent, self.ranked()[0].score))
+        if state.rated:
+            state.history.append((state.spent, state.ranked()[0].score))
 
     def _new(self, count: int) -> list[_Candidate]:
-        """Returns pairs that were not looked at before, as many as there are up to ``count``."""
-        found: list[_Candidate] = []
-        if not self.made:
-            self._canonical = list(self.plan.domain.canonical(self.plan.adjacency, self.plan.group))
-            front = max(1, count // 3)
-            rest = self.rng.permutation(np.arange(front, len(self._canonical)))
-            self._canonical[front:] = [self._canonical[i] for i in rest]
-        most = max(1, int((_CANONICAL if not self.made else _LEFT) * count))
-        while self._canonical and len(found) < most:
-            known = self._canonical.pop(0)
-            if (candidate := self._candidate(tuple(known), known.why, "canonical")) is not None:
-                found.append(candidate)
-        best = self.ranked()[:_BEAM]
-        changed = round(_CHANGED * (count - len(found))) if best else 0
-        for number in range(count - len(found)):
-            for _ in range(_TRIES):
-                if number < changed:
-                    parent = best[int(self.rng.integers(len(best)))]
-                    pair = self.plan.domain.mutate(tuple(parent.pair), self.rng, self.plan.adjacency, self.plan.group)
-                    candidate = self._candidate(pair, "", "changed")
-                else:
-                    pair = self.plan.domain.random_pair(self.rng, self.plan.adjacency, self.plan.group)
-                    candidate = self._candidate(pair, "", "random")
-                if candidate is not None:
-                    found.append(candidate)
-                    break
-        return found
+        proposed = self.proposals.new(count, [candidate.pair for candidate in self.state.ranked()])
+        return [_Candidate.of(proposal, self.plan.target, self.seed) for proposal in proposed]
 
-    def _candidate(self, pair: Any, why: str, origin: str) -> _Candidate | None:
-        """Returns a checked pair as a candidate; None if its data sets are equal or it is known."""
-        try:
-            d0, d1 = pair
-        except (TypeError, ValueError):
-            raise InvalidArgumentError("domain", pair, "made what is no pair of data sets") from None
-        if self.plan.domain.check(d0, d1, self.plan.adjacency, self.plan.group) == 0:
-            return None
-        try:
-            key: Hashable = (record_key(d0), record_key(d1))
-        except InvalidArgumentError:  # data of the user's own kind: let it be looked at again
-            key = self.made
-        if key in self._known:
-            return None
-        self._known.add(key)
-        number, self.made = self.made, self.made + 1
-        streams = Stream(self.plan.target, d0, self.seed, 0, number), Stream(self.plan.target, d1, self.seed, 1, number)
-        return _Candidate(
-            number, NeighbourPair(d0, d1, why or origin, self.plan.adjacency, self.plan.group), origin, streams
-        )
-
-    def _look(self, candidate: _Candidate, size: int, until: int) -> _Candidate | None:
+    def _look(self, candidate: _Candidate, size: int, until: int) -> None:
         """Draws up to ``size`` more outputs and rates the pair anew, by an event that was chosen without them."""
-        size = min(size, until - self.spent)
+        size = min(size, until - self.state.spent)
         if size < (2 if candidate.drawn else MINIMUM_SAMPLES):
-            return None
-        marked, before = mark((candidate.pair.d0, candidate.pair.d1)), self.spent
-        kept = None if self.journal is None else self.journal.next(candidate.number, marked, size)
-        if kept is not None:
-            return self._recalled(candidate, kept)
-        new = not candidate.drawn
-        found: _Candidate | None
-        try:
-            self._draw_again(candidate)
-            drawn = size
+            return
+        marked, new = mark((candidate.pair.d0, candidate.pair.d1)), not candidate.drawn
+        known = None if self.journal is None else self.journal.next(candidate.number, marked, size)
+        look, error = self._made(candidate, marked, size) if known is None else self._recalled(candidate, known)
+        if error is not None:
+            self.state.failures.append((candidate.pair, error))
+            if candidate in self.state.rated:
+                self.state.rated.remove(candidate)
+        else:
+            candidate.score, candidate.words = look.score, look.event
             if new:
+                self.state.rated.append(candidate)
+        if known is None and self.journal is not None:
+            self.journal.keep(look)
+
+    def _made(self, candidate: _Candidate, marked: int, size: int) -> tuple[Look, TargetError | None]:
+        """Returns a new look, and what the target raised, if it did."""
+        before, rest = self.state.spent, size
+        try:
+            candidate.draw_owed()
+            if not candidate.drawn:
                 self._draw(candidate, size // 2)
-                drawn -= size // 2
-            event, evidence = self._choose(candidate, drawn)
+                rest -= size // 2
+            event, evidence = self._choose(candidate, rest)
             counts = np.zeros((2, event.partition.cells), dtype=np.int64)
-            for side, table in enumerate(self._draw(candidate, drawn)):
+            for side, table in enumerate(self._draw(candidate, rest)):
                 counts[side] += event.partition.count(table, real_blocks(table, evidence.layouts, None))
         except TargetError as error:
-            look = Look(pair=candidate.number, mark=marked, size=size, drawn=self.spent - before, error=str(error))
-            self._failed(candidate, error)
-            found = None
-        else:
-            score, words = _score(*event.counts(counts), drawn, self.plan.claim), str(event)
-            look = Look(pair=candidate.number, mark=marked, size=size, drawn=size, score=score, event=words)
-            found = self._rated(candidate, look, new=new)
-        if self.journal is not None:
-            self.journal.keep(look)
-        return found
+            drawn = self.state.spent - before
+            return Look(pair=candidate.number, mark=marked, size=size, drawn=drawn, error=str(error)), error
+        score = _score(*event.counts(counts), rest, self.plan.claim)
+        return Look(pair=candidate.number, mark=marked, size=size, drawn=size, score=score, event=str(event)), None
 
-    def _rated(self, candidate: _Candidate, look: Look, *, new: bool) -> _Candidate:
-        candidate.score, candidate.words = look.score, look.event
-        if new:
-            self.rated.append(candidate)
-        return candidate
-
-    def _failed(self, candidate: _Candidate, error: TargetError) -> None:
-        self.failures.append((candidate.pair, error))
-        if candidate in self.rated:
-            self.rated.remove(candidate)
-
-    def _recalled(self, candidate: _Candidate, look: Look) -> _Candidate | None:
+    def _recalled(self, candidate: _Candidate, look: Look) -> tuple[Look, TargetError | None]:
         """Takes a look as an earlier run made it. Its outputs are drawn again if ever they are needed."""
-        new = not candidate.drawn
-        self.spent, candidate.drawn = self.spent + look.drawn, candidate.drawn + look.drawn
+        self._count(candidate, look.drawn)
         candidate.owed.append(look.size)
-        if self.progress is not None:
-            self.progress(2 * self.spent, 2 * self.plan.budget)
-        if look.error:
-            self._failed(candidate, TargetError(look.error))
-            return None
-        return self._rated(candidate, look, new=new)
-
-    def _draw_again(self, candidate: _Candidate) -> None:
-        """Draws the outputs of looks that were recalled, by the same generators and in the same pieces."""
-        spent, drawn, progress = self.spent, candidate.drawn, self.progress
-        owed, candidate.owed, self.progress = candidate.owed, [], None
-        try:
-            for number, size in enumerate(owed):
-                for part in (size // 2, size - size // 2) if number == 0 else (size,):
-                    self._draw(candidate, part)
-        finally:
-            self.spent, candidate.drawn, self.progress = spent, drawn, progress
+        self._report()
+        return look, TargetError(look.error) if look.error else None
 
     def _choose(self, candidate: _Candidate, trials: int) -> tuple[Event, Evidence]:
         tables = Table.join(candidate.tables[0]), Table.join(candidate.tables[1])
@@ -416,23 +390,16 @@ class _Search:
         return choose_event(evidence, self.plan.claim, alpha=_LEVEL, trials=trials), evidence
 
     def _draw(self, candidate: _Candidate, size: int) -> tuple[Table, Table]:
-        """Returns new outputs as read by the layouts known so far, and keeps them for the choices to come."""
-        found: tuple[list[Table], list[Table]] = ([], [])
-        drawn, known = 0, candidate.tables[0]
-        while drawn < size:
-            piece = min(candidate.streams[0].next_size(known[-1].numbers if known else 1), size - drawn)
-            outputs = [stream.draw(piece) for stream in candidate.streams]
-            self.spent, candidate.drawn, drawn = self.spent + piece, candidate.drawn + piece, drawn + piece
-            for stream in candidate.streams:
-                require_outputs(stream)
-            for closed in (True, False):
-                candidate.book.closed = closed
-                kept = found if closed else candidate.tables
-                for side, output in enumerate(outputs):
-                    kept[side].append(read(output, piece, candidate.book, vectorised=self.plan.target.vectorised))
+        tables = candidate.draw(size, lambda piece: self._count(candidate, piece))
+        self._report()
+        return tables
+
+    def _count(self, candidate: _Candidate, drawn: int) -> None:
+        self.state.spent, candidate.drawn = self.state.spent + drawn, candidate.drawn + drawn
+
+    def _report(self) -> None:
         if self.progress is not None:
-            self.progress(2 * self.spent, 2 * self.plan.budget)
-        return Table.join(found[0]), Table.join(found[1])
+            self.progress(2 * self.state.spent, 2 * self.plan.budget)
 
 
 def _score(x: int, y: int, trials: int, claim: Claim) -> float:
