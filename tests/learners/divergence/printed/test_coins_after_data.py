@@ -184,7 +184,7 @@ def test_the_weights_that_are_drawn_have_the_law_of_the_coins() -> None:
     rng, limit = np.random.default_rng(6), stats.chi2.isf(1e-6, 2)
     expected = 300 * stats.binom.pmf([0, 1, 2], 2, 0.5)
 
-    def off(counts: Floats) -> float:
+    def off(counts: FloatArray) -> float:
         return float(((counts - expected) ** 2 / expected).sum())
 
     found = np.array([coins.average([1, 3], rng).weights()[0] for _ in range(300)])
