@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick")
 MODULES = 15  # of one folder
 FUNCTION = 80  # lines of one function, without its docstring
-LINES = {"product": 101_000, "tests": 85_000, "benchmarks": 14_000}
+LINES = {"product": 98_000, "tests": 84_500, "benchmarks": 15_500}
 
 
 def sources(part: str, root: Path = ROOT) -> Iterator[Path]:

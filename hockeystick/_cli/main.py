@@ -27,9 +27,9 @@ from hockeystick._cli.commands.graph import graph
 from hockeystick._cli.commands.kl import kl
 from hockeystick._cli.commands.release import release
 from hockeystick._cli.commands.report import report
-from hockeystick._cli.commands.run import run
 from hockeystick._cli.commands.search import search
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
+from hockeystick._cli.learners.run import run
 
 COULD_NOT_RUN = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it

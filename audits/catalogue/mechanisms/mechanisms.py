@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def inverted_response(value: int, rng: np.random.Generator, runs: int, *, epsilo
 
 def mechanism_cases() -> Iterator[Case]:
     """Yields the cases of this package's mechanisms."""
-    for name, mechanism, mutants in _scaled():
+    for name, mechanism, mutants in chain(_scaled(), _scaled_streams()):
         yield _case(name, mechanism)
         for what, mutant, samples in mutants:
             yield _case(f"{name}[{what}]", Impostor(mechanism, mutant), samples)
@@ -218,6 +219,11 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         OneBitChannel(1.0, low=-1.0, high=1.0),
         [("twice the epsilon", OneBitChannel(2.0, low=-1.0, high=1.0), 1_000)],
     )
+
+
+def _scaled_streams() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
+    """Yields the same of mechanisms that answer more than once, or read groups and samples."""
+    half = "half the scale"
     yield (
         "above-threshold",
         AboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0),

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick._cli.commands.run_distribution import online_distribution
-from hockeystick._cli.commands.run_federated import fed_stoch, fed_svt
-from hockeystick._cli.commands.run_smoothed import smoothed_online
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, private_file, together
 from hockeystick._cli.frame.result_files import ResultFiles, output_file, result_files, write
@@ -31,6 +28,9 @@ from hockeystick._cli.frame.shared_options import (
     seed_option,
 )
 from hockeystick._cli.frame.streams import warn
+from hockeystick._cli.learners.distribution import online_distribution
+from hockeystick._cli.learners.federated import fed_stoch, fed_svt
+from hockeystick._cli.learners.smoothed import smoothed_online
 
 if TYPE_CHECKING:
     from pathlib import Path
