@@ -108,7 +108,7 @@ def leaf(draw: st.DrawFn, held: bool) -> Tables:
             return c.BoundedRange(e), q * np.exp([up, up - e]), q
         case 10:
             table = np.array([1.0, 3.0, 8.0, 3.0, 1.0]) / 16
-            event = c.IntegerNoise(tuple(np.log(table)))
+            event: Any = c.IntegerNoise(tuple(np.log(table)))
             return either_order(draw, event, np.append(table, 0.0), np.append(0.0, table))
         case _:
             p, q = response(e, 3)

@@ -182,7 +182,7 @@ def test_a_renyi_accountant_is_above_the_truth() -> None:
 def central_limit(event: Any, delta: float) -> float:
     """Gaussian differential privacy of many samples in the limit (Bu et al. 2020): an approximation, no bound."""
     q, sigma, steps = event.event.sampling_probability, event.event.event.noise_multiplier, event.count
-    return gaussian_epsilon(q * math.sqrt(steps * math.expm1(sigma**-2)), delta)[1]
+    return float(gaussian_epsilon(q * math.sqrt(steps * math.expm1(sigma**-2)), delta)[1])
 
 
 def counted_once(event: Any, delta: float) -> float:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from typing import Any
 
 import attrs
 import mpmath
@@ -177,7 +178,8 @@ def test_orientation_says_where_the_event_has_a_meaning():
     tied = DiscretePair((0.9, 0.1), (0.5, 0.5), orientation="tied")
     assert tied.accepts(Adjacency.ADD_OR_REMOVE_ONE) and not tied.accepts(Adjacency.REPLACE_ONE)
     assert DiscretePair((0.9, 0.1), (0.5, 0.5)).accepts(Adjacency.REPLACE_ONE)
-    forward, backward = tied.directions()
+    ways: Any = tied.directions()
+    forward, backward = ways
     assert backward == DiscretePair((0.5, 0.5), (0.9, 0.1), orientation="forward")
     assert delta(forward, 0.5).upper == pytest.approx(hockey_stick(np.array(forward.p), np.array(forward.q), 0.5), 1e-6)
     with pytest.raises(UnsupportedEventError, match="one order"):

@@ -1,6 +1,7 @@
 """Staircase noise against integrals of its density over all changes, and Laplace noise's ρ against mpmath."""
 
 import math
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -136,7 +137,8 @@ def test_far_away_it_is_any_pure_mechanism():
 def test_distances():
     event = Staircase(1.0, gamma=0.4)
     assert event.at(0) == NO_EVENT and event.at(1) == event
-    assert event.at(2).at(0.5) == event and event.at(2).distance == 2.0
+    twice: Any = event.at(2)
+    assert twice.at(0.5) == event and twice.distance == 2.0
 
 
 @pytest.mark.parametrize(

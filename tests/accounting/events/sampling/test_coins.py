@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -418,7 +419,8 @@ def test_pairs_are_maximised_last():
 def test_public_coin_gaussian_rounds_up():
     rng = np.random.default_rng(0)
     mus, odds = rng.uniform(0, 2, 120), rng.dirichlet(np.ones(120))
-    fine, coarse = public_coin_gaussian(odds, mus, most=120), public_coin_gaussian(odds, mus, most=20)
+    fine: Any = public_coin_gaussian(odds, mus, most=120)
+    coarse: Any = public_coin_gaussian(odds, mus, most=20)
     assert len(coarse.events) <= 20 < len(fine.events)
     for e in (0.0, 1.0, 4.0):
         assert delta(fine, e).upper <= delta(coarse, e).upper * (1 + 1e-9)
@@ -507,7 +509,8 @@ def test_moments_of_events_of_the_least_probability_are_not_lost(moments):
 def test_gaussians_on_a_public_coin_are_exact_up_to_as_many_as_are_kept():
     assert public_coin_gaussian([0.5, 0.5], [0.0, 0.0]) == NO_EVENT
     odds, mus = [0.5, 0.25, 0.25], [0.5, 1.0, 2.0]
-    exact, rough = public_coin_gaussian(odds, mus, most=3), public_coin_gaussian(odds, mus, most=2)
+    exact: Any = public_coin_gaussian(odds, mus, most=3)
+    rough: Any = public_coin_gaussian(odds, mus, most=2)
     assert [event.noise_multiplier for event in exact.events] == [0.5, 1.0, 2.0]
     assert [event.noise_multiplier for event in rough.events] == pytest.approx([0.5, 1.0], rel=1e-14)
     assert sum(rough.probabilities) == 1.0 and rough.probabilities[1] == 0.75  # a half is charged as a one
@@ -526,7 +529,8 @@ def test_an_input_mix_of_several_records(distance):
     assert mix.at(0.4) == mix  # the draw may lie farther away than the two inputs
     # all k are replaced with probability 0.3^k, and the outputs are at most k·0.5 apart otherwise
     assert mix.at(distance) == InputMix(0.3**k, PureDP(0.5).at(distance))
-    worst = math.log1p((1 - 0.3**k) * math.expm1(PureDP(0.5).at(distance).epsilon))
+    inner: Any = PureDP(0.5).at(distance)
+    worst = math.log1p((1 - 0.3**k) * math.expm1(inner.epsilon))
     assert mix.at(distance).pure_epsilon() == pytest.approx(worst, rel=1e-12)
 
 

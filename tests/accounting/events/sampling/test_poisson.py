@@ -357,7 +357,7 @@ def test_b14_renyi_of_pure_dp_is_the_worst_pairs_and_both_directions_are_taken()
         assert got >= max(renyi(mixed, r, order), renyi(r, mixed, order)) * (1 - 1e-12)
     assert PoissonSampled(1.0, PureDP(eps)).rdp(np.array([1.01]))[0] > 0.01 / 1.01 * eps
     event = PoissonSampled(q, Laplace(1.0))
-    ways = event.directions()
+    ways: Any = event.directions()
     assert [way.direction for way in ways] == ["removal", "addition"] and all(
         way.directions() == (way,) for way in ways
     )
@@ -466,10 +466,10 @@ def test_group_of_a_sampled_gaussian_is_a_binomial_mixture(k, expected):
 
 @pytest.mark.slow
 def test_groups_of_other_accesses_and_of_many_records():
-    assert PoissonSampled(0.1, Laplace(2.0)).at(3) == PoissonSampled(
-        PoissonSampled(0.1, Laplace(2.0)).at(3).probability, Laplace(2.0 / 3)
-    )
-    assert PoissonSampled(0.1, PureDP(0.2)).at(3).probability == pytest.approx(1 - 0.9**3, rel=1e-12)
+    three: Any = PoissonSampled(0.1, Laplace(2.0)).at(3)
+    assert three == PoissonSampled(three.probability, Laplace(2.0 / 3))
+    pure: Any = PoissonSampled(0.1, PureDP(0.2)).at(3)
+    assert pure.probability == pytest.approx(1 - 0.9**3, rel=1e-12)
     assert PoissonSampled(0.1, Gaussian(2.0)).at(0) == NO_EVENT
     assert PoissonSampled(0.1, Gaussian(2.0)).at(0.4) == PoissonSampled(0.1, Gaussian(2.0))
     assert PoissonSampled(0.1, Gaussian(2.0)).at(1.5) == PoissonSampled(0.1, Gaussian(2.0)).at(2)
@@ -498,7 +498,7 @@ def test_group_dominates_vectors_in_the_plane(seed):
     for joined in itertools.product([0, 1], repeat=k):
         chance = math.prod(q if j else 1 - q for j in joined)
         with_all += chance * normal(np.array(joined) @ vectors)
-    event = PoissonSampled(q, Gaussian(sigma)).at(k)
+    event: Any = PoissonSampled(q, Gaussian(sigma)).at(k)
     for eps in (0.0, 0.2, 0.8, 1.6):
         for direction, a, b in (("removal", with_all, without), ("addition", without, with_all)):
             assert hockey_stick(a, b, eps) <= delta(event.towards(direction), eps).upper * (1 + 1e-3) + 1e-9
@@ -644,7 +644,7 @@ def test_a_sampled_group_that_nobody_draws_costs_nothing_more():
 
 
 def test_a_sampled_group_without_gaussian_noise_is_one_record_that_joins_more_often():
-    group = PoissonSampled(0.1, Laplace(1.0)).at(3)
+    group: Any = PoissonSampled(0.1, Laplace(1.0)).at(3)
     assert group.event == Laplace(1.0).at(3) and group.direction == "both"
     assert 1 - 0.9**3 <= group.probability <= (1 - 0.9**3) * (1 + 1e-13)
     assert PoissonSampled(1.0, Gaussian(1.0)).at(3) == PoissonSampled(1.0, Gaussian(1.0).at(3))

@@ -471,7 +471,8 @@ def test_relations_groups_and_arguments():
     without, replaced = SampledWithoutReplacement(10, 2, Gaussian(1.0)), PoissonSampledReplace(0.1, Gaussian(1.0))
     for event in (without, replaced):
         assert event.accepts(Adjacency.REPLACE_ONE) and not event.accepts(Adjacency.ADD_OR_REMOVE_ONE)
-        assert event.at(0) == NO_EVENT and event.at(3).group == 3
+        three: Any = event.at(3)
+        assert event.at(0) == NO_EVENT and three.group == 3
     assert SampledWithoutReplacement(10, 2, RandomizedResponse(1.0)).accepts(Adjacency.REPLACE_ONE)
     assert not PoissonSampledReplace(0.1, RandomizedResponse(1.0)).accepts(Adjacency.REPLACE_ONE)
     for groupless in (MixtureOfGaussians((0, 1), (0.5, 0.5), 1.0), TruncatedPoissonSampled(10, 0.1, 2, 1.0)):

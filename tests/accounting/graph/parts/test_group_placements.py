@@ -1,11 +1,13 @@
 """Groups over the blocks of families: against every placement of the group's records, written out release by release.
 
+from typing import Any
 The oracle lists each release j = 1 … n of a family, counts the changed records that it reads, and adds up. Costs are
 pure (sums), quadratic (Gaussian noise), and concave ones, for which records spread over many releases cost most.
 """
 
 import itertools
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -399,5 +401,6 @@ def test_what_does_not_merge_does_not_say_so():
     event = VisibleMixture(0.01, PureDP(1.0))
     assert not event.superadditive and not compose(event, Gaussian(1.0)).superadditive
     assert delta(event.at(2), 0.0).upper < 0.9 * delta(compose((event, 2)), 0.0).upper
-    assert ZCDP(0.1).superadditive and ZCDP(0.1).at(3).rho == pytest.approx(0.9)
+    three: Any = ZCDP(0.1).at(3)
+    assert ZCDP(0.1).superadditive and three.rho == pytest.approx(0.9)
     assert epsilon(ZCDP(0.9), 1e-6).upper > epsilon(compose((ZCDP(0.1), 3)), 1e-6).upper
