@@ -6,8 +6,8 @@ post-processing of the training, so an audit of the scores is an audit of the tr
 :func:`hockeystick.audit`. Nothing is assumed of the scores; a bad one costs power alone.
 
 A record that looks like no other shows most: :func:`mislabelled_canary`, :func:`outlying_canary`. What attacks find
-on ordinary records, and with few trainings, is described by :mod:`hockeystick.audits.membership.report`, which bounds
-nothing.
+on ordinary records, and with few trainings, is described by :mod:`hockeystick.audits.membership.attack_rates`, which
+bounds nothing.
 """
 
 from __future__ import annotations

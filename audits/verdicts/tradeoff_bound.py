@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.audits.bounds.curve_bounds import cell_curve_bounds
+from hockeystick.audits.bounds.whole_curve import cell_curve_bounds
 from hockeystick.audits.verdicts.verdict import Verdict
 
 

@@ -30,8 +30,8 @@ from benchmarks.experiments.common import Cells, Result
 from benchmarks.table import DOCS, ROOT, SEQUENTIAL, digest, resumable
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.bounds.both_orders import both_frontier, toss
-from hockeystick.audits.bounds.curve_bounds import cell_curve_bounds
 from hockeystick.audits.bounds.two_counts import clopper_pearson
+from hockeystick.audits.bounds.whole_curve import cell_curve_bounds
 from hockeystick.audits.one_run.one_run import Rule, one_run_verdict
 from hockeystick.audits.sequential.evidence_ledger import EvidenceLedger
 from hockeystick.audits.targets.recorded import Recorded

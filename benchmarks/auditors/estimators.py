@@ -25,8 +25,8 @@ from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import real
-from hockeystick.audits.bounds.curve_bounds import curve_bounds
 from hockeystick.audits.bounds.two_counts import Region, frontier, rectangle
+from hockeystick.audits.bounds.whole_curve import curve_bounds
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.one_run.model_based import estimate_sum_statistic
@@ -105,7 +105,7 @@ def held_out(
 def curve_joint(
     samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
 ) -> tuple[bool, float]:
-    """Bounds on the whole curve by up to 17 events at once (``bounds.curve_bounds.curve_bounds``, "joint")."""
+    """Bounds on the whole curve by up to 17 events at once (``bounds.whole_curve.curve_bounds``, "joint")."""
     found = curve_bounds(samples0, samples1, confidence=1 - alpha, method="joint", rng=rng)
     return found.refutes(claim), found.epsilon(claim.delta)
 
@@ -113,7 +113,7 @@ def curve_joint(
 def curve_band(
     samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
 ) -> tuple[bool, float]:
-    """Bounds on the whole curve by all thresholds at once (``bounds.curve_bounds.curve_bounds``, "band")."""
+    """Bounds on the whole curve by all thresholds at once (``bounds.whole_curve.curve_bounds``, "band")."""
     found = curve_bounds(samples0, samples1, confidence=1 - alpha, method="band", rng=rng)
     return found.refutes(claim), found.epsilon(claim.delta)
 

@@ -25,8 +25,8 @@ from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.optional_packages import MissingExtraError
 from hockeystick.audits import TargetError, Verdict, audit
 from hockeystick.audits.adapters import opendp
-from hockeystick.audits.adapters.adapt import adapt
 from hockeystick.audits.adapters.adapted import Adapted, AdaptedBatch
+from hockeystick.audits.adapters.any_library import adapt
 from hockeystick.audits.adapters.opacus import GradientCanary, _log_ratio, dp_sgd
 
 SURE = 1 - 1e-6

@@ -16,6 +16,7 @@ from scipy import integrate, stats
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.audits import Claim, TargetError, audit
+from hockeystick.audits.membership.attack_rates import inclusion_game, membership_attack, membership_report
 from hockeystick.audits.membership.audit import (
     CanaryScore,
     EstimatorTraining,
@@ -28,7 +29,6 @@ from hockeystick.audits.membership.audit import (
     outlying_canary,
     training,
 )
-from hockeystick.audits.membership.report import inclusion_game, membership_attack, membership_report
 from hockeystick.audits.membership.scores import ShadowScores, example_scores, fit_reference
 from hockeystick.audits.neighbours.pairs import NotNeighboursError
 from hockeystick.learners import LazyExperts

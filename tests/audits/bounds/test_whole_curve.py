@@ -20,8 +20,8 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.audits import Claim, Region, clopper_pearson, frontier
-from hockeystick.audits.bounds.curve_bounds import CurveBounds, _band, _renyi, cell_curve_bounds, curve_bounds
 from hockeystick.audits.bounds.order_statistics import crossing_probability, equal_level, lower_bounds
+from hockeystick.audits.bounds.whole_curve import CurveBounds, _band, _renyi, cell_curve_bounds, curve_bounds
 
 RARE = 1e-6  # false-alarm rate of each statistical test
 SEED = 20261
