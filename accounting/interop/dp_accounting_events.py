@@ -25,6 +25,8 @@ by 2. dp-accounting's own RDP accountant takes 1 there, also in a sample without
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import dp_accounting
 from dp_accounting import NeighboringRelation, dp_event
@@ -89,58 +91,43 @@ def translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
 
 
 def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
-    match event:
-        case PrivacyEvent():
-            if not event.accepts(ADJACENCY[relation]):
-                raise Refusal(event, f"has no meaning under {relation}")
-            return event
-        case dp_accounting.NoOpDpEvent():
-            return NO_EVENT
-        case dp_accounting.NonPrivateDpEvent():
-            return NonPrivate()
-        case dp_accounting.ComposedDpEvent(events=events):
-            return compose(*(translate(inner, relation) for inner in events))
-        case dp_accounting.SelfComposedDpEvent(event=inner, count=count):
-            return compose((translate(inner, relation), validate.integer("count", count, low=0)))
-        case dp_accounting.GaussianDpEvent(noise_multiplier=noise):
-            return _noise(Gaussian, noise, relation)
-        case dp_accounting.LaplaceDpEvent(noise_multiplier=noise):
-            return _noise(Laplace, noise, relation)
-        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=parameter, sensitivity=sensitivity):
-            if relation is NeighboringRelation.REPLACE_ONE:
-                raise Refusal(event, "its sensitivity is meant for adding or removing a record")
-            per_unit = validate.real("noise_parameter", parameter, low=0.0, low_open=True)
-            return DiscreteLaplace(1.0 / per_unit).at(validate.integer("sensitivity", sensitivity, low=1))
-        case dp_accounting.RandomizedResponseDpEvent(noise_parameter=noise, num_buckets=buckets):
-            if relation is not NeighboringRelation.REPLACE_ONE:
-                raise Refusal(event, "has a meaning under REPLACE_ONE alone")
-            return _randomized_response(noise, buckets)
-        case dp_accounting.PoissonSampledDpEvent(sampling_probability=probability, event=inner):
-            return _poisson(probability, inner, relation)
-        case dp_accounting.SampledWithoutReplacementDpEvent(
-            source_dataset_size=population, sample_size=sample, event=inner
-        ):
-            if relation is not NeighboringRelation.REPLACE_ONE:
-                raise Refusal(event, "has a meaning under REPLACE_ONE alone")
-            return SampledWithoutReplacement(population, sample, translate(inner, relation))
-        case dp_event.MixtureOfGaussiansDpEvent(standard_deviation=noise, sensitivities=moves, sampling_probs=weights):
-            return _mixture(event, noise, moves, weights, relation)
-        case dp_accounting.TruncatedSubsampledGaussianDpEvent(
-            dataset_size=size, sampling_probability=probability, truncated_batch_size=batch, noise_multiplier=noise
-        ):
-            return _truncated(size, probability, batch, noise, relation)
-        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
-            return RepeatAndSelect(translate(inner, relation), mean=mean, shape=shape)
-        case dp_accounting.SingleEpochTreeAggregationDpEvent(noise_multiplier=noise, step_counts=steps):
-            if relation is not NeighboringRelation.REPLACE_SPECIAL:
-                raise Refusal(event, "has a meaning under REPLACE_SPECIAL alone")
-            return tree_aggregation(steps, noise_multiplier=noise)
-        case dp_accounting.ZCDpEvent(rho=rho, xi=xi):
-            if validate.real("xi", xi, low=0.0) != 0.0:
-                raise Refusal(event, "xi > 0 is not supported")
-            return ZCDP(rho)
-        case _:
-            raise Refusal(event, "is not a supported event type")
+    for kind in type(event).__mro__:
+        if kind in _TRANSLATORS:
+            return _TRANSLATORS[kind](event, relation)
+    raise Refusal(event, "is not a supported event type")
+
+
+# --- one function for each native event: it takes the event and the relation ------------------------------------------
+
+
+def _ours(event: PrivacyEvent, relation: NeighboringRelation) -> PrivacyEvent:
+    if not event.accepts(ADJACENCY[relation]):
+        raise Refusal(event, f"has no meaning under {relation}")
+    return event
+
+
+def _nothing(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return NO_EVENT
+
+
+def _non_private(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return NonPrivate()
+
+
+def _composed(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return compose(*(translate(inner, relation) for inner in event.events))
+
+
+def _self_composed(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return compose((translate(event.event, relation), validate.integer("count", event.count, low=0)))
+
+
+def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return _noise(Gaussian, event.noise_multiplier, relation)
+
+
+def _laplace(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return _noise(Laplace, event.noise_multiplier, relation)
 
 
 def _noise(kind: type[Gaussian] | type[Laplace], noise: object, relation: NeighboringRelation) -> PrivacyEvent:
@@ -150,37 +137,57 @@ def _noise(kind: type[Gaussian] | type[Laplace], noise: object, relation: Neighb
     return kind(multiplier).at(2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0)
 
 
-def _poisson(probability: object, inner: object, relation: NeighboringRelation) -> PrivacyEvent:
-    q = validate.probability("sampling_probability", probability)
-    replaced = relation is NeighboringRelation.REPLACE_ONE
-    event = translate(inner, NeighboringRelation.ADD_OR_REMOVE_ONE if replaced else relation)
-    if q == 0.0 or event == NO_EVENT:
+def _discrete_laplace(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise Refusal(event, "its sensitivity is meant for adding or removing a record")
+    per_unit = validate.real("noise_parameter", event.noise_parameter, low=0.0, low_open=True)
+    return DiscreteLaplace(1.0 / per_unit).at(validate.integer("sensitivity", event.sensitivity, low=1))
+
+
+def _randomized_response(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    _require(event, relation, NeighboringRelation.REPLACE_ONE)
+    r = validate.probability("noise_parameter", event.noise_parameter)
+    k = validate.integer("num_buckets", event.num_buckets, low=1)
+    if k == 1 or r == 1.0:
         return NO_EVENT
-    return PoissonSampledReplace(q, event) if replaced else PoissonSampled(q, event)
+    if r == 0.0:
+        return NonPrivate()
+    return RandomizedResponse(math.log1p((1 - r) * k / r), k)
 
 
-def _mixture(
-    event: object, noise: object, moves: object, weights: object, relation: NeighboringRelation
-) -> PrivacyEvent:
+def _poisson(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    q = validate.probability("sampling_probability", event.sampling_probability)
+    replaced = relation is NeighboringRelation.REPLACE_ONE
+    inner = translate(event.event, NeighboringRelation.ADD_OR_REMOVE_ONE if replaced else relation)
+    if q == 0.0 or inner == NO_EVENT:
+        return NO_EVENT
+    return PoissonSampledReplace(q, inner) if replaced else PoissonSampled(q, inner)
+
+
+def _without_replacement(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    _require(event, relation, NeighboringRelation.REPLACE_ONE)
+    return SampledWithoutReplacement(event.source_dataset_size, event.sample_size, translate(event.event, relation))
+
+
+def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
     if relation is NeighboringRelation.REPLACE_ONE:
         raise Refusal(event, "is meant for adding or removing a record")
-    deviation = validate.real("standard_deviation", noise, low=0.0)
-    sizes = validate.array("sensitivities", moves, ndim=1, low=0.0)
+    deviation = validate.real("standard_deviation", event.standard_deviation, low=0.0)
+    sizes = validate.array("sensitivities", event.sensitivities, ndim=1, low=0.0)
     if not sizes.any():
         return NO_EVENT
     if deviation == 0.0:
         return NonPrivate()
-    return MixtureOfGaussians(tuple(sizes), weights, deviation)
+    return MixtureOfGaussians(tuple(sizes), event.sampling_probs, deviation)
 
 
-def _truncated(
-    size: object, probability: object, batch: object, noise: object, relation: NeighboringRelation
-) -> PrivacyEvent:
-    n, b = validate.integer("dataset_size", size, low=0), validate.integer("truncated_batch_size", batch, low=0)
-    q = validate.probability("sampling_probability", probability)
+def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    n = validate.integer("dataset_size", event.dataset_size, low=0)
+    b = validate.integer("truncated_batch_size", event.truncated_batch_size, low=0)
+    q = validate.probability("sampling_probability", event.sampling_probability)
     if q == 0.0 or not n or not b:
         return NO_EVENT
-    multiplier = validate.real("noise_multiplier", noise, low=0.0)
+    multiplier = validate.real("noise_multiplier", event.noise_multiplier, low=0.0)
     return _TRUNCATED[relation](n, q, b, multiplier) if multiplier else NonPrivate()
 
 
@@ -191,13 +198,47 @@ _TRUNCATED = {
 }
 
 
-def _randomized_response(noise: object, buckets: object) -> PrivacyEvent:
-    r, k = validate.probability("noise_parameter", noise), validate.integer("num_buckets", buckets, low=1)
-    if k == 1 or r == 1.0:
-        return NO_EVENT
-    if r == 0.0:
-        return NonPrivate()
-    return RandomizedResponse(math.log1p((1 - r) * k / r), k)
+def _repeat_and_select(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return RepeatAndSelect(translate(event.event, relation), mean=event.mean, shape=event.shape)
+
+
+def _tree_aggregation(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    _require(event, relation, NeighboringRelation.REPLACE_SPECIAL)
+    return tree_aggregation(event.step_counts, noise_multiplier=event.noise_multiplier)
+
+
+def _zcdp(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    if validate.real("xi", event.xi, low=0.0) != 0.0:
+        raise Refusal(event, "xi > 0 is not supported")
+    return ZCDP(event.rho)
+
+
+def _require(event: object, relation: NeighboringRelation, only: NeighboringRelation) -> None:
+    if relation is not only:
+        raise Refusal(event, f"has a meaning under {only.name} alone")
+
+
+_TRANSLATORS: Mapping[type, Callable[[Any, NeighboringRelation], PrivacyEvent]] = {
+    PrivacyEvent: _ours,
+    dp_accounting.NoOpDpEvent: _nothing,
+    dp_accounting.NonPrivateDpEvent: _non_private,
+    dp_accounting.ComposedDpEvent: _composed,
+    dp_accounting.SelfComposedDpEvent: _self_composed,
+    dp_accounting.GaussianDpEvent: _gaussian,
+    dp_accounting.LaplaceDpEvent: _laplace,
+    dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
+    dp_accounting.RandomizedResponseDpEvent: _randomized_response,
+    dp_accounting.PoissonSampledDpEvent: _poisson,
+    dp_accounting.SampledWithoutReplacementDpEvent: _without_replacement,
+    dp_event.MixtureOfGaussiansDpEvent: _mixture,
+    dp_accounting.TruncatedSubsampledGaussianDpEvent: _truncated,
+    dp_event.RepeatAndSelectDpEvent: _repeat_and_select,
+    dp_accounting.SingleEpochTreeAggregationDpEvent: _tree_aggregation,
+    dp_accounting.ZCDpEvent: _zcdp,
+}
+
+
+# --- the other way ---------------------------------------------------------------------------------------------------
 
 
 def to_dp_event(event: PrivacyEvent, *, strict: bool = False) -> dp_accounting.DpEvent:
