@@ -1,9 +1,6 @@
-from .adapters.adapt import adapt as adapt
 from .adapters.adapted import Adapted as Adapted
 from .adapters.adapted import AdaptedBatch as AdaptedBatch
-from .bounds.curve_bounds import CurveBounds as CurveBounds
-from .bounds.curve_bounds import cell_curve_bounds as cell_curve_bounds
-from .bounds.curve_bounds import curve_bounds as curve_bounds
+from .adapters.any_library import adapt as adapt
 from .bounds.sample_limits import Limit as Limit
 from .bounds.sample_limits import klinf as klinf
 from .bounds.sample_limits import samples_needed as samples_needed
@@ -12,6 +9,9 @@ from .bounds.two_counts import Region as Region
 from .bounds.two_counts import clopper_pearson as clopper_pearson
 from .bounds.two_counts import frontier as frontier
 from .bounds.two_counts import rectangle as rectangle
+from .bounds.whole_curve import CurveBounds as CurveBounds
+from .bounds.whole_curve import cell_curve_bounds as cell_curve_bounds
+from .bounds.whole_curve import curve_bounds as curve_bounds
 from .claims.claim import Claim as Claim
 from .claims.law_pairs import LawPair as LawPair
 from .drawing.draws import DEFAULT_SAMPLES as DEFAULT_SAMPLES
@@ -19,6 +19,11 @@ from .drawing.draws import MINIMUM_SAMPLES as MINIMUM_SAMPLES
 from .drawing.workers import WorkerError as WorkerError
 from .drawing.workers import Workers as Workers
 from .fixed_sample import audit as audit
+from .membership.attack_rates import MembershipReport as MembershipReport
+from .membership.attack_rates import RateAtFpr as RateAtFpr
+from .membership.attack_rates import inclusion_game as inclusion_game
+from .membership.attack_rates import membership_attack as membership_attack
+from .membership.attack_rates import membership_report as membership_report
 from .membership.audit import CanaryScore as CanaryScore
 from .membership.audit import EstimatorTraining as EstimatorTraining
 from .membership.audit import Examples as Examples
@@ -28,11 +33,6 @@ from .membership.audit import audit_membership as audit_membership
 from .membership.audit import membership_pair as membership_pair
 from .membership.audit import mislabelled_canary as mislabelled_canary
 from .membership.audit import outlying_canary as outlying_canary
-from .membership.report import MembershipReport as MembershipReport
-from .membership.report import RateAtFpr as RateAtFpr
-from .membership.report import inclusion_game as inclusion_game
-from .membership.report import membership_attack as membership_attack
-from .membership.report import membership_report as membership_report
 from .membership.scores import ShadowScores as ShadowScores
 from .membership.scores import example_scores as example_scores
 from .membership.scores import fit_reference as fit_reference
