@@ -88,7 +88,7 @@ def leaf(draw: st.DrawFn, held: bool) -> Tables:
             size = draw(st.integers(2, 3))
             p, q = law(draw, size), law(draw, size)
             orientation = draw(st.sampled_from(["free", "tied", "forward"]))
-            event = c.DiscretePair(tuple(p), tuple(q), orientation=orientation)
+            event: Any = c.DiscretePair(tuple(p), tuple(q), orientation=orientation)
             if orientation == "free":
                 return either_order(draw, event, p, q)
             return (event, p, q) if held or orientation == "forward" else (event, q, p)
@@ -108,7 +108,7 @@ def leaf(draw: st.DrawFn, held: bool) -> Tables:
             return c.BoundedRange(e), q * np.exp([up, up - e]), q
         case 10:
             table = np.array([1.0, 3.0, 8.0, 3.0, 1.0]) / 16
-            event: Any = c.IntegerNoise(tuple(np.log(table)))
+            event = c.IntegerNoise(tuple(np.log(table)))
             return either_order(draw, event, np.append(table, 0.0), np.append(0.0, table))
         case _:
             p, q = response(e, 3)
