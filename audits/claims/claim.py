@@ -146,7 +146,11 @@ class Claim:
         event = guarantee if isinstance(guarantee, PrivacyEvent) else getattr(guarantee, "event", None)
         if isinstance(guarantee, (PrivacyEvent, accounting.Guarantee)) and isinstance(event, PrivacyEvent):
             guarantee = _EventCurve(event)
-        if not callable(getattr(guarantee, "epsilon", None)) or not callable(getattr(guarantee, "delta", None)):
+        if (
+            isinstance(guarantee, PrivacyEvent)
+            or not callable(getattr(guarantee, "epsilon", None))
+            or not callable(getattr(guarantee, "delta", None))
+        ):
             raise InvalidArgumentError(
                 "guarantee", guarantee, "has no methods epsilon(delta) and delta(epsilon)", "use Claim(epsilon, delta)"
             )

@@ -325,8 +325,10 @@ class _Search:
         """Rates new pairs, then the best of all more closely, until ``until`` outputs are drawn."""
         first, state = self.plan.first, self.state
         room = (until - state.spent) // first
-        rated = [self._look(candidate, first, until) for candidate in self._new(max(1, (room + 1) // 2))]
-        pool, wanted = len(rated) // 2, 2 * first
+        new = self._new(max(1, (room + 1) // 2))
+        for candidate in new:
+            self._look(candidate, first, until)
+        pool, wanted = len(new) // 2, 2 * first
         while pool >= 1 and state.spent < until:  # the best of earlier rounds have their samples already
             for candidate in state.ranked()[:pool]:
                 self._look(candidate, wanted - candidate.drawn, until)

@@ -247,8 +247,10 @@ class TruncatedPoissonSample(Sampler):
             raise UnsupportedEventError(
                 f"{inner} on a truncated batch: the cost is known for one Gaussian access alone"
             )
-        kind = _TRUNCATED[adjacency]
-        return kind(self.population, self.probability, self.batch, inner.noise_multiplier)
+        found: accounting.PrivacyEvent = _TRUNCATED[adjacency](
+            self.population, self.probability, self.batch, inner.noise_multiplier
+        )
+        return found
 
     def log_sizes(self, records: int) -> FloatArray:
         count = _listed(self.check(records))

@@ -542,7 +542,7 @@ BAD: list[tuple[str, Callable[[], Any]]] = [
     ("runs", lambda: PoissonSample(0.5).simulate(3, np.random.default_rng(1), 0)),
     ("noise", lambda: PoissonSample(0.5).draw(3, noise=1)),  # type: ignore[arg-type]
     ("sampler", lambda: Subsampled(0.5, Gaussian(1.0))),  # type: ignore[arg-type]
-    ("mechanism", lambda: Subsampled(PoissonSample(0.5), accounting.Gaussian(1.0))),
+    ("mechanism", lambda: Subsampled(PoissonSample(0.5), accounting.Gaussian(1.0))),  # type: ignore[arg-type]
     ("value", lambda: SUMS[0].simulate(3.0, np.random.default_rng(1), 1)),
     ("value", lambda: SUMS[0].release([0.0, math.inf], noise=SimulationNoise(1))),
     ("records", lambda: SUMS[3].release([0.0], noise=SimulationNoise(1))),

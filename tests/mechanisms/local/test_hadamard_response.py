@@ -115,7 +115,8 @@ def test_released_odds_are_covered_to_the_last_bit(epsilon, blocks) -> None:
     assert mechanism.event().pure_epsilon() <= mechanism.epsilon
     lie = mechanism._lie()
     if blocks == 1:  # the coins are those of the charged encoding, exactly
-        assert lie == Fraction(mechanism.event().q) and mechanism.event().p == 0.5
+        charged: Any = mechanism.event()
+        assert lie == Fraction(charged.q) and charged.p == 0.5
     assert lie <= Fraction(2 * blocks - 1, 2 * blocks)
 
 
