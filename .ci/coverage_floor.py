@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Says how much of accounting/ and audits/ the tests run, and refuses less than the floor.
 
-    pytest -n auto -m 'not slow' --cov --cov-report=json:FILE
+    pytest -n auto -m fast --cov --cov-report=json:FILE
     .ci/coverage_floor.py FILE
 
 Lines and branches count, of each part by itself. The exit status is 1 if one of the four lies below the floor, and if

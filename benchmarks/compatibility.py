@@ -57,7 +57,7 @@ def tried(row: str, wheel: Path, work: Path, tests: Sequence[str]) -> Told:
     versions = {each["name"]: each["version"] for each in listed if each["name"] in SHOWN}
     shown = ", ".join(f"{name} {versions[name]}" for name in SHOWN if name in versions)
     # The script, not ``python -m pytest``: that would import the package from the checkout instead of the wheel.
-    command = [str(bin_ / "pytest"), "-q", "-n", "auto", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    command = [str(bin_ / "pytest"), "-q", "-n", "auto", "-p", "no:cacheprovider", "-m", "fast", *tests]
     if dependencies == "oldest":
         if newer := above_floors(versions):
             return "not installed", f"newer than the oldest: {newer}", shown
@@ -97,7 +97,7 @@ def page(told: dict[str, Told], tests: Sequence[str] = ()) -> str:
     """Returns docs/compatibility.md."""
     command = " ".join(("python -m benchmarks.compatibility", *(("--tests", *tests) if tests else ()), "--write"))
     which = "Some of the" if tests else "The"
-    text = f"""{which} fast tests (`pytest -m 'not slow'`) against the wheel, on every supported Python. *Newest*: the
+    text = f"""{which} fast tests (`pytest -m fast`) against the wheel, on every supported Python. *Newest*: the
 newest dependencies that the package admitted when this was written; *oldest*: of each direct dependency, extras for
 the tests among them, the lowest version that it admits. {platform.system()}, {platform.machine()}."""
     parts = (f"Written by `{command}`; edit that instead.", text)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # The processes of `pytest -n` share the cores already. It has to be said before numpy is imported.
@@ -27,3 +29,14 @@ def pytest_sessionstart() -> None:
             providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")
             none = providers._local_constants
             providers._get_local_constants = lambda: none
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own, which chooses by -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts every test into its tier: by its folder, by its mark, and all the rest is fast."""
+    tests = Path(__file__).parent
+    for item in items:
+        if any(item.path.is_relative_to(tests / folder) for folder in ("project", "benchmarks")):
+            item.add_marker(pytest.mark.project)
+        elif item.get_closest_marker("statistical") is None:
+            item.add_marker(pytest.mark.fast)

@@ -270,7 +270,7 @@ def test_the_public_grid_hides_last_bits_that_bit_patterns_show() -> None:
     assert run(True).refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_seed_fixes_everything_but_the_clock() -> None:
     def run(rng: Any) -> dict[str, Any]:
         plain = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=3000, rng=rng).to_dict()
@@ -321,7 +321,7 @@ def test_as_many_outputs_are_drawn_as_the_verdict_says(target: Any, samples: int
     assert seen == sorted(set(seen))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_default_number_of_samples_of_a_vectorised_target() -> None:
     verdict = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), rng=1)
 
@@ -390,7 +390,7 @@ def test_a_refuted_curve_is_not_called_a_refuted_point() -> None:
     assert not alone.refuted and "curve" not in str(alone)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_detectable_epsilon_is_detected_nine_times_in_ten() -> None:
     """On a mechanism whose best event is known, so that all audits choose it: 500 audits, 6 standard errors."""
 
@@ -580,7 +580,7 @@ def test_the_trade_off_curve_lies_within_its_bands_and_near_the_truth() -> None:
             assert point.fnr == pytest.approx(best, abs=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(st.permutations(range(6)), st.integers(0, 2**32))
 def test_names_of_categories_do_not_matter(names: list[int], seed: int) -> None:
@@ -597,7 +597,7 @@ def test_names_of_categories_do_not_matter(names: list[int], seed: int) -> None:
     assert plain.epsilon_lower == renamed.epsilon_lower
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(st.floats(0.01, 100), st.integers(0, 2**32))
 def test_the_unit_of_the_outputs_does_not_matter(unit: float, seed: int) -> None:
@@ -616,7 +616,7 @@ def test_the_unit_of_the_outputs_does_not_matter(unit: float, seed: int) -> None
     assert (plain.count_p, plain.count_q) == (scaled.count_p, scaled.count_q)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.floats(0.2, 1.2), st.sampled_from([0.0, 0.05]))
 def test_swapping_the_data_sets_turns_the_verdict_round(seed: int, epsilon: float, delta: float) -> None:
@@ -647,7 +647,7 @@ def test_unreadable_outputs_are_refused() -> None:
         audit(lambda d, r, runs: np.zeros(3), claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_mechanism_states_its_own_claim():
     from hockeystick.mechanisms import Laplace
     from hockeystick.mechanisms.testing import Released
@@ -681,7 +681,7 @@ def test_an_event_that_is_always_there_can_not_show_more() -> None:
     assert dict(verdict.samples_to_detect((50.0,))) == {50.0: math.inf}
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("factor", [1.1, 1.5])
 def test_the_samples_stated_do_refute_the_under_claim(factor: float) -> None:
     """At the size stated, 200 audits: the bound is missed with probability 1e-6 if the power is 0.87.

@@ -143,7 +143,6 @@ def test_packages_that_cant_be_installed_are_reported(tmp_path: Path, monkeypatc
     assert ladder.environment(("nothing==1",), tmp_path).parents[1] == folder and len(commands) == 2
 
 
-@pytest.mark.slow
 def test_the_command_draws_audits_and_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = tmp_path / "corpus.toml"
     corpus.write_text(TOML, encoding="utf-8")
@@ -160,7 +159,6 @@ def test_the_command_draws_audits_and_says_what_it_found(tmp_path: Path, capsys:
     assert ladder.main(["--corpus", str(corpus), "--cache", str(tmp_path / "cache"), "--only", "LEAK*"]) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     "HOCKEYSTICK_VERSION_LADDER" not in os.environ,
     reason="installs packages from an index: set HOCKEYSTICK_VERSION_LADDER to a pattern of rows, such as numpy*",

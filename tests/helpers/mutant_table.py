@@ -43,5 +43,5 @@ def auditing(cases: Mapping[str, Case]) -> Callable[..., Row]:
 
 def parameter(row: Row, *, slow: bool) -> Any:
     """A row as a test's parameter."""
-    marks = [pytest.mark.slow] if slow else []
+    marks = [pytest.mark.statistical] if slow else []
     return pytest.param(row, id=f"{row.mutant}, {row.check}: {row.defect}", marks=marks)

@@ -87,7 +87,7 @@ TARGETS |= {"separation": 1, "normaliser": 0.0, "rounds": 16, "experts": 3, "cli
 CALIBRATED = [n for n in mechanisms.__all__ if hasattr(getattr(mechanisms, n), "calibrated") and "Skellam" not in n]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CALIBRATED)
 def test_every_target_of_a_calibration_is_checked(name: str) -> None:
     make, wrong = getattr(mechanisms, name).calibrated, []

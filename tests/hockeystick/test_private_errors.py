@@ -250,7 +250,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
     found = run(*command.split())
@@ -261,7 +261,7 @@ def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
         assert "IndexError" in found.stderr and "Traceback" in found.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["classifier", "net", "queries", "divergence", "labels"])
 def test_estimators_tell_no_data(name: str) -> None:
     pytest.importorskip("sklearn")

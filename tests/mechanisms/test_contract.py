@@ -114,7 +114,7 @@ class TestContract:
         with pytest.raises(AttributeError):
             mechanism.sensitivity = 3.0
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_log_likelihood_ratio_fits_the_neighbours(self, mechanism: AuditableMechanism) -> None:
         """E over P of P'/P is 1 in both directions, and the loss never exceeds the pure ε."""
         pair = mechanism.worst_case_neighbours()
@@ -134,7 +134,7 @@ class TestContract:
                 assert np.shape(mechanism.release(value, noise=noise)) == np.shape(shown)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("mechanism", "twin"), CATALOGUE, ids=name)
 def test_audit_refutes_half_the_noise_and_not_the_whole(
     mechanism: AuditableMechanism, twin: AuditableMechanism

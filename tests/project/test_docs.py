@@ -98,7 +98,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert (ROOT / named).exists(), named
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -111,7 +111,7 @@ def test_the_readme_starts_with_two_commands_that_set_themselves_up() -> None:
     for command in (demo, tests):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
     assert demo.endswith("&& .venv/bin/hockeystick demo")
-    assert tests.endswith("&& .venv/bin/pytest -n auto -m 'not slow' && .venv/bin/pytest -n auto -m slow")
+    assert tests.endswith("&& .venv/bin/pytest -n auto -m fast && .venv/bin/pytest -n auto -m statistical")
 
 
 def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other_packages() -> None:
@@ -125,6 +125,7 @@ def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other
     assert found == [readme_commands()[1]]
     assert script.rstrip().endswith('bash -c "$test_line"')
     assert "bin/pytest" not in script and re.findall(r"-m pytest .*", script) == [
+        "-m pytest -q -p no:cacheprovider -m project tests",
         "-m pytest -q -p no:cacheprovider tests/learners/network",
         '-m pytest -q -p no:cacheprovider -rs "${files[@]}" -k "$named"',
         "-m pytest -q -p no:cacheprovider -rs tests/project/test_docs.py \\",

@@ -202,7 +202,7 @@ def test_split_of_pure_budgets_is_the_cube_root_rule():
     assert epsilon(found.event, 0.0).upper <= 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_split_over_a_graph_of_two_kinds_beats_the_even_one():
     def graph(values: tuple[float, ...]) -> AccountantGraph:
         start = AccountantGraph().source("s").release("g", Gaussian(values[0]), reads=["s"])
@@ -223,7 +223,7 @@ def test_one_parameter_is_calibration():
     assert found.values[0] == pytest.approx(dp_accounting.get_sigma_gaussian(1.0, 1e-6), rel=2e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_bad_splits_are_refused():
     target = EpsilonDelta(1.0, 1e-6)
     guesses: list[Any] = [[], [1.0, 0.0], [[1.0]], [math.nan]]

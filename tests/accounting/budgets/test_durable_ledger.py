@@ -98,7 +98,7 @@ if step == "publishing":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
 @pytest.mark.parametrize(
     ("step", "charged", "drawn"),
@@ -254,7 +254,7 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
 
 
 @pytest.mark.skipif(os.name == "nt", reason="fork is POSIX")
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_eight_processes_can_not_overspend(path):
     DurableLedger.create(path, ZCDPFilter(1.0))
     run = subprocess.run(

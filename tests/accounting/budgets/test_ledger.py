@@ -100,7 +100,7 @@ def test_a_published_input_comes_first():
     ledger.record("test", Laplace(2.0))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=30)
 @given(
     records=st.lists(

@@ -51,7 +51,7 @@ def test_readings_hold_at_all_times_at_once(choose, delta, monkeypatch):
     assert probability_of_failure(Odometer(delta, orders=coarse), choose, 8) <= delta
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_half_a_reading_fails_too_often(monkeypatch):
     """An adversary as in the test above does find readings that are too small."""
     monkeypatch.setattr(PureDP, "pure_epsilon", lambda self: math.inf)

@@ -80,7 +80,7 @@ LEAF = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(events=st.lists(st.tuples(LEAF, st.integers(1, 2)), min_size=1, max_size=3), share=st.floats(0, 0.99))
 @settings(deadline=None, max_examples=50)
 def test_composition_of_few_outcomes_is_enumerated(events, share):
@@ -100,7 +100,7 @@ def test_a_visible_mixture_has_the_losses_of_what_may_happen():
         assert low < 0.0 < high and VisibleMixture(0.3, event).loss_support() == (low, high)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(inner=LEAF, r=st.floats(0.01, 0.99), count=st.integers(1, 3), share=st.floats(0, 0.9))
 @settings(deadline=None, max_examples=60)
 def test_mixture_and_nested_composition_are_enumerated(inner, r, count, share):
@@ -127,7 +127,7 @@ def adaptive_delta(choices: list[list[list[tuple[float, float]]]], eps: float) -
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     k=st.floats(0.1, 0.95),
     kappa=st.floats(0.05, 1.0),
@@ -154,7 +154,7 @@ def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice
     assert adaptive <= delta(compose((decision, 3)), 0.8).upper + 1e-13
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     a=st.floats(0.1, 2),
     b=st.floats(0.1, 2),
@@ -199,7 +199,7 @@ def test_numerical_composition_brackets_the_gaussian_closed_form(mu, d):
     assert exact == 0.0 or epsilon(event, d).method == "gaussian"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("count", [1, 10**3, 10**4, 10**5])
 @pytest.mark.parametrize("d", [1e-8, 1e-10, 1e-12, 1e-14, 1e-15])
 def test_many_compositions_at_tiny_delta_stay_above_the_truth(count, d):
@@ -259,7 +259,7 @@ ANY = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(event=ANY, n=st.integers(2, 12), d=st.sampled_from([1e-3, 1e-6, 1e-12]))
 @settings(deadline=None, max_examples=40)
 def test_repetition_is_a_list_and_more_costs_more(event, n, d):
@@ -268,7 +268,7 @@ def test_repetition_is_a_list_and_more_costs_more(event, n, d):
     assert epsilon(compose((event, n)), d).upper <= n * event.pure_epsilon() * (1 + 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-12]))
 @settings(deadline=None, max_examples=40)
 def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, other, d):
@@ -285,7 +285,7 @@ def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, o
         assert lower <= best.upper * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-10]))
 @settings(deadline=None, max_examples=40)
 def test_delta_of_epsilon_returns_to_delta(event, other, d):

@@ -82,7 +82,7 @@ def test_one_laplace_closed_form(epsilon):
         assert low <= exact * (1 + 1e-14) and exact * (1 - 1e-14) <= high <= low * (1 + 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("removal", [True, False])
 @pytest.mark.parametrize(("q", "sigma"), [(0.01, 0.8), (0.3, 2.0), (0.001, 1.1)])
 def test_one_sampled_gaussian(removal, q, sigma):
@@ -120,7 +120,7 @@ def exact_profile(losses, masses, epsilon):
     return total
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 1.7, 2.4])
 def test_atoms_by_enumeration(epsilon):
     events = [
@@ -167,7 +167,7 @@ def test_at_an_atom(where):
     assert low <= exact * (1 + 1e-11) and exact * (1 - 1e-11) <= high
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_visible_mixture_by_enumeration():
     inner = compose(PureDP(0.4), RandomizedResponse(1.0, 3))
     event = compose((VisibleMixture(0.25, inner), 2), PureDP(0.1))
@@ -182,7 +182,7 @@ def test_visible_mixture_by_enumeration():
         assert low <= exact * (1 + 1e-13) and exact * (1 - 1e-13) <= high <= low * (1 + 1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("delta", [1e-4, 1e-8])
 def test_laplace_composition_between_two_grids(delta):
     """Laplace noise of scale 76.19, 109 times: its continuous part rounded to a grid, up and down, atoms exact."""
@@ -357,7 +357,7 @@ def test_oscillating_sums_of_any_number_of_places(count):
     assert (np.abs(got - exact) <= error + 1e-14).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_moments_of_random_normal_mixtures():
     rng = np.random.default_rng(5)
     for _ in range(60):
@@ -413,7 +413,7 @@ def test_a_bracket_that_is_wide_leaves_a_schedule_to_the_other_methods(monkeypat
     assert best_bound.epsilon(schedule(8), 1.1e-6).method == "pld"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_group_of_sampled_gaussian_against_the_grid():
     event = compose(
         (PoissonSampled(0.01, Gaussian(1.0)).at(4), 200), MixtureOfGaussians((0, 1, 3), (0.5, 0.3, 0.2), 4.0)
@@ -605,7 +605,7 @@ def test_both_ends_of_a_composition_without_a_formula():
     assert loss_distribution.epsilon(event, 1e-3, upper=False) <= high and low <= loss_distribution.epsilon(event, 1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_pairs_without_a_formula():
     event = compose((PoissonSampled(0.1, Laplace(2.0)), 30))
     low, high = ends(event, 1e-6)
@@ -637,7 +637,7 @@ trees = st.recursive(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(trees, st.floats(-14.0, -3.0))
 @settings(max_examples=25, deadline=None)
 def test_never_at_odds_with_the_grid(event, exponent):
@@ -656,7 +656,7 @@ def test_never_at_odds_with_the_grid(event, exponent):
     assert low <= max(high for _, high in grid) * (1 + 1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(leaves, st.integers(1, 30), st.floats(0.01, 0.9))
 @settings(max_examples=25, deadline=None)
 def test_delta_and_epsilon_are_inverse(event, count, share):
@@ -746,7 +746,7 @@ def test_what_can_not_be_resolved_is_refused():
         contour_integral.delta(compose((Gaussian(1e-7), 10**9)), 10.0)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_branches_that_can_not_matter_need_not_be_resolved():
     small = compose((PureDP(1e-12), 10**12))  # its losses lie within 1 of 0
     with pytest.raises(NumericalError):
@@ -815,7 +815,7 @@ def test_what_is_at_infinity_is_what_any_part_has_there():
     assert SumLaw(((finite, 3), (infinite, 2))).infinity() == pytest.approx(1 - 0.9**2, rel=1e-14)
 
 
-@pytest.mark.parametrize("delta", [pytest.param(0.3, marks=pytest.mark.slow), 0.2])
+@pytest.mark.parametrize("delta", [pytest.param(0.3, marks=pytest.mark.statistical), 0.2])
 def test_a_root_next_to_an_atom_is_resolved_there(delta):
     """The first guess lies between two losses, where fewer nodes suffice."""
     low, high = ends(compose((PureDP(0.3), 1000)), delta)

@@ -219,11 +219,13 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
         (1e-6, 0.5, 1000, 1e-20),  # few cells are left once the largest losses are cut off
         (1e-5, 0.5, 10, 1e-20),
         # δ is decided by large losses that are rare: round-off of all the others must not drown it
-        pytest.param(1e-5, 1, 10**6, 1e-20, marks=pytest.mark.slow),
-        pytest.param(1e-6, 1, 10**6, 1e-15, marks=pytest.mark.slow),
-        pytest.param(1e-8, 0.5, 10**6, 1e-20, marks=pytest.mark.slow),
-        pytest.param(1e-7, 10, 10**6, 1e-8, marks=pytest.mark.slow),  # in a million sums rounding must not add up
-        pytest.param(1e-8, 5, 10**6, 1e-15, marks=pytest.mark.slow),
+        pytest.param(1e-5, 1, 10**6, 1e-20, marks=pytest.mark.statistical),
+        pytest.param(1e-6, 1, 10**6, 1e-15, marks=pytest.mark.statistical),
+        pytest.param(1e-8, 0.5, 10**6, 1e-20, marks=pytest.mark.statistical),
+        pytest.param(
+            1e-7, 10, 10**6, 1e-8, marks=pytest.mark.statistical
+        ),  # in a million sums rounding must not add up
+        pytest.param(1e-8, 5, 10**6, 1e-15, marks=pytest.mark.statistical),
     ],
 )
 def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: float) -> None:
@@ -393,7 +395,7 @@ def test_what_a_coarse_bound_leaves_out_is_never_the_worst(q: float, sigma: floa
     assert delta(parallel(*ways), at).upper >= deltas[1].lower
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("q", [1e-8, 1e-6, 1e-4, 1e-2])
 def test_a_wider_grid_is_never_below_the_reference(q: float) -> None:
     for sigma, steps, d in ((0.5, 10, 1e-12), (1.0, 1000, 1e-8), (2.0, 10, 1e-15), (5.0, 1000, 1e-20)):

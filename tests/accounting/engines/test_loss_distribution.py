@@ -265,7 +265,7 @@ PAIR = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     pair=PAIR,
     cells=st.integers(2, 300),
@@ -524,7 +524,7 @@ def binomial_delta(epsilon, n, eps):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(e=st.floats(1e-4, 2), n=st.integers(1, 60), share=st.floats(0, 1))
 @example(e=1.0601097304625864, n=5, share=1.0)  # half an ulp below the largest loss
 @example(e=1.0, n=11, share=1.0)  # the largest loss itself, where δ is 0
@@ -552,7 +552,7 @@ LEAF = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     parts=st.lists(st.tuples(LEAF, st.integers(1, 4)), min_size=1, max_size=3),
     shares=st.lists(st.floats(0, 1), min_size=3, max_size=3),
@@ -597,7 +597,7 @@ def gaussian_epsilon(mu, d):
         return high
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "mu, count", [(1.0, 1), (1.0, 100), (0.01, 10), (7.0, 30), (1.0, 10**4), (1.0, 10**6), (1e-5, 7)]
 )
@@ -619,8 +619,8 @@ def test_gaussians_composed_like_strangers_are_within_a_millionth_of_the_closed_
         (0.01, 0.8, 1000, 1e-6, 3.706185469),
         (0.01, 0.8, 1000, 1e-12, 6.992031146),
         (0.01, 0.8, 10**4, 1e-6, 11.183164195),
-        pytest.param(0.001, 1.1, 10**5, 1e-6, 1.584011722, marks=pytest.mark.slow),
-        pytest.param(0.001, 1.1, 10**5, 1e-12, 2.472984603, marks=pytest.mark.slow),
+        pytest.param(0.001, 1.1, 10**5, 1e-6, 1.584011722, marks=pytest.mark.statistical),
+        pytest.param(0.001, 1.1, 10**5, 1e-12, 2.472984603, marks=pytest.mark.statistical),
     ],
 )
 def test_sampled_gaussians_against_contour_integrals(q, sigma, n, d, expected):
@@ -633,7 +633,7 @@ def test_sampled_gaussians_against_contour_integrals(q, sigma, n, d, expected):
     assert expected * (1 - 1e-5) <= lower <= expected * (1 + 1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("d, expected", [(1e-6, 2.082021523), (1e-12, 4.957929492)])
 def test_twenty_different_events_against_contour_integrals(d, expected):
     def world(way):
@@ -673,7 +673,7 @@ ANY = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     parts=st.lists(st.tuples(ANY, st.integers(1, 30)), min_size=1, max_size=3),
     d=st.sampled_from([0.1, 1e-3, 1e-6, 1e-13, 1e-30]),
@@ -690,7 +690,7 @@ def test_epsilon_and_delta_bracket_each_other(parts, d):
         assert loss_distribution.delta(event, lower) >= d * (1 - 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(event=ANY, n=st.integers(1, 20), seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=30)
 def test_many_epsilons_at_once_agree_with_one_at_a_time(event, n, seed):
@@ -897,7 +897,7 @@ def test_the_moment_of_a_tilted_sum_is_within_its_margin(tilt, upper):
     assert 4 * 2.0**-53 * abs(sum_.k) < sum_.margin < 1e-12 * (1 + abs(sum_.k))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "event, d",
     [

@@ -27,7 +27,7 @@ from hockeystick.accounting.losses import gaussian_profile
 SGD = (PoissonSampled(0.01, Gaussian(0.8)), 1000)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(mu=st.floats(1e-3, 5), share=st.floats(0, 1))
 @settings(deadline=None, max_examples=60)
 def test_the_pair_covers_what_has_the_curve(mu, share):
@@ -53,7 +53,7 @@ def test_the_profile_is_the_renyi_bound_up_to_its_points():
         assert wanted * (1 - 1e-9) <= got <= wanted * 1.2
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("at", [1e-2, 1e-6, 1e-12])
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5])
 def test_a_mixed_composition_lies_between_a_mechanism_it_allows_and_the_curves_alone(rho, at):
@@ -83,7 +83,7 @@ def test_delta_and_epsilon_agree_and_failures_are_added_once():
     assert stand_in is not None and stand_in.failure_delta() == pytest.approx(1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_attack_rates_see_the_stand_in():
     mixed, without = compose(SGD, (ZCDP(1e-4), 1)), compose(SGD)
     rates = np.array([1e-4, 1e-2, 0.3])

@@ -147,7 +147,7 @@ def test_zcdp_by_data_processing():
     assert (trade_off(ZCDP(0.5), RATES) <= trade_off(Gaussian(1.0), RATES) + 1e-12).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(st.lists(st.floats(0.05, 1), min_size=3, max_size=4), st.lists(st.floats(0.05, 1), min_size=3, max_size=4))
 def test_renyi_curves_allow_no_less_than_the_exact_test(a, b):

@@ -136,7 +136,7 @@ def test_rdp_of_the_dominating_pair_matches_or_exceeds_quadrature(event):
             assert numeric == pytest.approx(bound, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     k_max=st.floats(0.01, 0.999),
     kappa=st.floats(0.001, 2.0),

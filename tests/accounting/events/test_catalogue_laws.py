@@ -58,7 +58,7 @@ def knows_more_than_its_pair(event: PrivacyEvent) -> bool:
 
 
 def over(events: Iterable[PrivacyEvent]) -> pytest.MarkDecorator:
-    marks = [pytest.param(e, id=name_of(e), marks=[pytest.mark.slow] if e in HEAVY else []) for e in events]
+    marks = [pytest.param(e, id=name_of(e), marks=[pytest.mark.statistical] if e in HEAVY else []) for e in events]
     return pytest.mark.parametrize("event", marks)
 
 
@@ -120,7 +120,7 @@ def test_more_accesses_cost_more(event):
     assert_increasing(costs([compose((event, n)) for n in (1, 2, 5)], 1e-6))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @every_event
 def test_a_larger_distance_costs_more(event):
     found: list[PrivacyEvent] = []
@@ -183,14 +183,14 @@ def assert_consistent(found: dict[str, Bracket], slack: float) -> None:
 
 
 @with_a_tight_pair
-@pytest.mark.parametrize("at", [1e-6, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.03, 1e-12))])
+@pytest.mark.parametrize("at", [1e-6, *(pytest.param(x, marks=pytest.mark.statistical) for x in (0.03, 1e-12))])
 def test_no_method_is_below_what_an_engine_has_shown(event, at):
     if at > event.failure_delta():
         # One method composes failures, the others add them up.
         assert_consistent(brackets(epsilon, event, at), 1e-11 + event.failure_delta())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @with_a_tight_pair
 @pytest.mark.parametrize("at", [1e-8])
 def test_no_method_is_below_what_an_engine_has_shown_of_a_composition(event, at):
@@ -202,7 +202,7 @@ def test_no_method_is_below_what_an_engine_has_shown_of_a_composition(event, at)
         assert_consistent(found, 1e-11)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @with_a_tight_pair
 @pytest.mark.parametrize("eps", [0.3])
 def test_no_delta_is_below_what_an_engine_has_shown(event, eps):

@@ -156,7 +156,7 @@ def test_replace_one_over_blocks_must_be_pinned():
 # Families ----------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     n=st.integers(1, 30),
     limits=st.lists(st.tuples(st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)), min_size=1, max_size=3),
@@ -276,7 +276,7 @@ def test_only_the_first_release_may_lead():
     assert built("decision", "other").delta(0.1).upper < 0.93 * built("other", "decision").delta(0.1).upper
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_group_privacy_of_the_lazy_algorithm():
     graph = lazy(200, batch=4, eta=0.02, p=0.2)
     found = [eps(graph, 1e-5, group=k) for k in (1, 2, 4)]

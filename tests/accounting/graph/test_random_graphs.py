@@ -35,7 +35,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 def few_and_many(few: int, many: int) -> pytest.MarkDecorator:
     """Runs a test with ``few`` examples, and with ``many`` as a slow one."""
-    return pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.slow)])
+    return pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.statistical)])
 
 
 def run(examples: int, strategy: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
@@ -167,7 +167,7 @@ def seen(p: Array, q: Array, eps: float) -> float:
     return float(np.maximum(p - math.exp(eps) * q, 0.0).sum())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @few_and_many(8, 160)
 def test_no_bound_is_below_the_enumerated_outcomes(examples):
     def check(tables: Tables) -> None:
@@ -217,7 +217,7 @@ SMOOTH = st.one_of(
 COMPOSED = st.lists(st.tuples(SMOOTH, st.integers(1, 60)), min_size=1, max_size=3).map(lambda parts: compose(*parts))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @few_and_many(6, 50)
 def test_no_bound_is_below_what_the_inversion_has_shown(examples):
     def check(drawn: tuple[PrivacyEvent, float]) -> None:
@@ -257,7 +257,7 @@ def recipes(draw: st.DrawFn) -> Callable[[float, float, int], PrivacyEvent]:
     return build
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @few_and_many(6, 100)
 def test_more_noise_costs_less_and_more_of_anything_else_more(examples):
     def check(drawn: tuple[Callable[[float, float, int], PrivacyEvent], float, float]) -> None:
@@ -296,7 +296,7 @@ def native(relation: Relation) -> st.SearchStrategy[dp_accounting.DpEvent]:
     return st.lists(repeated, min_size=1, max_size=2).map(dp_accounting.ComposedDpEvent)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @few_and_many(15, 120)
 def test_never_above_its_renyi_accountant(examples):
     def check(drawn: tuple[dp_accounting.DpEvent, float]) -> None:
@@ -313,7 +313,7 @@ def counts_are_lost(event: dp_accounting.DpEvent) -> bool:
     return any(isinstance(one.event, dp_accounting.RandomizedResponseDpEvent) and one.count > 1 for one in event.events)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE], ids=str)
 @few_and_many(2, 12)
 def test_never_above_its_loss_distribution_accountant(examples, relation):

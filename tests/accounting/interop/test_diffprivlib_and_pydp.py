@@ -312,7 +312,7 @@ def test_diffprivlib_itself_altered(real: Any) -> None:
             from_diffprivlib(made)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_every_mechanism_of_diffprivlib_is_known_or_refused_by_name(real: Any) -> None:
     """Also its laws: odds of its choices are those that the event is for. False alarm: 1e-9, by Hoeffding."""
     mechanism = real.Exponential(epsilon=2.0, sensitivity=1.0, utility=[0.0, 1.0], random_state=1)

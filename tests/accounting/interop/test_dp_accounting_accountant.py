@@ -236,7 +236,7 @@ def test_round_trip_through_native_events():
     assert from_dp_event(dp_accounting.NoOpDpEvent()) == compose()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "event",
     [

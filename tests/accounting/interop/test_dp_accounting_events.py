@@ -51,7 +51,7 @@ def test_a_native_tree_comes_back_as_it_was(event: PrivacyEvent) -> None:
     assert from_dp_event(to_dp_event(event, strict=True)) == event
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(event=trees)
 @settings(max_examples=6)
 def test_native_accountants_read_it_as_no_less(event: PrivacyEvent) -> None:

@@ -93,7 +93,7 @@ def jax_privacy() -> Any:
     return pytest.importorskip("jax_privacy.accounting", reason="jax-privacy is not installed")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("jax_privacy")
 @pytest.mark.filterwarnings("ignore")  # of jax
 def test_builders_of_jax_privacy_make_the_trees_above() -> None:
@@ -102,7 +102,7 @@ def test_builders_of_jax_privacy_make_the_trees_above() -> None:
         assert getattr(builders, name)(2.0, 30, **options) == tree, name
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")
 def test_its_training_accountants_charge_here(jax_privacy: Any) -> None:
     config = jax_privacy_config()

@@ -452,7 +452,7 @@ def fit(engine: Any, epochs: int = 1, **options: Any) -> Any:
     return model
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")  # of torch and opacus
 def test_a_training_with_opacus_feeds_a_graph() -> None:
@@ -467,7 +467,7 @@ def test_a_training_with_opacus_feeds_a_graph() -> None:
     assert expected < theirs.get_epsilon(1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_opacus_calibrates_its_noise_by_it() -> None:
@@ -485,7 +485,7 @@ def test_opacus_calibrates_its_noise_by_it() -> None:
     assert 1.9 < epsilon(from_opacus([(sigma, 0.25, 12)]), 1e-5).upper <= 2.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_what_opacus_can_do_and_numbers_do_not_cover_is_refused() -> None:
@@ -503,7 +503,7 @@ def test_what_opacus_can_do_and_numbers_do_not_cover_is_refused() -> None:
     assert len(own.accountant) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["hooks", "ghost"])
@@ -555,7 +555,7 @@ def test_opacus_own_loops_have_a_step_for_each_batch(mode: str) -> None:
     assert len(engine.accountant) == 8 + (1 if mode == "ghost" else 4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_a_step_beyond_the_budget_leaves_the_model_as_it_was() -> None:

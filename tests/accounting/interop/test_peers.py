@@ -128,7 +128,7 @@ def assert_not_below_the_truth(event: PrivacyEvent, eps: float, upper: float) ->
     assert upper >= exact * (1 - 1e-9) - 1e-15
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("row", rows("epsilon"))
 def test_epsilons_of_its_tests(row):
     event = ours(row)
@@ -226,7 +226,7 @@ def test_brackets_of_prv_accountant(engine, events):
 # Opacus, OpenDP, riskcal ----------------------------------------
 
 
-@pytest.mark.parametrize("at", [1e-6, pytest.param(1e-12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at", [1e-6, pytest.param(1e-12, marks=pytest.mark.statistical)])
 def test_b15_the_central_limit_is_no_bound(at):
     """B15: Opacus' GDP accountant takes μ = q·√(T·(e^{1/σ²} − 1)) (Bu, Dong, Long & Su 2020): 24% and 39% too small."""
     q, sigma, steps = 0.01, 0.8, 1000

@@ -51,7 +51,7 @@ def vector(size: int | None = None) -> tuple[Any, Any]:
 # ------------------------------------------------------------------------------------------------------------- OpenDP
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_opendp_laplace_is_not_refuted_and_is_where_it_is_declared_wrongly() -> None:
     laplace = dp.m.make_laplace(*number(), scale=1.0)
 
@@ -105,7 +105,7 @@ def profile() -> Any:
     return dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*number(), scale=1.0))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_opendp_profiles_and_renyi_curves_cover_the_same_gaussian() -> None:
     for target in (adapt(profile()), adapt(dp.m.make_gaussian(*number(), scale=1.0))):
         assert not verdict(target, 1000).refuted
@@ -370,7 +370,7 @@ def opacus() -> None:
     pytest.importorskip("opacus", reason="opacus is not installed")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")  # of torch and opacus
 def test_private_training_is_not_refuted_and_mutants_are() -> None:
@@ -385,7 +385,7 @@ def test_private_training_is_not_refuted_and_mutants_are() -> None:
     assert verdict(unclipped, 200, bits=False).refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_the_claim_of_a_training_is_what_its_accountant_recorded() -> None:
@@ -396,7 +396,7 @@ def test_the_claim_of_a_training_is_what_its_accountant_recorded() -> None:
     assert target.claim().delta == 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_the_trace_of_the_canary_is_the_gaussian_mechanism() -> None:
@@ -410,7 +410,7 @@ def test_the_trace_of_the_canary_is_the_gaussian_mechanism() -> None:
         assert 0.75 < scores.std() < 1.26  # chi-squared, beyond 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_a_training_is_repeatable_and_leaves_torchs_generator_alone() -> None:
@@ -425,7 +425,7 @@ def test_a_training_is_repeatable_and_leaves_torchs_generator_alone() -> None:
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 def test_training_that_cant_be_audited_is_refused() -> None:

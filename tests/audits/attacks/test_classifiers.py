@@ -71,7 +71,7 @@ def ordered(value: int, rng: np.random.Generator, runs: int) -> np.ndarray:
     return words
 
 
-@pytest.mark.parametrize("target", [chequered, ring, pytest.param(ordered, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", [chequered, ring, pytest.param(ordered, marks=pytest.mark.statistical)])
 def test_classifiers_find_what_single_numbers_do_not_tell(target: Target) -> None:
     assert lower_bound(target, 3000, "auto") > 0.25
 
@@ -354,7 +354,7 @@ def test_the_same_targets_with_a_smaller_claim_are_refuted(target: Target) -> No
     assert verdict.refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", [split_laplace, stopping])
 def test_audits_with_classifiers_are_as_seldom_wrong_as_promised(target: Target) -> None:
     """False-alarm rate 1e-6: the most refutations of a valid auditor at level 0.05; 0.18 would exceed it surely."""
@@ -370,7 +370,7 @@ def test_audits_with_classifiers_are_as_seldom_wrong_as_promised(target: Target)
     assert stats.binom.sf(allowed, audits, 0.25) > 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_partial_sums_and_many_small_shifts_are_summed_up() -> None:
     """Ten partial sums of numbers that each shift by 0.1 scales, and sixty numbers that each shift by 0.03."""
 

@@ -141,7 +141,7 @@ def choices(runs: int, times: int) -> FloatArray:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_few_outputs_choose_a_good_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """From 85 outputs of each data set events are 0.92 times as good as the best on average, with a standard deviation
     of 0.17; without a model 0.81 times, with 0.22. The mean of 500 is on the wrong side of 0.867 with probabilities
@@ -151,7 +151,7 @@ def test_few_outputs_choose_a_good_event(monkeypatch: pytest.MonkeyPatch) -> Non
     assert choices(85, 500).mean() < 0.867
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_an_audit_finds_half_the_noise_within_twice_the_best_tests_samples() -> None:
     """568 outputs of each data set, twice the local optimum for one order, refute in 93 % of audits: in fewer than
     83 % of 200 with a probability of 1e-6. A power of 0.7 would pass as seldom as 1e-5."""

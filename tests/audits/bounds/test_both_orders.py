@@ -113,7 +113,7 @@ def test_the_tail_of_many_trials_agrees_with_the_normal_law_from_above(trials: i
     assert stats.norm.sf(2) * 0.98 < found < stats.norm.sf(2) * 1.08
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=30)
 @given(st.integers(1, 60), st.data())
 def test_missing_outputs_never_help(trials: int, data: st.DataObject) -> None:
@@ -231,7 +231,7 @@ def test_a_violation_in_one_order_alone_is_refuted() -> None:
     assert verdict.direction == "d1->d0"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["laplace", "asymmetric"])
 def test_a_true_claim_is_refuted_at_most_as_often_as_stated(name: str) -> None:
     """150 audits at alpha = 0.05 of a tight claim: more than 25 refuted has probability below 1e-7."""
@@ -251,7 +251,7 @@ def test_a_true_claim_is_refuted_at_most_as_often_as_stated(name: str) -> None:
     assert refuted <= limit
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_its_twin_with_a_planted_violation_is_refuted() -> None:
     """The same 40 times with half the noise: fewer than 30 refuted at power 0.95 has probability below 1e-6."""
     refuted = sum(

@@ -54,7 +54,7 @@ def direct(laws: np.ndarray, claim: Claim, both: bool) -> float | None:
     return float(found.fun / scale) if found.success else None
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(1, 40), min_size=3, max_size=3),
@@ -136,8 +136,8 @@ def test_both_orders_leave_room_for_fewer_samples() -> None:
     [
         (1e-2, 0.9, False, 1.297e-4),
         (1e-5, 0.5, False, 3.977e-4),
-        pytest.param(1e-2, 0.5, True, 4.156e-2, marks=pytest.mark.slow),
-        pytest.param(1e-5, 0.9, True, 1.401e-4, marks=pytest.mark.slow),
+        pytest.param(1e-2, 0.5, True, 4.156e-2, marks=pytest.mark.statistical),
+        pytest.param(1e-5, 0.9, True, 1.401e-4, marks=pytest.mark.statistical),
     ],
 )
 def test_gaussian_noise_needs_less_than_any_one_event_shows(delta, factor, curve, event) -> None:
@@ -163,7 +163,7 @@ def test_laws_of_the_accounting_bracket_the_closed_form(step: float) -> None:
     assert found.upper / found.lower < 1 + 20 * step
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.floats(0.2, 4.0), st.floats(0.0, 3.0), st.floats(0.0, 0.2))
 @settings(max_examples=25, deadline=None)
 def test_finer_cells_bracket_more_tightly(true: float, epsilon: float, delta: float) -> None:
@@ -239,7 +239,7 @@ def exact_power(n: int, p: float, q: float, epsilon: float, delta: float, alpha:
 CASES = [(0.0677, 1.0, 0.0, 2.0, 0.05), (0.05, 2.0, 0.1, 1.4, 0.05), (0.01, 3.0, 0.0, 1.5, 0.001)]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("q", "epsilon", "delta", "factor", "alpha"), CASES)
 def test_the_samples_needed_have_the_exact_power(q, epsilon, delta, factor, alpha) -> None:
     n = round(samples_to_detect(q, epsilon, delta, factor, alpha=alpha))

@@ -59,7 +59,7 @@ def test_clopper_pearson_refuses_what_is_no_count_or_confidence(count, trials, o
         clopper_pearson(count, trials, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.integers(1, 400), st.floats(0, 1), st.sampled_from([0.8, 0.99, 0.9999]))
 def test_clopper_pearson_agrees_with_scipy(trials: int, share: float, confidence: float) -> None:
     count = round(share * trials)
@@ -147,7 +147,7 @@ def miss_probability(make: Maker, n: int, m: int, p: float, q: float) -> float:
 PAIRS = [(p, q) for p in (0.001, 0.05, 0.3, 0.5, 0.9, 0.999) for q in (0.001, 0.02, 0.1, 0.3, 0.9)]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("slope", [1.0, E, 30.0])
 @pytest.mark.parametrize(("n", "m"), [(12, 12), (17, 11)])
@@ -159,7 +159,7 @@ def test_the_frontier_holds_the_truth_as_often_as_it_says(n: int, m: int, slope:
     assert worst <= alpha
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_the_frontier_wastes_little(alpha: float) -> None:
     """A bound that never errs is no better for it: at n = 40 the worst pair is missed about as often as allowed."""
@@ -176,7 +176,7 @@ def test_the_rectangle_holds_the_truth_as_often_as_it_says() -> None:
     assert max(miss_probability(make, 12, 12, p, q) for p, q in PAIRS) <= 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.integers(1, 50), st.floats(0, 1), st.floats(0, 1), st.floats(0, 4), st.sampled_from([0.05, 0.001]))
 @example(n=40, share_x=1.0, share_y=0.1, log_slope=3.0, alpha=0.05)
 def test_the_frontier_excludes_only_what_is_improbable(
@@ -273,7 +273,7 @@ def test_the_sharpest_slope_is_that_of_the_claim_or_steeper(p: float, q: float, 
         (2000, 0.02, 3.0, 0.0, 0.001),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_detectable_probability_is_refuted_nine_times_in_ten(
     n: int, q: float, epsilon: float, delta: float, alpha: float
 ) -> None:

@@ -63,7 +63,7 @@ def test_the_level_of_the_band_is_exact(n: int, alpha: float) -> None:
     assert 0.99 * alpha * (1 if n > 1 else 1 - 1e-9) <= missed <= alpha
 
 
-@pytest.mark.parametrize("n", [50, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [50, pytest.param(1000, marks=pytest.mark.statistical)])
 def test_order_statistics_cross_the_band_as_often_as_said(n: int) -> None:
     runs, alpha = 2_000_000 // n, 0.05
     band = lower_bounds(np.arange(1, n + 1), n, equal_level(n, alpha))
@@ -89,7 +89,7 @@ def gaussian_truth(mu: float) -> CurveBounds:
     return CurveBounds(0.999, "band", (0, 0), np.ones(len(t), dtype=np.int64), t, none, p, q)
 
 
-@pytest.mark.parametrize("mu", [1.0, *(pytest.param(mu, marks=pytest.mark.slow) for mu in (0.3, 2.0))])
+@pytest.mark.parametrize("mu", [1.0, *(pytest.param(mu, marks=pytest.mark.statistical) for mu in (0.3, 2.0))])
 def test_perfect_knowledge_gives_back_the_curve(mu: float) -> None:
     bounds = gaussian_truth(mu)
 
@@ -221,7 +221,7 @@ def tables(sample: Sample, runs: int, n: int, rng: np.random.Generator) -> np.nd
     return np.stack([np.bincount(side.ravel(), minlength=runs * size).reshape(runs, size) for side in sides], axis=1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("method", ["joint", "band"])
 @pytest.mark.parametrize("mechanism", TIGHT)
 def test_all_statements_about_a_tight_mechanism_hold_together(mechanism: str, method: str) -> None:
@@ -243,7 +243,7 @@ def test_all_statements_about_a_tight_mechanism_hold_together(mechanism: str, me
     assert wrong <= allowed(alpha, runs)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("method", ["joint", "band"])
 @pytest.mark.parametrize("mechanism", TIGHT)
 def test_bounds_of_a_tight_mechanism_err_with_nothing(mechanism: str, method: Any) -> None:
@@ -290,7 +290,7 @@ def elsewhere(
     return _band(low(below, n), low(above, n), below, above, (n, n), at, 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_the_bounds_are_sharper_than_the_usual_ones(mechanism: str) -> None:
     """Mean of 10 pairs of samples of 4000, at 0.95, in epsilon, mu and rho. Massart's band suits the middle alone."""

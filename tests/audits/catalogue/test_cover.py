@@ -92,7 +92,7 @@ def test_a_class_without_a_case_would_be_noticed() -> None:
     assert "Forgotten" in used(["Forgotten(3)"]) and "Forgotten" in used(["x.Forgotten()"])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_mechanisms_of_the_list_are_really_built_by_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names in a file may stand in code that no case runs: what is built while all cases are."""
     from hockeystick.audits.catalogue.mechanisms.mechanisms import mechanism_cases
@@ -216,7 +216,7 @@ def test_truths_of_noisy_statistics() -> None:
 # --- walks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("walk", [Walk(), Walk(budget=1), Walk(fake_switch=0.0, follows=False)], ids=str)
 def test_a_walk_follows_its_listed_law(walk: Walk) -> None:
     for seed, losses in enumerate(walk_pair()):

@@ -260,7 +260,7 @@ ELSEWHERE = ("learner/fed-", "learner/kl-", "learner/labels-", "learner/smoothed
 """All of these are audited in test_audit_federated*.py, _kl*.py, _distribution*.py and _smoothed*.py."""
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_broken_cases_are_refuted_and_correct_ones_are_not() -> None:
     """Broken ones at their stated samples, correct ones at 4,000 at most; each at 1 - 1e-6."""
     chosen = [case for name, case in CASES.items() if name not in ON_DEMAND and not name.startswith(ELSEWHERE)]

@@ -60,7 +60,7 @@ def test_results_do_not_depend_on_workers(workers: int) -> None:
     assert plain(run_catalogue(cases, rng=6, workers=workers, backend="threading")) != here
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_processes_find_the_same_in_the_catalogue() -> None:
     cases = select(*PATTERNS)
     assert len(cases) > 10
@@ -111,7 +111,7 @@ def test_workers_are_checked_before_anything_is_drawn(hands: dict[str, Any], nam
     assert error.value.argument == named
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")  # of Dask and its event loop
 def test_a_dask_cluster_finds_the_same() -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -124,7 +124,7 @@ def test_a_dask_cluster_finds_the_same() -> None:
     assert there == plain(run_catalogue(cases, rng=5))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_case_that_kills_its_workers_costs_itself_alone() -> None:
     cases = [case(f"case {i}") for i in range(4)]
     cases.insert(1, case("deadly", deadly))

@@ -45,7 +45,7 @@ def violated(claim: Claim, p: float, q: float) -> bool:
 PROBABILITY = st.floats(1e-6, 1 - 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=10)
 @example(0.1484375, 1e-6)
 @given(PROBABILITY, PROBABILITY)
@@ -65,7 +65,7 @@ def test_a_zcdp_or_renyi_claim_holds_for_every_coin_that_keeps_it(p: float, q: f
 
 
 @pytest.mark.parametrize(
-    "rho", [0.02, pytest.param(0.5, marks=pytest.mark.slow), pytest.param(3.0, marks=pytest.mark.slow)]
+    "rho", [0.02, pytest.param(0.5, marks=pytest.mark.statistical), pytest.param(3.0, marks=pytest.mark.statistical)]
 )
 def test_a_zcdp_claim_is_the_best_that_data_processing_gives(rho: float) -> None:
     """At small epsilon some coins that keep the claim come within 1 % of it, where Rényi conversions are 15 % off."""
@@ -84,7 +84,7 @@ def test_a_zcdp_claim_is_the_best_that_data_processing_gives(rho: float) -> None
         assert delta <= accounting.delta(accounting.ZCDP(rho), epsilon).upper * (1 + 1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
 def test_what_a_gaussian_keeps_never_refutes_it(mu: float) -> None:
     """Every curve that N(0, 1) against N(mu, 1) has claims at least its profile, which is exact as GDP."""
@@ -109,7 +109,7 @@ def test_what_a_gaussian_keeps_never_refutes_it(mu: float) -> None:
 CORNERS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=0, max_size=4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=20)
 @given(CORNERS)
 def test_a_trade_off_claim_covers_the_laws_it_is_of(corners: list[tuple[float, float]]) -> None:
@@ -198,7 +198,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_a_curve_claims_what_accounting_says(event: accounting.PrivacyEvent) -> None:
     """Never less than the lower end of its bracket, and at most 1 % more than its upper one."""
@@ -305,7 +305,7 @@ def test_rates_are_read_closely_enough_to_be_worth_it() -> None:
     assert (_RATES[0], _RATES[-1]) == (0.0, 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_violation_of_a_zcdp_claim_is_found_and_a_tight_one_is_not() -> None:
     def noisy(data: float, rng: np.random.Generator, runs: int) -> np.ndarray:
         return np.round((data + rng.standard_normal(runs)) * 2**20) / 2**20

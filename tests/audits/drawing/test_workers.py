@@ -56,14 +56,14 @@ def once(target: Callable[..., Any], **options: Any) -> Verdict:
     return audit(target, claim=CLAIM, neighbours=(0.0, 1.0), **options)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_verdict_does_not_depend_on_the_number_of_workers(target: Callable[..., Any], workers: int) -> None:
     assert result(once(target, workers=workers, backend="threading")) == result(once(target))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 def test_processes_of_this_machine_find_the_same(target: Callable[..., Any]) -> None:
     assert result(once(target, workers=2)) == result(once(target))
@@ -100,7 +100,7 @@ class Dying:
         return vectorised(data, rng, runs)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_pieces_of_a_process_that_dies_are_computed_again(tmp_path: Path) -> None:
     found = once(Dying(tmp_path / "died"), workers=2, samples=100_000)
 
@@ -153,7 +153,7 @@ def scheduler() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")  # of Dask and its event loop
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_dask_cluster_finds_the_same(scheduler: str, target: Callable[..., Any]) -> None:
@@ -162,7 +162,7 @@ def test_a_dask_cluster_finds_the_same(scheduler: str, target: Callable[..., Any
     assert result(found) == result(once(target))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")  # of Dask and its event loop
 def test_a_dask_worker_that_dies_takes_only_its_own_piece(scheduler: str, tmp_path: Path) -> None:
     found = once(Dying(tmp_path / "died"), workers=-1, backend="dask", address=scheduler, samples=100_000)
@@ -183,7 +183,7 @@ def stopping(after: int) -> Callable[[int, int], None]:
     return progress
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("after", [400, 5000, 9000])
 def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tm
         assert all(done > 5000 for done in again)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("after", [7000, 9000])
 def test_counts_of_an_interrupted_audit_are_kept_once(
@@ -268,7 +268,7 @@ def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.
             once(vectorised, samples=60_000, checkpoint=kept)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
     with pytest.raises(Stop):

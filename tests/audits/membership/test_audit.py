@@ -283,7 +283,7 @@ class PerturbedRegression:
         return margin
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_private_regression_is_not_refuted_and_a_quarter_of_its_noise_is() -> None:
     """One record that pulls the other way moves the minimiser by half the bound, so half the noise would be private."""
     pytest.importorskip("sklearn")

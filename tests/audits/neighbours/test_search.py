@@ -86,7 +86,7 @@ PLANTED: dict[str, tuple[Batch, Batch, Domain, Adjacency]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_leak_is_found_and_the_correct_target_is_not_refuted(name) -> None:
     """32,000 outputs for the search, 8,000 for the audit, from each data set."""
@@ -123,7 +123,7 @@ def far_apart(pair: tuple[np.ndarray, np.ndarray]) -> float:
     return max(abs(math.log(p / q)), abs(math.log((1 - p) / (1 - q))))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_changed_pairs_climb_further_than_random_ones_reach() -> None:
     """Changes alone, without the noise of a search: as many steps as there are random pairs beside them."""
     cube, reached, drawn = RealRecords(low=0, high=1, dimension=10), [], []
@@ -348,7 +348,7 @@ def refutations(claim: Claim, seed: int) -> int:
     return refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_search_and_audit_together_raise_as_few_false_alarms_as_promised() -> None:
     """The count is exactly 1-DP on every pair. A valid pipeline refutes more often with probability 1e-6; and so many
     refutations are made of a claim 40 % too small, so the measurement is no formality."""

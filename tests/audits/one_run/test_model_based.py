@@ -66,7 +66,7 @@ def gaussian_misses(fpr: float, fnr: float, truth: float, *, n: int = 2000, audi
     return sum(estimate_gaussian(a, n, b, n, delta=DELTA).low > truth for a, b in zip(x, y, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_on_its_model_the_gaussian_estimate_is_a_bound() -> None:
     mu = 1.0
     z = 0.3
@@ -76,7 +76,7 @@ def test_on_its_model_the_gaussian_estimate_is_a_bound() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_off_its_model_the_gaussian_estimate_is_no_bound() -> None:
     """Laplace noise with epsilon = 1, at its median: the lower end is above the truth in every run."""
     half = math.exp(-0.5) / 2  # both errors of the threshold half-way
@@ -115,7 +115,7 @@ def test_the_standardised_difference_by_hand() -> None:
     assert "normal" in found.assumption and "independent" in found.assumption
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_on_its_model_the_sum_statistic_is_a_sharp_bound() -> None:
     mu, audits = 0.94, 4000
     rng = np.random.default_rng(2)

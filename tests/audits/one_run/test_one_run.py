@@ -481,7 +481,7 @@ def test_the_truncated_responses_are_private_and_worst() -> None:
     assert law[: rejected + 1].sum() == pytest.approx(point_tail(rejected, 40, 40, 1.0, 0.02), rel=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("rule", ["held-out", "grid", (5, 5)])  # ten of ten right has probability 0.044
 @pytest.mark.parametrize("delta", [0.0, 0.02])
 def test_false_alarms_are_as_seldom_as_promised(rule, delta, monkeypatch) -> None:
@@ -507,7 +507,7 @@ def test_false_alarms_are_as_seldom_as_promised(rule, delta, monkeypatch) -> Non
     assert false > allowed(0.05, 1000)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("truth", "canaries", "point", "curve"),
     [(4.0, 1000, 1.05, 1.59), (4.0, 10_000, 1.64, 2.29), (8.0, 10_000, 3.51, 4.98), (4.0, 100_000, 2.30, 2.78)],

@@ -77,7 +77,7 @@ def test_a_curve_is_refuted_at_another_point() -> None:
     assert verdict.delta_tested > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_outputs_of_several_layouts_and_one_at_a_time() -> None:
     def sometimes(value: float, rng: np.random.Generator) -> Any:
         return None if rng.random() < 0.3 + 0.6 * value else float(rng.normal())
@@ -270,7 +270,7 @@ def refuted(target: Any, claim: Claim, runs: int, most: int) -> int:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("target", "claim"),
     [(fair, Claim(1.0)), (normal, Claim.curve(accounting.Gaussian(1.0), 1e-5)), (response, Claim(1.0))],
@@ -281,12 +281,12 @@ def test_false_alarms_of_whole_audits(target: Any, claim: Claim) -> None:
     assert refuted(target, claim, 100, 150) <= stats.binom.isf(1e-6, 100, 0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_power_of_whole_audits() -> None:
     assert refuted(half, Claim(1.0), 60, 200) >= 48
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_what_is_said_to_be_detectable_is_detected() -> None:
     """A violation of the size stated is found in 9 of 10 audits: of 200, in 157 at least but with probability 1e-6."""
     stated = sequential_audit(

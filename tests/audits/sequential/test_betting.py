@@ -216,7 +216,7 @@ def wealths(p: float, q: float, runs: int, pairs: int, seed: int) -> np.ndarray:
     return best
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_false_alarms_over_many_runs_and_power() -> None:
     """Of 10,000 runs on the boundary no more alarm than a level of 0.05 allows but with probability 1e-6."""
     runs = 10_000

@@ -82,7 +82,7 @@ def factors(p: np.ndarray, q: np.ndarray, points: tuple[tuple[float, float], ...
     return f[0], g[0]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(POINTS), st.integers(2, 8), st.sampled_from([0.2, 1.0, 5.0]), st.integers(0, 2**32))
 def test_a_bet_is_fair_for_all_pairs_that_satisfy_the_claim(
@@ -143,7 +143,7 @@ def test_both_orders_together_are_worth_more_than_one() -> None:
     assert rate == pytest.approx(klinf(pair, Claim(1.0)).value, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_few_points_of_a_curve_are_worth_most_of_it() -> None:
     curve = Claim.curve(accounting.Gaussian(1.0), 1e-5)
     epsilon, delta = np.array(sorted(set(curve.points))).T

@@ -157,7 +157,7 @@ def test_a_statistic_has_one_number_per_run(wrong: Any) -> None:
         audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=100, statistic=wrong, rng=1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_power_near_the_limit_of_a_known_event() -> None:
     """Laplace, true epsilon 1.1, claimed 1, level .05: the local optimum is 4,848 samples from each data set.
 
@@ -179,7 +179,7 @@ def test_power_near_the_limit_of_a_known_event() -> None:
     assert found / 600 > 0.83
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_no_more_false_alarms_through_a_statistic() -> None:
     """4,000 audits of a tight claim at level .05: more than 270 refuted has probability below 1e-6."""
     found = sum(

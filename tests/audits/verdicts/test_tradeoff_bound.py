@@ -41,7 +41,7 @@ def test_the_bound_lies_above_the_truth_and_near_it(neighbours: tuple[float, flo
     assert any(above)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_confidence_is_kept() -> None:
     # 300 audits at 0.9: more than 60 misses have probability below 1e-6 if each is missed with at most 0.1.
     alarms = np.linspace(0.0, 1.0, 201)

@@ -59,7 +59,6 @@ def test_ours_ends_well() -> None:
     assert script.main(["--quick", "--accountant", "hockeystick"]) == 0
 
 
-@pytest.mark.slow
 def test_without_names_all_are_rated(tmp_path: Path) -> None:
     """How others' are judged is up to them; a Rényi bound is sound, and looser than ours."""
     status = script.main(["--quick", "--json", str(tmp_path / "found.json")])

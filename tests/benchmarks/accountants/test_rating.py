@@ -112,7 +112,6 @@ def test_discrete_laplace_noise_by_its_values(sensitivity: int, delta: float) ->
         assert profile(high) <= delta <= profile(low)
 
 
-@pytest.mark.slow
 def test_the_bracket_of_one_sampled_gaussian_encloses_its_closed_form() -> None:
     """Where the record is in one data set: a threshold on the output, in both directions."""
     q, known = mpmath.mpf(0.02), KNOWN["sampled Gaussian q=0.02 σ=1, δ=1e-06"]
@@ -163,7 +162,6 @@ def test_our_accountant_is_near_the_truth_on_a_few() -> None:
     assert min(one.ratio_of_lower or 0.0 for one in answers) > 1.0 - 1e-5
 
 
-@pytest.mark.slow
 def test_our_accountant_is_near_the_truth_on_all() -> None:
     answers = list(rate(ACCOUNTANTS[:1], list(KNOWN.values())))
     assert [one.composition for one in answers if one.judgement != "not below"] == []

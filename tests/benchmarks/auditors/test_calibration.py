@@ -111,7 +111,6 @@ def public(outputs: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarr
     return np.round(outputs[0] * 2**20) / 2**20, np.round(outputs[1] * 2**20) / 2**20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian curve", "randomised response", "geometric"])
 def test_a_tight_mechanism_is_refuted_as_seldom_as_promised(mechanism: str, alpha: float) -> None:
@@ -127,7 +126,6 @@ def test_a_tight_mechanism_is_refuted_as_seldom_as_promised(mechanism: str, alph
     assert refuted <= allowed(alpha)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", TIGHT)
 def test_a_slightly_untight_mechanism_fails_the_calibration(mechanism: str) -> None:
     """The calibration is no formality: the same audits of a claim 40 % too small are counted as too many."""
@@ -138,7 +136,6 @@ def test_a_slightly_untight_mechanism_fails_the_calibration(mechanism: str) -> N
     assert refutations(outputs, too_small, 0.05, 500) > allowed(0.05, 500)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["laplace", "geometric"])
 def test_an_auditor_that_does_not_split_its_samples_fails_the_calibration(mechanism: str) -> None:
     """The same search and the same bound, but both on all samples."""
@@ -158,7 +155,6 @@ def test_an_auditor_that_does_not_split_its_samples_fails_the_calibration(mechan
     assert refuted > allowed(alpha, audits)
 
 
-@pytest.mark.slow
 def test_the_check_of_bit_patterns_is_as_seldom_wrong() -> None:
     """Noise that is safe in floating point, on a grid, is said to leak as seldom as promised; and bits=True refutes no
     more often than the promise either."""

@@ -129,7 +129,6 @@ def test_a_conservative_estimator_is_valid(valid) -> None:
     assert found.rate <= 0.04
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "known",
     [one for one in ESTIMATORS if not one.assumes and one.name != "sequential"],  # which takes minutes

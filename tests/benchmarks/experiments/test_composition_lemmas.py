@@ -27,7 +27,6 @@ def _hockey_stick(p: FloatArray, q: FloatArray, epsilon: float) -> float:
 # --- 2.6: advanced composition ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @given(st.lists(st.tuples(epsilons, st.sampled_from([0.0, 1e-6, 1e-3])), min_size=1, max_size=30), st.floats(1e-9, 0.5))
 def test_advanced_composition_is_above_the_exact_one(parts: list[tuple[float, float]], slack: float) -> None:
     epsilon, delta = lemmas.advanced_composition(parts, slack)

@@ -69,7 +69,6 @@ def test_risks_repeat() -> None:
 # --- experiments -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_printed_claims_are_refuted() -> None:
     report = script("distribution.dist_refutations").experiment(
         common.Cells(), instances=((2, 100, 100),), horizons=(50, 70), labels=100
@@ -86,7 +85,6 @@ def test_a_refutation_that_fails_is_seen() -> None:
     assert module.excess(70, 0.01, 100)["factor"] == pytest.approx(1.064, abs=1e-3)
 
 
-@pytest.mark.slow
 def test_accounting() -> None:
     report = script("distribution.dist_accounting").experiment(
         common.Cells(), cases=((4, 1.0, 1e-3),), shown=(4, 1.0, 1e-3)
@@ -127,7 +125,6 @@ def test_labels() -> None:
     assert "randomized-labels" in report.table and "one-bit" in report.table
 
 
-@pytest.mark.slow
 def test_contexts() -> None:
     report = script("distribution.dist_contexts").experiment(
         common.Cells(), rounds=500, runs=(4, 4), variant_rounds=500
@@ -169,7 +166,6 @@ def test_baselines_of_selection_find_the_truth() -> None:
     assert script("distribution.dist_selection").baselines("baselines", 16, 10, 50)["tournament"] < 0.9
 
 
-@pytest.mark.slow
 def test_stream() -> None:
     pytest.importorskip("sklearn")
     report = script("distribution.dist_stream").experiment(common.Cells(), rounds=(300,), runs=2)

@@ -66,7 +66,6 @@ def test_summary() -> None:
     assert figures.near(near, (9.0,)) and not figures.near(near, (20.0,))
 
 
-@pytest.mark.slow
 def test_figures(tmp_path: Path) -> None:
     report = figures.experiment(common.Cells(tmp_path / "kept.jsonl"), (255, 256), (2, 2, 2), 600)
     assert report.table.count("\n| --- |") == 3
@@ -116,7 +115,6 @@ def test_one_good_expert() -> None:
     assert 0.0 < row["regret"] < row["bound"] and row["switches"] == 23
 
 
-@pytest.mark.slow
 def test_slopes() -> None:
     report = slopes.experiment(common.Cells(), (6, 6), 512, (2, 2, 2), (1, 2, 4), (4, 5))
     assert report.table.count("slope |") == 6
@@ -151,7 +149,6 @@ def test_the_claims_noise_is_the_printed_one() -> None:
     assert certified.CLAIMS[6].setting().phases[5] is None  # printed batches: phase 7 has no losses for a tree
 
 
-@pytest.mark.slow
 def test_certified() -> None:
     report = certified.experiment(common.Cells(), claims=(0, 4, 5, 9))
     assert report.holds

@@ -97,7 +97,6 @@ def test_a_trial_without_noise_is_the_same_for_all() -> None:
     assert (noisy["dist"] > noisy["plain"]).mean() > 0.8
 
 
-@pytest.mark.slow
 def test_shares_of_noise_are_certified() -> None:
     noise = digit_pairs.SkellamShares(digit_pairs.shared_noise(1.0, 1e-5)["variance"], survivors=1)
     twice = accounting.compose((noise.event(), 2))  # one count up, one down
@@ -108,7 +107,6 @@ def test_shares_of_noise_are_certified() -> None:
 # --- experiments -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_reference_numbers() -> None:
     module = script("divergence.kl_reference")
     report = module.experiment(
@@ -121,7 +119,6 @@ def test_reference_numbers() -> None:
     assert report.checks[1].holds
 
 
-@pytest.mark.slow
 def test_variance_law() -> None:
     """A mean square of 1e5 runs is off by 0.6 % in standard deviation: 3 % are five of them, 1e-6 for each of 42."""
     module = script("divergence.kl_variance")
@@ -134,7 +131,6 @@ def test_variance_law() -> None:
     assert common.svg(report.draw).count("<svg") == 1
 
 
-@pytest.mark.slow
 def test_variance_law_that_is_off_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As above, with six mean squares; averages that are 5 % too large have 10 % too much variance, and a bias."""
     module = script("divergence.kl_variance")
@@ -147,7 +143,6 @@ def test_variance_law_that_is_off_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     assert not report.checks[0].holds and not report.checks[1].holds
 
 
-@pytest.mark.slow
 def test_biases() -> None:
     module = script("divergence.kl_bias")
     report = module.experiment(common.Cells(), records=(400, 800, 1600, 3200))
@@ -164,7 +159,6 @@ def test_biases() -> None:
     assert module.biases(half, half, 4, 4)["plain"] == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.slow
 def test_attacks() -> None:
     module = script("divergence.kl_attacks")
     report = module.experiment(
@@ -182,7 +176,6 @@ def test_attacks_whose_claims_are_weak_are_seen() -> None:
     assert module.gaussian_epsilon(math.sqrt(10.0) / module.unit()) == pytest.approx(3.619, abs=2e-3)
 
 
-@pytest.mark.slow
 def test_frontier() -> None:
     module = script("divergence.kl_frontier")
     report = module.experiment(
@@ -209,7 +202,6 @@ def test_rare_and_fat_cells() -> None:
     assert second["dist"] < 0.2 * first["dist"] and second["trusted"] > 0.9 * first["trusted"]
 
 
-@pytest.mark.slow
 def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """All panels, of three digits, with noise that grows as it should but is not calibrated."""
     module = script("divergence.kl_figures")
@@ -233,7 +225,6 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.table.count("cohort 40, ε") == 3
 
 
-@pytest.mark.slow
 def test_literal_figures() -> None:
     module = script("divergence.kl_figures_literal")
     found = module.literal(20, [0.05, 6.0], [0.0, 0.1], [6.0], 1, 200, "epsilon")

@@ -63,7 +63,6 @@ def abs_of(x: float) -> dict[str, float]:
     return {"abs": abs(x)}
 
 
-@pytest.mark.slow
 def test_results_by_several_processes(tmp_path: Path) -> None:
     keys = [{"x": x} for x in range(5)]
     cells = common.Cells(tmp_path / "kept.jsonl", "a", workers=2)
@@ -124,7 +123,6 @@ def test_a_check_that_fails_is_an_exit_status(
 # --- laws ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_marginals() -> None:
     module = script("lazy.lazy_marginals")
     report = module.experiment(common.Cells(), batches=30)
@@ -172,7 +170,6 @@ def test_refutations() -> None:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_certified() -> None:
     module = script("lazy.lazy_certified")
     report = module.experiment(common.Cells(), settings=module.SETTINGS[:1], lengths=(3, 10, 50), random=6)
@@ -188,7 +185,6 @@ def test_certified() -> None:
 CHEAP_DEFECTS = ("ratio inverted", "draws one batch late", "p taken for the chance of keeping", "shadow is the action")
 
 
-@pytest.mark.slow
 def test_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("lazy.lazy_audits")
     cells = common.Cells()
@@ -205,7 +201,6 @@ def test_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cells({"defect": "ratio inverted"}, lambda: {})["mutant"] == pytest.approx(0.3207, abs=1e-4)
 
 
-@pytest.mark.slow
 def test_audits_of_every_defect_and_of_the_dartboard() -> None:
     module = script("lazy.lazy_audits")
     report = module.experiment(common.Cells(), names=("dartboard", "L2P, p = 0.05"), samples=5_000)
@@ -241,7 +236,6 @@ def test_streams_are_losses(experts: int) -> None:
     assert np.abs(np.diff(walk, axis=0)).max() < 0.03  # steps of standard deviation 0.003
 
 
-@pytest.mark.slow
 def test_regret() -> None:
     module = script("lazy.lazy_regret")
     cells = common.Cells()
@@ -289,7 +283,6 @@ def test_convex_streams_are_lipschitz(name: str) -> None:
         assert domain.largest_norm == pytest.approx(1.0)
 
 
-@pytest.mark.slow
 def test_lazy_losses_are_those_of_single_runs() -> None:
     module = script("lazy.lazy_convex")
     lazy, _ = module.pair(module.domain_of("ball", 2), 90, 1.0)
@@ -298,7 +291,6 @@ def test_lazy_losses_are_those_of_single_runs() -> None:
     assert module.lazy_loss(lazy, losses, 5, 1)[0] == pytest.approx(alone.loss)
 
 
-@pytest.mark.slow
 def test_convex_of_examples() -> None:
     """Logistic losses, whose measures have no closed form: points are drawn by rejection, with a certificate."""
     row = script("lazy.lazy_convex").measured(("logistic", "ball", 2, 60, "tangent"), 2.0, 20)
@@ -306,7 +298,6 @@ def test_convex_of_examples() -> None:
     assert row["lazy"]["certified"] <= 2.0
 
 
-@pytest.mark.slow
 def test_convex() -> None:
     module = script("lazy.lazy_convex")
     case, cells = ("drift", "ball", 1, 200, "closed form"), common.Cells()
@@ -321,7 +312,6 @@ def test_convex() -> None:
 # --- real data -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_stream_of_people() -> None:
     module = script("lazy.lazy_stream")
     losses = module.errors("wine")

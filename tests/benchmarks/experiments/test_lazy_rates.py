@@ -94,7 +94,6 @@ def test_exact_rates() -> None:
     assert common.svg(report.draw).count("<svg") == 1
 
 
-@pytest.mark.slow
 def test_certified_rates() -> None:
     module = script("lazy.lazy_rates")
     cells, names = common.Cells(), ("T, at ε = 0.05", "ε, at T = 10^6")
@@ -158,7 +157,6 @@ def test_counts(known: str, count: int) -> None:
     assert row["regret"] <= 2.0 + 1e-9 and math.isclose(row["worst"], 0.158, abs_tol=1e-3)
 
 
-@pytest.mark.slow
 def test_instances() -> None:
     report = script("lazy.lazy_instances").experiment(common.Cells(), powers=(10, 11, 12))
     assert report.holds

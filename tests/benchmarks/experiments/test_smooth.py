@@ -116,7 +116,6 @@ def test_domain() -> None:
     assert "continuum" in found.table and "Smooth MWEM" in drawn(found)
 
 
-@pytest.mark.slow
 def test_regret() -> None:
     module = script("smoothed.smooth_regret")
     found = module.experiment(
@@ -127,7 +126,6 @@ def test_regret() -> None:
     assert "44.2 errors in 48 rounds" in found.table and "lower bound" in drawn(found)
 
 
-@pytest.mark.slow
 def test_queries() -> None:
     module = script("smoothed.smooth_queries")
     found = module.experiment(
@@ -150,7 +148,6 @@ def test_mechanisms_that_cannot_be_planned_are_refused() -> None:
     assert module.planned("Laplace for each", 500, runs=2)["bound"] is None
 
 
-@pytest.mark.slow
 def test_chi() -> None:
     found = script("smoothed.smooth_chi").experiment(
         common.Cells(), parts=(0.0, 0.1, 1.0), records=2000, runs=3, samples=5000
@@ -159,7 +156,6 @@ def test_chi() -> None:
     assert "consistent" in found.table and "refuted" not in found.table
 
 
-@pytest.mark.slow
 def test_agnostic() -> None:
     found = script("smoothed.smooth_agnostic").experiment(common.Cells(), records=(500, 8000), runs=3, nets=(500,))
     assert not failed(found) and "net of 4 pairs" in found.table
@@ -175,7 +171,6 @@ def test_projection_is_needed_where_queries_share_a_set() -> None:
     assert wide["density"] > 1.0 and wide["whole"] <= wide["cover"] + 2.0 * wide["cell"] / 0.5 + 0.2
 
 
-@pytest.mark.slow
 def test_columns() -> None:
     pytest.importorskip("sklearn")
     found = script("smoothed.smooth_columns").experiment(common.Cells(), names=("ink",), runs=3, games=2)

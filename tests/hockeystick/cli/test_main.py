@@ -96,7 +96,7 @@ def test_the_module_and_the_command_are_the_same_program() -> None:
     assert module.stdout == script.stdout and module.stderr == script.stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_real_process_keeps_its_streams_apart() -> None:
     done = process("account", "no-such-file.json", "--delta", "1e-6")
 

@@ -106,7 +106,7 @@ def test_the_catalogues_own_file_is_replaced_by_what_continues_it() -> None:
 # --- outputs ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_pipes_and_devices_are_written_as_they_were_named(folder: Path) -> None:
     found = program("account", "g.json", "--delta", "0", "--json", "/dev/stdout", "--markdown", "/dev/null")
     assert found.returncode == 0, found.stderr
@@ -120,7 +120,7 @@ def test_pipes_and_devices_are_written_as_they_were_named(folder: Path) -> None:
     assert strict_json((folder / "piped").read_text())["command"] == "account"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_file_that_also_takes_the_standard_output_is_refused(folder: Path) -> None:
     """Replacing it would leave the report in a file without a name."""
     found = program("account", "g.json", "--delta", "0", "--json", "out.json", shell="> out.json")
@@ -140,7 +140,7 @@ def test_what_can_t_be_written_is_refused_before_the_work(folder: Path, monkeypa
     assert long.read_text() == "text"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("option", ["--markdown", "--html", "--json"])
 def test_what_programs_read_is_utf_8_whatever_the_terminal_takes(option: str) -> None:
     found = program("account", "g.json", "--delta", "0", option, "-", coding="ascii")
@@ -148,13 +148,13 @@ def test_what_programs_read_is_utf_8_whatever_the_terminal_takes(option: str) ->
     assert "ε" in found.stdout.decode("utf-8") or option == "--json"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_drawings_are_utf_8_too(folder: Path) -> None:
     found = program("graph", "g.json", "--delta", "0", "--svg", "-", coding="latin-1")
     assert "ε" in found.stdout.decode("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("words", "shell", "status", "said"),
     [
@@ -177,7 +177,7 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_checkpoint_is_of_one_function_as_it_was_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, searched: bool

@@ -139,7 +139,7 @@ def test_the_classifier_forgets_what_lies_between_points_of_its_grid() -> None:
     assert (made.predict(np.array([0.24, 0.26, -7.0])) == made.predict(np.array([0.25, 0.25, 0.0]))).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_law_of_the_choice_is_that_of_its_event() -> None:
     """All records at one point: odds of the labels are e^(ε·2/2), by 1000 fits; false alarm 2e-8, by Hoeffding."""
     x, y = np.full(4, 0.5), np.array([0, 1, 1, 1])
@@ -160,7 +160,7 @@ def test_queries_are_answered_within_their_bound() -> None:
     assert listed.fit(X1).plan_.learner.rounds == 5
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_divergence_is_near_the_truth_within_its_noise() -> None:
     """Laplace noise beyond 16 times its scale has probability 1e-7."""
     truth = sum(p * math.log(p / 0.5) for p in (0.8, 0.2))

@@ -219,7 +219,7 @@ def test_spoilt_checkpoints_of_streams_are_refused(name: str, forged: bool) -> N
     assert refused == tried if not forged else refused > tried / 2
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_checkpoint_of_an_audit_with_odd_parts_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
     path.write_bytes(kept(tmp_path))

@@ -279,7 +279,7 @@ def test_which_records_stay_does_not_depend_on_symbols(rows: list[tuple[int, int
     np.testing.assert_array_equal(first.symbols, np.array(what)[kept])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(rows=rows, most=st.integers(1, 3), seed=st.integers(0, 100), shuffle=st.randoms(use_true_random=False))
 def test_which_records_stay_depends_on_no_other_client(
     rows: list[tuple[int, int, int]], most: int, seed: int, shuffle: Any

@@ -66,7 +66,7 @@ def numbered(**numbers: int | None) -> dict[str, Any]:
     return {name: [pytest.approx(1e-3 * part(k) * 0.75, rel=1e-8)] for name, k in numbers.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_go(pytester: pytest.Pytester) -> None:
     tests = auditing("c") + auditing("b") + auditing("a")
     for arguments, names in [
@@ -245,7 +245,7 @@ def test_a_ledger_gathers_over_runs_what_no_run_shows(pytester: pytest.Pytester)
     other.stdout.fnmatch_lines(["evidence ledger: *evidence.json has alpha 1e-06, not 0.001"])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_parallel_processes_share_one_ledger_and_one_numbering(pytester: pytest.Pytester) -> None:
     bets = "".join(
         f"\ndef test_bet{i}(privacy_evidence):\n    privacy_evidence(laplace, **PAIR, events=above, samples=60)\n"

@@ -181,7 +181,7 @@ def test_a_damaged_file_is_a_typed_error_of_one_line_and_is_left_alone(
 # -------------------------------------------------------------------------------------------------------------- digest
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_digest_is_that_of_the_canonical_form_and_of_no_machine() -> None:
     assert digest("x", {"b": [1.0, "ö"], "a": None}) == digest("x", {"a": None, "b": [1.0, "ö"]})
     here = Certified.of(GRAPH).digest

@@ -125,7 +125,7 @@ def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pyt
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         MECHANISMS
@@ -150,7 +150,7 @@ def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
 # --------------------------------------------------------------------------------------------------------- claims
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_options_and_claims_of_a_call(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -238,7 +238,7 @@ def test_no_claim_at_all(pytester: pytest.Pytester) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_bad_arguments_point_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -320,7 +320,7 @@ REPEATED = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_reruns_alone_or_in_parallel_agree_and_every_call_has_a_seed_of_its_own(pytester: pytest.Pytester) -> None:
     project(pytester, REPEATED).assert_outcomes(passed=2, failed=1)
     first = verdicts(pytester)
@@ -422,7 +422,7 @@ def test_two_tests_of_one_name_are_refused_and_one_that_is_asked_for_twice_is_no
     project(pytester, alone, "--keep-duplicates", ".", ".").assert_outcomes(passed=2, warnings=2)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_two_tests_of_one_name_fail_in_a_parallel_run(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(TWINS)
     tests = "\n    def one(privacy_audit): pass\n    def two(privacy_audit): pass\n    test_twins = [one, two]\n"
@@ -434,7 +434,7 @@ def test_two_tests_of_one_name_fail_in_a_parallel_run(pytester: pytest.Pytester)
 # ----------------------------------------------------------------------------------------- what a bare run costs
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_the_library(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -450,7 +450,7 @@ def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_the_library(pyteste
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_benchmark_of_that_cost_runs() -> None:
     script = Path(__file__).parents[3] / "benchmarks" / "pytest_plugin_overhead.py"
     run = subprocess.run([sys.executable, script, "1"], capture_output=True, text=True, check=True)
@@ -465,7 +465,7 @@ def test_the_plugin_is_found_by_its_entry_point_and_can_be_switched_off(pytester
     off.stdout.no_fnmatch_line("*privacy*")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_property_is_a_complete_verdict(pytester: pytest.Pytester) -> None:
     project(pytester, REPEATED)
     (verdict,) = verdicts(pytester, "-k", "half")["test_half"]

@@ -142,7 +142,7 @@ ESSENTIALS: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = default")
     repository = pytester.path

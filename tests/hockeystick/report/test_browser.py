@@ -18,7 +18,7 @@ from hockeystick._report.results import account_result, audit_result, graph_resu
 from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
 from hockeystick.audits import TradeoffPoint, Verdict
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.statistical
 
 
 # Contrast as WCAG 2 defines it (4.5 for text), of every text node against the nearest opaque background; text in a

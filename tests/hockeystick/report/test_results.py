@@ -134,7 +134,7 @@ def test_strict_turns_everything_into_plain_values() -> None:
     assert type(plain["b"]) is bool and type(plain["i"]) is int
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -291,7 +291,7 @@ def test_svg_plots_can_share_a_page() -> None:
         assert ">claim &lt;&amp;&gt;$x_1$</text>" in svg  # escaped, and not read as mathematics
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_drawing_leaves_no_trace_in_matplotlib() -> None:
     code = (
         "import sys, matplotlib\n"

@@ -94,7 +94,7 @@ def found() -> tuple[DemoResult, list[tuple[str, int, int]]]:
     return result, steps
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 class TestFindings:
     def test_progress_counts_up_to_its_total(self, found: tuple[DemoResult, list[tuple[str, int, int]]]) -> None:
         steps = found[1]

@@ -62,7 +62,7 @@ FIRST: list[tuple[Any, int, int, int, float, float | None]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("channel", "experts", "rounds", "runs", "reference", "bound"), FIRST)
 def test_risk_against_rounds_and_candidates(
     channel: Any, experts: int, rounds: int, runs: int, reference: float, bound: float | None
@@ -76,7 +76,7 @@ def test_risk_against_rounds_and_candidates(
         assert 0.99 * bound < learner.risk_bound() < bound
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("epsilon", "reference"), [(0.25, 199550), (0.5, 64846), (1.0, 36278), (2.0, 18267), (4.0, 14847)]
 )
@@ -86,7 +86,7 @@ def test_risk_against_epsilon(epsilon: float, reference: float) -> None:
     assert agrees(found, reference)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_published_algorithm_learns_next_to_nothing_in_a_million_rounds() -> None:
     """F3: 2.2e5 with Algorithm 2 as published, but for its sensitivity; 3.1e5 without learning; bound 3.0e6."""
     published: dict[str, Any] = {
@@ -102,7 +102,7 @@ def test_the_published_algorithm_learns_next_to_nothing_in_a_million_rounds() ->
     assert 5 * one_bit.risk.mean() < found.risk.mean()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_pure_privacy_by_samples_beats_approximate_privacy_by_vectors() -> None:
     """F4, K = 16, T = 1e6, delta 1e-6: all candidates' levels as published learn nothing, calibrated ones a little."""
     printed, learner = measured(
@@ -115,7 +115,7 @@ def test_pure_privacy_by_samples_beats_approximate_privacy_by_vectors() -> None:
     assert one_bit.risk.mean() < tuned.risk.mean() < 0.5 * printed.risk.mean()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_many_labels_cost_one_bit_nothing_and_randomised_labels_everything() -> None:
     """F5, K = 4, T = 1e6: randomised labels 8 / 1174 / 171 612 at M = 4 / 64 / 1024; one bit 7.8e3 to 9.8e3."""
     reference = {1: 8.0, 16: 1174.0, 256: 171_612.0}
@@ -126,7 +126,7 @@ def test_many_labels_cost_one_bit_nothing_and_randomised_labels_everything() -> 
         assert 0.6 * 7.8e3 < bits.risk.mean() < 1.5 * 9.8e3
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_risk_grows_like_the_root_of_the_rounds() -> None:
     """Row 7: the slope of ln(risk/span) in ln T is 0.50, within 0.08; of the raw risk a little more."""
     sizes = [10**5, 10**6, 10**7]
@@ -140,7 +140,7 @@ def test_risk_grows_like_the_root_of_the_rounds() -> None:
     assert normalised < np.polyfit(np.log(sizes), logs, 1)[0] < 0.65
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_blocks_of_rounds_change_little() -> None:
     """Row 25: on the same messages, weights that stand still for 10 rounds cost less than a percent."""
     learner, rng = (

@@ -213,7 +213,7 @@ def test_baselines_that_make_no_sense_are_refused() -> None:
 # --- what is promised ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_failures_are_as_rare_as_promised() -> None:
     """Row 17: K = 4, alpha 0.3, beta 0.1, at the T of the one-bit bound.
 

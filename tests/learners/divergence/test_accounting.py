@@ -76,7 +76,7 @@ def test_f15_a_pair_is_one_gaussian_of_both() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_f15_noisy_counts_are_the_convolution_of_two_losses() -> None:
     found = DistributedKL.calibrated(plan(), epsilon=1.0, delta=DELTA)
     pmf = skellam_pmf(found.shares.variance(), 400)

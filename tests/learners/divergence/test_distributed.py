@@ -82,7 +82,7 @@ def test_cohort_modes_cost_what_they_say() -> None:
     assert changed_counts(plan("independent", samples=30)) > 5
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("mode", ["fixed", "disjoint", "independent"])
 def test_targets_are_met_and_hardly_missed(law: Law, mode: CohortMode) -> None:
@@ -148,7 +148,7 @@ def test_debiasing_takes_off_the_bias_of_logarithms() -> None:
     assert abs(debiased) < 0.35 * abs(plain)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("mode", ["fixed", "disjoint"])
 def test_releases_add_up_shares_under_either_aggregation(law: Law, mode: CohortMode) -> None:
@@ -163,7 +163,7 @@ def test_releases_add_up_shares_under_either_aggregation(law: Law, mode: CohortM
     assert ideal.estimate(0.3) == pytest.approx(float(estimates(average, ideal.counts, 0.3)))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_shares_of_those_who_answer_make_the_noise() -> None:
     """The variance of the sum of shares, 2·10^4 numbers; within 5.1 standard errors, P < 4e-7."""
     found = calibrated(size=6, survivors=4)
@@ -177,7 +177,7 @@ def test_the_shares_of_those_who_answer_make_the_noise() -> None:
     assert found.deviation**2 == pytest.approx(1.5 * found.shares.variance())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_dropouts() -> None:
     """As many as were provided for do no harm; one more, and there is no sum. Without provision the cost is higher."""
     found = calibrated(size=6, survivors=5)
@@ -254,7 +254,7 @@ def test_polya_shares_of_a_part_have_no_rule_for_groups() -> None:
         found.event()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_groups_of_records() -> None:
     alone, together = (calibrated(group=g) for g in (1, 5))
     assert together.deviation / alone.deviation == pytest.approx(5.0, rel=0.03)

@@ -96,7 +96,7 @@ QUOTED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("grid", list(QUOTED))
 def test_statistics_of_the_digits(grid: tuple[int, int]) -> None:
     """Within 10 %; the part of thin cells of 16 within 3 points, as it is one cell in 20."""

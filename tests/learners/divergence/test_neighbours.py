@@ -170,7 +170,7 @@ def test_no_sensitivity_is_below_the_truth() -> None:
     assert 1.0 - 1e-12 <= min(nearest) <= 1.0 + 1e-9  # some are attained
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_no_sensitivity_is_below_the_truth_of_larger_tables(rule: CountLogarithm) -> None:
     """Four clients of up to four records: up to 50,625 tables each, and all that one or two records can change."""

@@ -37,7 +37,7 @@ def reference(rng: np.random.Generator, symbols: int) -> NDArray[np.float64]:
     return np.asarray(pi)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=30)
 @given(
     st.integers(0, 2**32 - 1),

@@ -36,7 +36,7 @@ def test_means_are_exact_for_every_multiplier() -> None:
         assert pi @ (-2.0 * (ratio - 1.0) - np.log(ratio)) == pytest.approx(plain, abs=1e-11)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_variance_and_its_bounds() -> None:
     """Theorem 4.4: the exact identity; the printed bound and the sharper one hold, in this order."""
     for pi, p in pairs(300, 2):

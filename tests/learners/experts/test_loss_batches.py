@@ -33,7 +33,7 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
     return np.concatenate(parts)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     rounds=st.integers(1, 400),
     experts=st.integers(2, 5),

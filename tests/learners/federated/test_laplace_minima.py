@@ -92,7 +92,7 @@ def test_the_mean_of_the_maximum_of_100_sums(count: int, expected: float, simula
 # --- bounded ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 500), st.integers(1, 10**6))
 def test_bounds_hold_and_are_ordered(count: int, experts: int) -> None:

@@ -88,7 +88,7 @@ def frequencies_are_off(plays: np.ndarray, law: np.ndarray) -> bool:
     return bool(np.abs(found - law).max() > math.sqrt(math.log(2 * law.size / FALSE_ALARM) / (2 * len(plays))))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_runs_and_releases_follow_the_law() -> None:
     """False alarm 1e-6 each; the law of another learning rate is caught."""
     losses = np.random.default_rng(1).integers(0, 2, (9, 3)).astype(float)

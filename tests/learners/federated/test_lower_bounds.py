@@ -334,7 +334,7 @@ def test_the_last_play_says_nothing_of_low_regret() -> None:
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_experiment_at_small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     common, module = script("common"), script("federated.fed_lower_bounds")
     monkeypatch.setattr(module, "GOOD", (1024, 64, 100))

@@ -213,7 +213,7 @@ def test_many_clients_go_below_the_printed_lower_bound(
 
 @pytest.mark.parametrize(
     ("rounds", "experts", "inverse", "claimed", "proved"),
-    [*SETTINGS, pytest.param(65536, 2, 32768, 22713.0, 444.0, marks=pytest.mark.slow)],
+    [*SETTINGS, pytest.param(65536, 2, 32768, 22713.0, 444.0, marks=pytest.mark.statistical)],
 )
 def test_the_bound_on_every_sequence_at_1e8_clients(
     rounds: int, experts: int, inverse: int, claimed: float, proved: float

@@ -173,7 +173,7 @@ def test_a_proper_answer_of_any_real_type_becomes_floats(answer: np.ndarray) -> 
     np.testing.assert_array_equal(values[0], answer)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.lists(st.one_of(st.none(), st.floats(), st.integers(), st.booleans(), st.text(), st.binary()), max_size=5))
 def test_no_junk_ever_gets_through_or_breaks_the_run(junk: list[object]) -> None:
     try:

@@ -24,7 +24,7 @@ from hockeystick.learners.network.conduct import InProcess, conduct
 pytest.importorskip("flwr", reason="needs Flower: pip install 'hockeystick[federated]'")
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.statistical,
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes by /proc"),
 ]
 

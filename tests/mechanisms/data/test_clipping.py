@@ -71,7 +71,7 @@ entries = st.one_of(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=120)
 @given(
     st.lists(st.lists(entries, min_size=3, max_size=3), min_size=1, max_size=4),
@@ -281,7 +281,7 @@ def test_bounded_contributions_are_as_stable_as_stated_and_no_more(most, public)
     assert by_person == bounded.stability(ADD)[RECORDS] == most
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_selections_that_are_not_stable() -> None:
     """One random number for each row of the data, and leaving out whoever has too much: neither keeps the bound."""
 
@@ -418,7 +418,7 @@ ANN = ([0, 0, 0, 1], [0, 1, 2, 2])  # who has been in all three places
 NO_ANN = ([1], [2])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("fair", "planted", "neighbours", "epsilon"),
     [

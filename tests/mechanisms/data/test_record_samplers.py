@@ -368,7 +368,7 @@ class TestContract:
         wrong = np.interp(outputs * 1.3 + 0.3, z, cdf)
         assert stats.kstest(wrong, "uniform").pvalue < FALSE_ALARM
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_audit_does_not_refute_it_and_refutes_half_the_noise(self, mechanism: Subsampled) -> None:
         pair, noise = mechanism.worst_case_neighbours(), mechanism.mechanism
         assert not refuted(mechanism.event(), scored(mechanism), pair, rng=610)
@@ -382,7 +382,7 @@ class TestMutants:
     poisson = Subsampled(PoissonSample(0.2), Gaussian(0.7))
     fixed = Subsampled(SampleWithoutReplacement(10, 2), Gaussian(1.0))
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_batches_in_a_fixed_order_accounted_as_poisson_are_refuted(self) -> None:
         """The last record lies in the last fifth, and that is this batch."""
         records = 10
@@ -430,7 +430,7 @@ class TestMutants:
         assert refuted(whole.event(), repeated, pair, samples=100_000, rng=619)
         assert not refuted(whole.event(), whole, pair, samples=100_000, rng=620)
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_a_sample_drawn_once_for_all_steps_is_refuted(self) -> None:
         def one_sample(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             total = self.poisson.sampler.simulate(len(value), rng, runs) @ value
@@ -460,7 +460,7 @@ class TestMutants:
         assert refuted(self.poisson.event(), unclipped, pair, rng=625)
         assert not refuted(self.poisson.event(), self.poisson, pair, rng=626)
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = Subsampled(PoissonSample(0.5), Laplace(1.0, grid=2.0**-3))
         pair = np.zeros(1), np.array([0.0, 0.999])

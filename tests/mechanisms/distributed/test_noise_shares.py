@@ -241,7 +241,7 @@ def test_a_sum_of_small_discrete_gaussian_shares_is_no_discrete_gaussian() -> No
         assert off < 1e-5 or abs(found / like - 1) > off / 2
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("survivors", [1, 30])
 def test_calibrated_skellam_shares(survivors: int) -> None:
     shares = SkellamShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, fall=1)

@@ -118,7 +118,7 @@ def walked(plan: LazySampler, losses: NDArray[np.float64], noise: Noise | None) 
     return tuple(path)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("plan", [plan for plan in PLANS if plan.budget != 50])
 def test_walks_follow_the_law(plan: LazySampler) -> None:
     noise, runs = SimulationNoise(611), 2000
@@ -185,7 +185,7 @@ def test_without_the_full_first_draw_the_cost_would_be_too_small() -> None:
     assert all(hockey_stick(p, q, e) <= accounting.delta(plan.event(), e).upper for e in points)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_groups_may_be_spread_over_batches() -> None:
     first, second = np.zeros((4, 2)), np.zeros((4, 2))
     first[:2, 0], second[:2, 1] = 1.0, 1.0
@@ -294,7 +294,7 @@ class Transcripts:
         return np.array([[(a, int(moved)) for a, _, moved, _ in walked(self.plan, value, noise)] for _ in range(runs)])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("fake_switch", [0.2, 0.0])
 def test_audit_of_walks(fake_switch: float) -> None:
     plan = evolve(DARTBOARD, boundaries=1)

@@ -211,7 +211,7 @@ def test_the_coin_of_a_huge_x_is_tossed_in_no_time() -> None:
     assert not any(exponential_coin(Fraction(10) ** 300, SimulationNoise(seed)) for seed in range(50))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("mechanism", "r"),
     [
@@ -296,7 +296,7 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("fake_switch", [0.1, 0.0])
 def test_audit_of_releases(fake_switch: float) -> None:
     stated = LazySwitch.dartboard(0.1, sensitivity=0.3)

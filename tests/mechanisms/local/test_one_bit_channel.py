@@ -206,7 +206,7 @@ class OneSeed(OneBitChannel):
         return np.concatenate([super(OneSeed, self)._draw(one, SimulationNoise(7)) for one in checked[:, None]])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", [WithoutNoise, TwiceTheContrast, HalfTheLies, Unclipped, OneSeed])
 def test_audit_refutes_the_mutants_alone(kind) -> None:
     fair, planted = (make(1.0, low=-1.0, high=1.0) for make in (OneBitChannel, kind))

@@ -212,7 +212,7 @@ class SharedCoin(RandomizedResponse):
         return (checked + shift[:, None]) % self.categories
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("categories", [2, 7])
 @pytest.mark.parametrize(
     ("kind", "neighbours"),

@@ -200,7 +200,7 @@ class OneSeed(UnaryEncoding):
         return np.concatenate([super(OneSeed, self)._draw(one, SimulationNoise(7)) for one in checked[:, None]])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", [HalfTheFlips, TrueBitWithoutNoise, OneCoinForAllBits, OneSeed])
 def test_audit_refutes_the_mutants_alone(kind) -> None:
     fair = UnaryEncoding.symmetric(1.0, categories=3)

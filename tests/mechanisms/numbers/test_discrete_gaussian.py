@@ -205,7 +205,7 @@ CLAIM = Claim.curve(DiscreteGaussian(1.5, sensitivity=math.sqrt(2)).event(), 1e-
 NEIGHBOURS = (np.array([5, 5]), np.array([6, 4]))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audits_do_not_refute_it() -> None:
     mechanism = DiscreteGaussian(1.5, sensitivity=math.sqrt(2))
     for target in (mechanism, Target(mechanism)):
@@ -215,7 +215,7 @@ def test_audits_do_not_refute_it() -> None:
         assert not verdict.refuted, verdict
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "fault", ["half the sigma", "one noise for both entries", "one call's noise for all", "no noise"]
 )
@@ -256,7 +256,7 @@ def test_accuracy_of_large_sigma_is_that_of_the_normal_law() -> None:
         assert 2 * stats.norm.sf(reach / 1e6) <= beta
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.1, 1e-8), (1.0, 1e-5), (3.0, 1e-3), (8.0, 0.01)])
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_calibrated_is_the_least_sigma(epsilon: float, delta: float, sensitivity: int) -> None:

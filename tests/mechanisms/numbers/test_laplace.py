@@ -64,7 +64,7 @@ def test_cost_is_the_exact_profile(scale: float, sensitivity: float) -> None:
         assert stated <= truth * (1 + 1e-4) + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_cost_covers_a_change_spread_over_two_entries(share: float) -> None:
     mechanism = Laplace(1.0, sensitivity=1.5)

@@ -89,7 +89,7 @@ def test_simulated_and_released_noise_have_the_stated_law(variance: float) -> No
         assert chi_square(draws, 8, variance) < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_noise_of_large_variance() -> None:
     draws = Skellam(1e8).simulate(0, np.random.default_rng(1502), 100_000)
     assert stats.kstest(draws, stats.norm(0, 1e4).cdf).pvalue > FALSE_ALARM
@@ -196,7 +196,7 @@ def test_accuracy_is_the_least_that_holds(variance: float, entries: int, beta: f
     assert reach == 0 or failure(reach - 1) > beta * (1 - 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 1e-5), (8.0, 0.01)])
 def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
     mechanism = Skellam.calibrated(epsilon=epsilon, delta=delta, entries=1)
@@ -205,7 +205,7 @@ def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
     assert accounting.delta(mechanism.event(), epsilon).upper <= delta
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_calibrated_refuses_what_no_variance_reaches() -> None:
     with pytest.raises(accounting.NumericalError):
         Skellam.calibrated(epsilon=1e-4, delta=1e-12, entries=1)

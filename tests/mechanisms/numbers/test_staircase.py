@@ -79,7 +79,7 @@ def test_the_event_covers_what_is_released(epsilon: float, gamma: float, period:
                 assert hockey_stick(law[shift:], law[:-shift], t) <= stated + 1e-12
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("records", [1, 2, 5])
 def test_noise_of_a_lesser_epsilon_costs_less(records: int) -> None:
     """What rounding does to the ratio of the levels is on the safe side."""
@@ -138,7 +138,7 @@ def test_the_innermost_step_is_no_likelier_than_stated(epsilon: float, gamma: fl
         assert exact - mpmath.mpf(2) ** -900 < rounded <= exact
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 8.0])
 def test_simulated_and_released_numbers_have_the_stated_law(epsilon: float) -> None:
     mechanism = Staircase(epsilon, sensitivity=3.0)

@@ -177,7 +177,7 @@ def test_shares_of_a_geometric_number_add_up(shares: int, scale: float) -> None:
     np.testing.assert_allclose(total, -math.expm1(-1 / scale) * np.exp(-k / scale), rtol=1e-10, atol=1e-30)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.floats(1e-3, 300.0))
 def test_skellam_is_a_difference_of_poisson_numbers(variance: float) -> None:
     first, p = SkellamLaw(variance).probabilities()

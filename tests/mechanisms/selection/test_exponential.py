@@ -154,7 +154,7 @@ def test_accuracy_is_exact_for_the_worst_scores(beta: float, candidates: int) ->
 class TestRelease:
     """What is published: an exact draw from the same law, whatever digits of the noise are drawn first."""
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     @pytest.mark.parametrize("digits", [0, 1, common.DIGITS])
     def test_released_choices_follow_the_softmax(self, digits: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """With few digits drawn at once nearly all comparisons need later ones."""
@@ -164,14 +164,14 @@ class TestRelease:
         assert stats.chisquare(chosen, runs * special.softmax(SCORES / 1.5)).pvalue > FALSE_ALARM
         assert stats.chisquare(chosen, runs * special.softmax(SCORES / 1.2)).pvalue < FALSE_ALARM
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_secure_noise_gives_the_same_law(self) -> None:
         pytest.importorskip("opendp")
         mechanism, noise, runs = ExponentialMechanism(1.5), ReleaseNoise(), 4000
         chosen = np.bincount([mechanism.release(SCORES, noise=noise) for _ in range(runs)], minlength=len(SCORES))
         assert stats.chisquare(chosen, runs * special.softmax(SCORES / 1.5)).pvalue > FALSE_ALARM
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_whole_numbers_are_not_rounded(self) -> None:
         """Floats near 2^60 are 256 apart: as floats these scores would be equal, and moved by 128."""
         mechanism, noise, runs = ExponentialMechanism(1.0), SimulationNoise(312), 5000
@@ -189,7 +189,7 @@ class TestRelease:
         second = sum(wide.release([-1.7e308, 1.7e308], noise=noise) for _ in range(3000))
         assert stats.binomtest(second, 3000, 1 / (1 + math.exp(-3.4))).pvalue > FALSE_ALARM
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_many_candidates(self) -> None:
         scores = np.zeros(3000)
         scores[7] = 20.0
@@ -276,7 +276,7 @@ def test_digits_of_an_exponential_variate(place: int) -> None:
     assert stats.binomtest(ones, runs, 1 / (1 + math.exp(2.0**-place))).pvalue > FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_release(monotone: bool) -> None:
     mechanism = ExponentialMechanism(1.0, monotone=monotone)

@@ -93,7 +93,7 @@ def test_each_noise_has_its_own_law(noise: str) -> None:
         assert (stats.binomtest(behind, 100_000, p).pvalue > FALSE_ALARM) == (other == noise)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("minimum", LEAST)
 def test_simulated_choices_follow_the_law(noise: str, minimum: bool) -> None:
@@ -111,7 +111,7 @@ APART = np.array([6.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0])
 """Scores at which 4000 draws tell the law of exponential noise of scale 1.5 from those of the two others."""
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(("digits", "minimum"), [(0, False), (1, True), (common.DIGITS, False)])
 def test_released_choices_follow_the_law(
@@ -127,7 +127,7 @@ def test_released_choices_follow_the_law(
     assert stats.chisquare(seen, runs * other / other.sum()).pvalue < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", NOISES)
 def test_released_choices_follow_the_law_in_many_draws(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "DIGITS", 0)
@@ -138,7 +138,7 @@ def test_released_choices_follow_the_law_in_many_draws(noise: str, monkeypatch: 
         assert (stats.binomtest(behind, runs, p).pvalue > FALSE_ALARM) == (other == noise)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_equal_scores_leave_no_tie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal in their first digits they are told apart by later ones, never by their place in the list."""
     monkeypatch.setattr(common, "DIGITS", 0)
@@ -190,7 +190,7 @@ class Undecided(Exception):
     """The digits that were given leave the winner open."""
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("noise", "depth"), [("exponential", 7), ("laplace", 6)])
 def test_law_of_the_released_draw_by_enumeration(noise: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All whole parts up to 9, all signs, and all later digits to a depth: what they decide is within the exact law."""
@@ -230,7 +230,7 @@ def test_law_of_the_released_draw_by_enumeration(noise: str, depth: int, monkeyp
     assert (decided <= exact + 1e-12).all() and (exact <= decided + open_still + 1e-12).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     source = ReleaseNoise()
@@ -339,7 +339,7 @@ def one_noise_for_all(value: Any, rng: np.random.Generator, runs: int) -> NDArra
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_mechanism(noise: str, monotone: bool) -> None:
     mechanism = NoisyMax(1.0, noise, monotone=monotone)
@@ -357,7 +357,7 @@ def test_audit_refutes_the_mutants_and_not_the_mechanism(noise: str, monotone: b
         assert refuted(broken, 50_000, (np.array([0.0, 0.5]), np.array([1.0, 0.5])))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audit_refutes_a_noisy_score_beside_the_index() -> None:
     """All scores move alike, which the index does not show at all, and their maximum by more than ε."""
     mechanism = NoisyMax(1.0, monotone=True)

@@ -88,7 +88,7 @@ def test_simulated_choices_follow_the_law() -> None:
         assert stats.chisquare(seen, 100_000 * by_procedure(SCORES, wrong)).pvalue < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("digits", [0, 1, common.DIGITS])
 def test_released_choices_follow_the_law(digits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few digits of the noise drawn at once, most comparisons need later ones."""
@@ -98,7 +98,7 @@ def test_released_choices_follow_the_law(digits: int, monkeypatch: pytest.Monkey
     assert stats.chisquare(seen, 10_000 * by_procedure(SCORES, 1.1)).pvalue < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     seen = counts(PermuteAndFlip(1.5), ReleaseNoise(), 4000)
@@ -201,7 +201,7 @@ def test_expected_error_is_never_above_that_of_the_exponential_mechanism() -> No
         assert errors[0] <= errors[1] + 1e-12
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_mechanism(monotone: bool) -> None:
     mechanism = PermuteAndFlip(1.0, monotone=monotone)
@@ -241,7 +241,7 @@ def test_opendp_states_the_same_epsilon(monotone: bool) -> None:
         assert mechanism.event().pure_epsilon() == pytest.approx(stated, rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_opendp_draws_the_same_law() -> None:
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")

@@ -64,7 +64,7 @@ def test_simulated_choices_follow_the_law(k: int) -> None:
     assert fit(outputs, 1.3, k) < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("digits", "k"), [(0, 2), (1, 4), (common.DIGITS, 3)])
 def test_released_choices_follow_the_law(digits: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few digits of the noise drawn at once, most comparisons need later ones."""
@@ -73,7 +73,7 @@ def test_released_choices_follow_the_law(digits: int, k: int, monkeypatch: pytes
     assert fit([mechanism.release(SCORES, noise=noise) for _ in range(5000)], 1.5, k) > FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     noise, mechanism = ReleaseNoise(), TopK(1.5, k=2)
@@ -172,7 +172,7 @@ def test_accuracy_holds_for_any_scores(behind: list[float], k: int) -> None:
     assert bad <= 0.1 + 1e-12
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_mechanism(monotone: bool) -> None:
     mechanism = TopK(2.0, k=2, monotone=monotone)

@@ -123,7 +123,7 @@ class TestCost:
         assert whole * step * UNIT <= scale * (1 + (2.0**-15 if scale < 1e6 else 2.0**-8))
         assert whole <= 2.0**52
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_rounded_streams_move_no_more_than_stated(self) -> None:
         """Of 5000 pairs of streams that differ in two steps, on a coarse grid, through the exact encoder."""
         f, rng = square_root(6, band=3), np.random.default_rng(503)
@@ -265,7 +265,7 @@ class TestContract:
             inverse = np.exp(sign * mechanism.log_likelihood_ratio(outputs, *pair))
             assert abs(inverse.mean() - 1) <= 6 * inverse.std() / math.sqrt(50_000)
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_audit_does_not_refute_it_and_refutes_half_the_noise(self, mechanism: MatrixMechanism) -> None:
         assert not refuted(mechanism, scored(mechanism), rng=514)
         f = mechanism.factorisation
@@ -322,7 +322,7 @@ class TestMutants:
         assert refuted(self.mechanism, Scored(reused, increment), rng=522)
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, increment), rng=523)
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = MatrixMechanism(identity(2), 2.0**-4, sensitivity=2.0**-4)
 

@@ -112,7 +112,7 @@ class TestLinearAlgebra:
         assert set(np.unique(b)) <= {0.0, 1.0}
         np.testing.assert_array_equal(b.sum(axis=1), [t.bit_count() for t in range(1, steps + 1)])
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     @given(st.integers(1, 300), st.integers(0, 2**32))
     def test_last_blocks_undo_prefixes(self, steps: int, seed: int) -> None:
         noise = [np.random.default_rng(seed).normal(size=(2, count, 1)) for count in tree_blocks.counts(steps)]
@@ -430,7 +430,7 @@ class TestMutants:
         assert verdict.refuted
         assert not refuted(again, scored(again), rng=317)
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_the_released_path_is_audited_by_its_bits(self) -> None:
         small = TreeAggregation(2, 3.0, law="laplace", grid=2.0**-3)
 

@@ -127,7 +127,7 @@ def test_cost_covers_the_worst_case_neighbours(answers: int, monotone: bool) -> 
         assert max(abs(math.log(p[o] / q[o])) for o in p) > 0.7 * epsilon_total
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.floats(-4, 4), st.floats(-1, 1)), min_size=1, max_size=5),
@@ -320,7 +320,7 @@ class TestRelease:
     mechanism = AboveThreshold(10.0, threshold_scale=1.0, query_scale=1.5, answers=2)
     value = (9.0, 10.5, 9.5, 11.0)
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_releases_follow_the_law(self) -> None:
         """The grid is so fine that a sample can't tell its law from the real-valued one: they differ below 1e-4."""
         noise = SimulationNoise(406)
@@ -329,7 +329,7 @@ class TestRelease:
         for off in (evolve(self.mechanism, threshold_scale=1.4), evolve(self.mechanism, query_scale=1.2)):
             assert chi_square(seen, law(off, self.value), 20_000) < FALSE_ALARM
 
-    @pytest.mark.slow
+    @pytest.mark.statistical
     def test_secure_releases_follow_the_law(self) -> None:
         rows = [tuple(self.mechanism.release(self.value).tolist()) for _ in range(1200)]
         assert chi_square(counted(rows), law(self.mechanism, self.value), 1200) > FALSE_ALARM
@@ -548,7 +548,7 @@ MUCH_QUERY_NOISE = AboveThreshold(0.0, threshold_scale=4.0, query_scale=4.0)
 IN_TURN = (np.zeros(6), np.tile([1.0, -1.0], 3))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("stated", "real", "neighbours", "broken"),
     [
@@ -595,7 +595,7 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("broken", [False, True])
 def test_audit_of_releases(broken: bool) -> None:
     mechanism = AboveThreshold.calibrated(0.0, epsilon=2.0, answers=2)
@@ -628,7 +628,7 @@ def test_cost_of_both_noises_is_what_opendp_says() -> None:
     assert epsilon * (1 - 1e-4) <= total <= epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("beta", [0.3, 0.02])
 def test_accuracy_holds_for_releases(beta: float) -> None:
     mechanism = AboveThreshold(0.0, threshold_scale=1.0, query_scale=3.0, answers=6)

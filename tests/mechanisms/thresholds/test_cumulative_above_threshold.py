@@ -71,7 +71,7 @@ def chi_square(rows: NDArray[Any], expected: Law) -> float:
     return float(stats.chisquare([seen[key] for key in expected], want).pvalue)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_outputs_follow_the_law() -> None:
     expected = law(MECHANISM, TERMS)
     drawn = MECHANISM.simulate(TERMS, np.random.default_rng(431), 100_000)
@@ -85,7 +85,7 @@ def test_outputs_follow_the_law() -> None:
         assert chi_square(released, law(off, TERMS)) < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("scales", [(1.0, 2.0), (3.0, 1.0), (1.5, 1.5)])
 def test_cost_covers_a_record_at_any_place(scales: tuple[float, float]) -> None:
     mechanism = CumulativeAboveThreshold(1.0, threshold_scale=scales[0], query_scale=scales[1])
@@ -101,7 +101,7 @@ def test_cost_covers_a_record_at_any_place(scales: tuple[float, float]) -> None:
                 assert hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_cost_is_nearly_reached() -> None:
     mechanism = CumulativeAboveThreshold(-6.0, threshold_scale=1.0, query_scale=1.0)
     p, q = law(mechanism, np.zeros(8)), law(mechanism, np.array([1.0] + [0.0] * 7))
@@ -146,7 +146,7 @@ def test_event_is_per_record_and_independent_of_the_stream() -> None:
         assert epsilon * (1 - 1e-14) <= found.event().pure_epsilon() <= epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_contract() -> None:
     assert isinstance(MECHANISM, AuditableMechanism)
     pair = MECHANISM.worst_case_neighbours()
@@ -227,7 +227,7 @@ FIRST = (np.zeros(8), np.array([1.0] + [0.0] * 7))
 FOURTH = (np.array([1.0] * 3 + [0.0] * 6), np.array([1.0] * 4 + [0.0] * 5))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("real", "neighbours", "broken"),
     [

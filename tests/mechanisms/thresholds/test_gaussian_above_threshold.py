@@ -72,7 +72,7 @@ def chi_square(rows: NDArray[Any], expected: Law) -> float:
     return float(stats.chisquare([seen[key] for key in expected], want).pvalue)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_outputs_follow_the_law() -> None:
     expected = law(MECHANISM, VALUE)
     drawn = MECHANISM.simulate(VALUE, np.random.default_rng(421), 100_000)
@@ -138,7 +138,7 @@ def test_release_scales_are_raised_enough(sensitivity: float, queries: int) -> N
     assert query * step <= 7.0 * 1.0001 and threshold * step <= 3.0 * 1.0001
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_calibrated_meets_the_target_and_less_noise_does_not() -> None:
     for answers, monotone in ((1, False), (20, True)):
         mechanism = GaussianAboveThreshold.calibrated(
@@ -233,7 +233,7 @@ S, Q = STATED.threshold_scale, STATED.query_scale
 UP_AND_DOWN = (np.zeros(8), np.array([1.0] * 6 + [-1.0] * 2))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("real", "neighbours", "broken"),
     [
@@ -261,7 +261,7 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audit_of_releases_with_bits() -> None:
     verdict = audit(
         Released(STATED),

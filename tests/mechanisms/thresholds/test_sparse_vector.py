@@ -63,7 +63,7 @@ def bits_of(numbers: NDArray[np.float64], answers: int) -> NDArray[np.int8]:
     return np.where(halted, -1, above).astype(np.int8)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_simulated_bits_follow_the_law() -> None:
     drawn = BITS.simulate(VALUE, np.random.default_rng(411), RUNS)
     assert drawn.dtype == np.int8
@@ -72,7 +72,7 @@ def test_simulated_bits_follow_the_law() -> None:
         assert chi_square(drawn, law(off, VALUE)) < FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [KEPT, BOTH])
 def test_simulated_numbers_have_noise_of_their_own(mechanism: SparseVector) -> None:
     drawn = mechanism.simulate(VALUE, np.random.default_rng(412), RUNS)
@@ -87,7 +87,7 @@ def test_simulated_numbers_have_noise_of_their_own(mechanism: SparseVector) -> N
     assert stats.pearsonr(first, second).pvalue > FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [BITS, KEPT, BOTH])
 def test_releases_follow_the_law(mechanism: SparseVector) -> None:
     for noise, runs in ((SimulationNoise(413), 8_000), (None, 500)):
@@ -159,7 +159,7 @@ def test_cost_covers_the_numbers() -> None:
         assert 0.001 < truth <= accounting.delta(mechanism.event(), epsilon).upper
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_event_is_per_record() -> None:
     mechanism = SparseVector(0.0, threshold_scale=4.0, query_scale=8.0, sensitivity=2.0, answers=3, answer_scale=6.0)
     assert mechanism.event() == accounting.sparse_vector(2.0, 4.0, answers=3, answer_scale=3.0)
@@ -287,7 +287,7 @@ FAR_ABOVE = (np.full(3, 2000.0), np.full(3, 2001.0))
     ("stated", "real", "neighbours", "broken"),
     [
         (NUMERIC, NUMERIC, SIX_UP, False),
-        pytest.param(BITS_ALONE, ComparedValue(2.0, 1.0), FOUR_UP, True, marks=pytest.mark.slow),
+        pytest.param(BITS_ALONE, ComparedValue(2.0, 1.0), FOUR_UP, True, marks=pytest.mark.statistical),
         (THREE_NUMBERS, THREE_NUMBERS, FAR_ABOVE, False),
         (THREE_NUMBERS, evolve(THREE_NUMBERS, answer_scale=1.0), FAR_ABOVE, True),
     ],
@@ -318,7 +318,7 @@ def test_a_threshold_redrawn_at_the_price_of_one_is_refuted() -> None:
         assert (excess > 1e-3) is broken
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [BITS, NUMERIC])
 def test_audit_of_releases_with_bits(mechanism: SparseVector) -> None:
     verdict = audit(

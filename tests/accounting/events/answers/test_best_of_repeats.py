@@ -121,7 +121,7 @@ def never_above(event, p, q, orders=ORDERS):
     assert float(np.abs(np.log(p[seen] / q[seen])).max()) <= event.pure_epsilon() * (1 + 1e-9) + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("shape", "mean"),
     [(shape, mean) for shape in SHAPES for mean in (1.5, 8.0, 60.0)] + [(math.inf, mean) for mean in (0.01, 0.3, 0.9)],
@@ -242,7 +242,7 @@ def test_a_failure_may_come_in_any_run(shape, mean, reveal):
         assert hockey_stick(a, b, 50.0) == pytest.approx(delta(event, 50.0).upper, rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_b6_the_failure_grows_with_the_repetitions():
     event = RepeatAndSelect(ApproximateDP(0.1, 1e-6), mean=100, shape=math.inf)
     assert event.failure_delta() == pytest.approx(1e-4, rel=1e-3)
@@ -369,7 +369,7 @@ def test_symmetric_pair_is_the_greatest_profile_below_the_points(values, top):
         assert got == pytest.approx(hull, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.05, 2.0), st.floats(1.0, 50.0), st.sampled_from(SHAPES))
 def test_laws(eps, mean, shape):

@@ -208,7 +208,7 @@ def test_an_infinite_rate_is_no_guarantee(event):
         assert delta(way, 3.0).upper == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "event", [LogLipschitz(900.0), LogLipschitz(2e4, 3.0), LogLipschitz(1e-3, 1e4), LogLipschitz(3e4)]
 )

@@ -142,7 +142,7 @@ def test_flip_law_is_that_of_the_procedure():
     np.testing.assert_allclose(flip_law(t, scores), law, atol=1e-14)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
 def test_permute_and_flip_is_dominated_and_attained(eps):
     rng = np.random.default_rng(72)

@@ -114,7 +114,7 @@ def test_no_stream_exceeds_above_threshold(scales, monotone, answers):
     check_dominated(event, pairs)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_monotone_queries_rise_at_their_own_rate_alone():
     """low/high reaches 1/b1 + 1/b2 (Lyu, Su & Li 2017, Thm 3), high/low only 1/b2; the span is all that zCDP sees."""
     scales = (1.0, 1.0)
@@ -139,7 +139,7 @@ def test_the_check_sees_a_broken_variant(real):
         check_dominated(AboveThreshold(8.0, 4.0), pairs)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_cumulative_loss_is_bounded_on_either_side():
     """At scales 4 and 8 the loss is at most 1/4 as sums rise and 1/8 as they fall, both attained; 0.5 is not needed."""
     rng = np.random.default_rng(93)

@@ -196,7 +196,7 @@ def test_one_order_alone_has_the_rho_of_that_order_alone():
     assert math.isinf(DiscretePair((1.0, 0.0), (0.8, 0.2)).zcdp_rho())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_infinite_losses():
     event = DiscretePair((0.5, 0.5, 0.0), (0.4, 0.5, 0.1))
     assert math.isinf(event.pure_epsilon()) and np.isinf(event.rdp(ORDERS)).all()
@@ -205,7 +205,7 @@ def test_infinite_losses():
     assert delta(reveals, 3.0).upper == pytest.approx(0.19, rel=1e-9)  # Q has 0.81 there
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("orientation", ["free", "tied"])
 def test_loss_distribution_is_its_discrete_pair(orientation):
     rng = np.random.default_rng(5)

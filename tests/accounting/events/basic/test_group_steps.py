@@ -59,7 +59,7 @@ def iterated(g, alpha, length):
     return alpha
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("length", [2, 3, 7, 32])
 @pytest.mark.parametrize("goal", [1e-3, 1e-12])
 def test_a_chain_of_gaussian_steps_is_one_gaussian_step(length, goal):

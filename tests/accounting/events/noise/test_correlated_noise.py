@@ -114,7 +114,7 @@ def test_fixed_epochs():
     assert exact <= matrix_sensitivity(c, participations=2, separation=3) * (1 + 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("branching", [2, 3, 5])
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 8, 9, 26, 27, 100])
 def test_a_leaf_lies_in_as_many_nodes_as_there_are_levels(steps, branching):

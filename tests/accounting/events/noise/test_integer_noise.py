@@ -292,7 +292,7 @@ def test_skellam_losses_of_a_unit_shift_lie_between_the_bounds_of_amos(variance)
     assert (np.diff(table.steps) >= -(slack[1:] + slack[:-1])).all()  # the law is log-concave
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("variance", [0.5, 4.0])
 @pytest.mark.parametrize("square", [1, 2, 4])
 def test_skellam_is_the_worst_over_all_integer_vectors(variance, square):
@@ -310,7 +310,7 @@ def exact_skellam_rdp(variance, shift, order, reach):
         return mp.log(moment * mp.exp(-v)) / (a - 1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("variance", [0.2, 3.0, 60.0])
 @pytest.mark.parametrize("shift", [1, 3])
 def test_skellam_rdp(variance, shift):
@@ -391,7 +391,7 @@ def test_far_moves_of_one_coordinate_have_a_rdp_curve_and_of_two_their_rho():
     assert two.rdp(orders) == pytest.approx(two.zcdp_rho() * orders, rel=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_skellam_rdp_far_out_is_still_a_bound_and_grows_like_a_logarithm():
     event = Skellam(2.0)
     for order in (300.0, 2000.0):
@@ -410,7 +410,7 @@ def test_skellam_rdp_is_below_the_bound_of_agarwal_kairouz_and_liu(variance):
         assert event.rdp(np.array([float(a)]))[0] <= bound
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("variance", [0.05, 1.0, 25.0])
 def test_skellam_rho_is_the_steepest_slope(variance):
     rho = Skellam(variance).zcdp_rho()
@@ -422,7 +422,7 @@ def test_skellam_rho_is_the_steepest_slope(variance):
     assert Skellam(variance).at(3).zcdp_rho() == pytest.approx(9 * rho)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_wide_skellam_noise_is_like_gaussian_noise_and_capped():
     assert Skellam(1e8).zcdp_rho() == pytest.approx(0.5e-8, rel=1e-3, abs=0)
     assert Skellam(1e30) == Skellam(1e8)
@@ -666,7 +666,7 @@ def test_far_apart():
     assert DiscreteGaussian(1.0).at(1e60).zcdp_rho() >= 5e119
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("event", EVENTS)
 @given(d=st.floats(0.1, 4.0), growth=st.floats(1.0, 1.5))
 @settings(max_examples=6, deadline=None)
@@ -716,7 +716,7 @@ def test_beyond_the_enumeration_a_vector_has_its_rho_alone():
         DiscreteGaussian(1e6).noise()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("event", [DiscreteGaussian(10.0).at(2), Skellam(1e5).at(2), DiscreteGaussian(60.0).at(3)])
 def test_profiles_of_many_vectors_are_not_spoilt_by_round_off(event):
     got = epsilon(event, 1e-6, method="pld", bracket=True)

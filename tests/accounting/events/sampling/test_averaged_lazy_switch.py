@@ -41,7 +41,7 @@ def _both_orders(k: float, ratio: FloatArray, gamma: float) -> FloatArray:
     return np.asarray(np.maximum(*ways))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.3, 2.0]), st.sampled_from([1.0, 2.0, 7.0]))
 @settings(max_examples=25)
 def test_average_is_above_every_law_that_it_is_stated_for(seed: int, largest: float, distance: float) -> None:
@@ -65,7 +65,7 @@ def test_average_is_above_every_law_that_it_is_stated_for(seed: int, largest: fl
         assert moment / (order - 1) <= bound * (1 + 1e-9) + 1e-13
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.3, 2.0]))
 @settings(max_examples=12)
 def test_average_is_close_on_a_fine_grid_and_never_above_the_worst_state(seed: int, largest: float) -> None:

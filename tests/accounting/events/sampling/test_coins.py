@@ -139,7 +139,7 @@ def test_input_mixes_compose_in_either_order_of_each(p):
     never_above(compose((InputMix(p, RandomizedResponse(eps, 3)), 2)), pairs)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("p", [0.05, 0.5])
 @pytest.mark.parametrize(
     ("noise", "law"), [(Laplace(0.7), stats.laplace(scale=0.7)), (Gaussian(0.7), stats.norm(scale=0.7))]
@@ -164,7 +164,7 @@ def test_input_mix_of_additive_noise(p, noise, law):
         assert (1 - p) * inner.lower * (1 - 1e-9) <= got.upper <= (1 - p) * inner.upper * (1 + 1e-4) + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_several_records_each_have_their_own_coin():
     rng = np.random.default_rng(1)
     p = 0.3
@@ -215,7 +215,7 @@ def test_input_mix_is_for_replacement_alone():
         InputMix(0.1, compose(Laplace(1), Oriented(LazySwitchDecision(0.9, 0.1), True)))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 0.99), st.floats(0.01, 3.0), st.floats(0.0, 1.0))
 def test_input_mix_laws(p, eps, share):
@@ -371,7 +371,7 @@ def largest_of_two(draws, p):
 
 @pytest.mark.parametrize(
     ("draws", "p", "expected"),
-    [(10, 0.05, 0.191), (100, 0.01, 0.0197), pytest.param(1000, 0.2, 0.183, marks=pytest.mark.slow)],
+    [(10, 0.05, 0.191), (100, 0.01, 0.0197), pytest.param(1000, 0.2, 0.183, marks=pytest.mark.statistical)],
 )
 def test_public_coin_numbers(draws, p, expected):
     odds = largest_of_two(draws, p)
@@ -415,7 +415,7 @@ def test_pairs_are_maximised_last():
     assert epsilon(last, 1e-6).upper == epsilon(compose(first[0], second[0]), 1e-6).upper
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_public_coin_gaussian_rounds_up():
     rng = np.random.default_rng(0)
     mus, odds = rng.uniform(0, 2, 120), rng.dirichlet(np.ones(120))

@@ -104,7 +104,7 @@ def fine_delta(event, eps, upper):
         return law.infinity + float(law.p @ -np.expm1(np.minimum(eps - law.losses(), 0.0)))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("q, sigma", [(0.01, 0.8), (0.3, 2.0), (1e-6, 0.5), (0.999, 1.0), (0.5, 0.1), (0.02, 30.0)])
 @pytest.mark.parametrize("direction", ["removal", "addition"])
 def test_profile_is_the_integral_of_the_hockey_stick(q, sigma, direction):
@@ -148,7 +148,7 @@ def test_cells_hold_exact_masses_far_into_the_tails(q, mu, direction):
         assert (loss >= edges[:-1][inside] - 1e-14 * (1 + high)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_rdp_rows_of_tensorflow_privacy():
     """240 rows; the peer's value is exact up to rounding, which is larger than 1e-9 where the divergence is tiny."""
     below = []
@@ -173,7 +173,7 @@ RENYI = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("q, sigma, order", RENYI)
 def test_rdp_is_the_integral(q, sigma, order):
     exact = exact_rdp(q, sigma, order, digits=36)
@@ -200,7 +200,7 @@ def test_rdp_of_integer_orders_is_the_binomial_sum(q, sigma):
     assert (got >= orders / (orders - 1) * math.log(q) + orders / (2 * sigma**2) - 1e-9 * orders / sigma**2).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_rdp_of_addition_is_no_larger():
     """Mironov, Talwar & Zhang 2019, Thm 5, which "both" relies on, by integrals; and the bound for one direction."""
     x = np.linspace(-60, 60, 400_001)
@@ -220,7 +220,7 @@ def test_rdp_of_addition_is_no_larger():
             assert event.towards("addition").rdp(at)[0] == pytest.approx(addition, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     q=st.floats(0.001, 0.999),
     tables=st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=8, max_size=8),
@@ -403,7 +403,7 @@ PEERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("event, count, at", PEERS, ids=str)
 def test_never_above_dp_accounting(event, count, at):
     grid = 1e-3 if "Mixture" in str(event) else 1e-4  # the peer is slow there
@@ -437,7 +437,7 @@ def contour_delta(q, sigma, n, eps, direction):
     return float((np.sum(values).real - values[0].real / 2) * (t[1] - t[0]) / math.pi)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("q, sigma, n, at", [(0.01, 0.8, 1000, 1e-6), (0.1, 2.0, 100, 1e-8), (0.9, 1.0, 5, 1e-5)])
 def test_composition_against_the_inverted_moment_function(q, sigma, n, at):
     got = epsilon(compose((PoissonSampled(q, Gaussian(sigma)), n)), at).upper
@@ -464,7 +464,7 @@ def test_group_of_a_sampled_gaussian_is_a_binomial_mixture(k, expected):
     assert epsilon(compose((event, 1000)), 1e-6).upper == pytest.approx(expected, abs=2e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_groups_of_other_accesses_and_of_many_records():
     three: Any = PoissonSampled(0.1, Laplace(2.0)).at(3)
     assert three == PoissonSampled(three.probability, Laplace(2.0 / 3))
@@ -521,7 +521,7 @@ def test_any_access_may_be_sampled(inner):
     assert event.failure_delta() == pytest.approx(0.1 * inner.failure_delta(), rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_sampled_composition_is_the_composed_loss_and_not_the_composed_sample():
     """Ten looks at one sample against the integral over both outcomes of two Laplace looks and of a Gaussian one."""
     q, eps = 0.2, 0.4
@@ -552,7 +552,7 @@ def test_nested_samples_are_one():
     assert removal[1:] == pytest.approx(PoissonSampled(0.02, Gaussian(1.0)).rdp(orders)[1:], rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     q=st.floats(1e-6, 0.9),
     more=st.floats(1.0, 1.1),
@@ -573,7 +573,7 @@ def test_rdp_is_monotone(q, more, sigma, order, k):
     assert (curve <= Gaussian(sigma).rdp(at)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_extreme_parameters_give_bounds_or_refusals():
     for q, sigma in itertools.product([1e-300, 1e-12, 0.5, 1 - 1e-15], [1e-100, 1e-3, 1e3, 1e100]):
         event = PoissonSampled(q, Gaussian(sigma))

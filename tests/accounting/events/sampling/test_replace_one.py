@@ -81,7 +81,7 @@ def normal(at, sigma):
     return np.exp(-((LINE - at) ** 2) / (2 * sigma**2)) * (LINE[1] - LINE[0]) / (sigma * math.sqrt(2 * math.pi))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(seed=st.integers(0, 2**32 - 1), eps=st.floats(0.05, 3.0), size=st.integers(1, 4), group=st.integers(1, 3))
 def test_without_replacement_dominates_every_table(seed, eps, size, group):
     """Four records; each sample has a law of its own, any two within ε: also of those that a group changes."""
@@ -274,7 +274,7 @@ def test_truncated_batches_by_enumeration(count, rate, batch, seed):
     assert_dominated(output(values[1:]), output(values), addition, 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_truncated_batches_that_are_never_full_are_poisson_samples():
     whole, cut = PoissonSampled(0.1, Gaussian(1.0)), TruncatedPoissonSampled(100, 0.1, 200, 1.0)
     assert epsilon(compose((cut, 10)), 1e-6).upper == pytest.approx(epsilon(compose((whole, 10)), 1e-6).upper, rel=1e-6)
@@ -380,7 +380,7 @@ def test_rounding_of_cells_keeps_their_ratio_within_their_edges():
             assert cells.q.sum() + cells.q_below + cells.q_above == pytest.approx(1.0, abs=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "event, count, at", [(P(0.1, G(2.0)), 50, 1e-6), (P(0.01, G(0.8)), 100, 1e-7), (P(0.9, G(4.0)), 9, 1e-5)]
 )

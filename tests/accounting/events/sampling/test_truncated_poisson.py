@@ -102,8 +102,8 @@ EVENTS = {
     "count, rate, batch, sigma",
     [
         (3, 0.5, 1, 1.0),
-        pytest.param(4, 0.4, 2, 0.6, marks=pytest.mark.slow),
-        pytest.param(5, 0.8, 3, 1.5, marks=pytest.mark.slow),
+        pytest.param(4, 0.4, 2, 0.6, marks=pytest.mark.statistical),
+        pytest.param(5, 0.8, 3, 1.5, marks=pytest.mark.statistical),
     ],
 )
 def test_no_cut_sample_is_told_apart_more_easily(relation, count, rate, batch, sigma):
@@ -121,7 +121,7 @@ def test_no_cut_sample_is_told_apart_more_easily(relation, count, rate, batch, s
     assert largest[1.6] > 0.4 * profile(ways[0], 1.6)  # others hide, on a line, where the record is
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("relation", EVENTS)
 def test_dp_accounting_is_never_below_the_truth_nor_far_below_us(relation):
     """Its second case is a replacement at twice the shift under every relation: an upper bound."""

@@ -93,7 +93,7 @@ def test_mermaid_text():
     assert to_mermaid(graph()).count("\n") == 1 + len(graph().nodes) + graph().networkx().number_of_edges()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_picture_shows_every_node_and_cost():
     figure = draw_graph(graph(), delta=1e-6)
     texts = {text.get_text() for text in figure.axes[0].texts}
@@ -168,7 +168,7 @@ def test_a_type_is_described_and_one_without_a_json_form_is_refused():
         schema._type(bytes)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_schemas_are_written_by_running_the_module(tmp_path):
     subprocess.run([sys.executable, "-m", schema.__name__, str(tmp_path)], check=True)
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == files()

@@ -146,7 +146,7 @@ def test_a_graph_computes_nothing_and_is_the_same_every_time(monkeypatch: pytest
     assert "<svg" not in large._repr_html_() and "301 nodes" in large._repr_html_()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_representations_need_no_further_package() -> None:
     code = (
         "import sys\n"

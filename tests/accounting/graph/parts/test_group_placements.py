@@ -382,7 +382,7 @@ MERGING = [
     DiscreteLaplace(1.5),
     DiscreteGaussian(0.4, distance=2, coordinates=1),
     PoissonSampled(0.2, Laplace(1.0)),
-    *(pytest.param(event, marks=pytest.mark.slow) for event in SLOW),
+    *(pytest.param(event, marks=pytest.mark.statistical) for event in SLOW),
 ]
 
 

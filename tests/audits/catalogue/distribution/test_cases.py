@@ -90,14 +90,14 @@ def test_correct_cases_are_not_refuted(name: str) -> None:
     assert not verdict(name, 20_000).refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CORRECT)
 def test_correct_cases_are_not_refuted_with_many_samples(name: str) -> None:
     """False alarm 1e-6 each; the twins are the mutants, refuted by fewer samples."""
     assert not verdict(name, 100_000).refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CORRECT)
 def test_correct_cases_are_never_refuted_by_twenty_seeds(name: str) -> None:
     """False alarm 5e-8 for each seed, so 1e-6 for a case; the twins are the mutants."""
@@ -237,7 +237,7 @@ def test_a_hundred_thousand_messages_refute_the_published_sensitivity(what: str,
     assert region.refutes(1.0, 0.0) is refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_million_messages_are_audited() -> None:
     """A bit for each; false alarm 1e-6. The bound comes within 3 % of the claim; the twin, at 1.3, is refuted."""
     levels, pair = sampled().levels, extremes(sampled().levels)

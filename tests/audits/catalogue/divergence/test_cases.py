@@ -63,7 +63,7 @@ def test_names_are_unique_and_mutants_stand_beside_what_they_mutate() -> None:
         assert CASES[name.split("[")[0]].broken is False, name
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CASES)
 def test_claims_hold_exactly_where_they_should(name: str) -> None:
     case = CASES[name]
@@ -80,7 +80,7 @@ def test_correct_cases_are_not_refuted(name: str) -> None:
     assert not refuted(name, 10_000)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CORRECT)
 def test_correct_cases_are_not_refuted_with_many_samples(name: str) -> None:
     """False alarm 1e-6 each; the twins are the mutants of the table below, refuted by fewer samples."""
@@ -167,7 +167,7 @@ ATTACKS: list[tuple[str, float, int]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("name", "epsilon", "trials"), ATTACKS)
 def test_an_attack_finds_what_is_expected_and_no_more(name: str, epsilon: float, trials: int) -> None:
     """Of the best threshold, fixed beforehand: at least 70 % of the table's bound, and at most the claim.

@@ -224,14 +224,14 @@ def test_correct_learners_are_not_refuted(name: str) -> None:
     assert truth is None or verdict.epsilon_lower <= truth
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.broken])
 def test_correct_learners_are_not_refuted_by_many_runs(name: str) -> None:
     """As above, 100,000 runs from each data set."""
     assert audited(CASES[name], 100_000).outcome != "refuted"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_collusion_is_needed_for_the_loss_of_one() -> None:
     """Four clients are claimed to be 0.5-DP, which their plays are (0.496 on this pair), at confidence 1 - 1e-6.
 
@@ -254,7 +254,7 @@ def experiment() -> Any:
     return experiment_script("federated.fed_audits")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_what_a_million_runs_find(experiment: Any) -> None:
     """Golden: the specification's rows, 95 % Clopper-Pearson, except where its estimate is too high (23 draws)."""
     found = {name: compute() for name, (_, compute) in experiment.ROWS.items() if "messages" not in name}
@@ -284,7 +284,7 @@ def test_a_report_says_what_does_not_hold(experiment: Any) -> None:
     assert "| fed-stoch-root | 1 |" in report.table
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_messages_show_more_than_is_claimed_of_them(experiment: Any) -> None:
     """Ten coordinates at the noise of one: 10^6 runs find 3.1, of 5, where 1 is claimed.
 

@@ -84,7 +84,7 @@ def refuted(name: str, samples: int) -> bool:
 
 def named(name: str) -> object:
     """A parameter; windows have so many answers that their laws take a second."""
-    return pytest.param(name, marks=[pytest.mark.slow] if name.startswith("fed-svt-windows") else [])
+    return pytest.param(name, marks=[pytest.mark.statistical] if name.startswith("fed-svt-windows") else [])
 
 
 @pytest.mark.parametrize("name", [named(name) for names in BY_AUDIT.values() for name in names])

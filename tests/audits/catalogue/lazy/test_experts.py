@@ -230,7 +230,7 @@ def test_views_without_an_exact_law_are_refused() -> None:
         lazy_target(many, view="count").exact()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("name", "view"), CORRECT)
 def test_audit_acquits_the_correct_learner(name: str, view: View) -> None:
     """At confidence 1 - 1e-6."""
@@ -246,7 +246,7 @@ def test_audit_acquits_the_correct_learner(name: str, view: View) -> None:
     assert not verdict.refuted
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("name", "mutation", "view"), BROKEN)
 def test_audit_convicts_the_mutants(name: str, mutation: Mutation, view: View) -> None:
     """At confidence 1 - 1e-6, with four times the samples needed; and never beyond the exact epsilon."""

@@ -331,7 +331,7 @@ def _together_exact(learner: LazyExperts) -> LossLaw:
     return LossLaw(loss[order], mass[order], 0.0, 1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_tied_shadow_keeps_the_marginal_and_exceeds_the_claim() -> None:
     """A mixture of products in every batch, so X1 sees nothing; the oracle does where real switches are many."""
     chain = _x1(0.05, 0.5)
@@ -394,7 +394,7 @@ def test_decisions_inside_a_batch_lack_a_fake_switch(normaliser: str, epsilon: f
 # --- accountants -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_public_coins_charged_as_secret_sampling_fall_below_the_truth() -> None:
     n, rate, p, delta = 2000, 0.02, 0.05, 1e-5
     learner = _learner(n, 1, rate, p)
@@ -419,7 +419,7 @@ def actions_claim() -> tuple[LazyExperts, Claim]:
     return learner, Claim(*points[0], also=points[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_published_shadow_exceeds_what_is_claimed_of_actions(actions_claim: tuple[LazyExperts, Claim]) -> None:
     learner, claim = actions_claim
     full, seen = exact_loss(*_chains(learner)), exact_actions_loss(*_chains(learner))
@@ -430,7 +430,7 @@ def test_published_shadow_exceeds_what_is_claimed_of_actions(actions_claim: tupl
     assert samples_needed(full, claim, confidence=1 - FALSE_ALARM) < 20_000
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audit_tells_a_published_shadow_from_a_hidden_one(actions_claim: tuple[LazyExperts, Claim]) -> None:
     learner, claim = actions_claim
     for view in ("actions", "run"):
@@ -468,7 +468,7 @@ def test_redraws_of_the_same_expert_count() -> None:
     assert (mutant > 20).mean() > 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audit_sees_draws_beyond_the_budget() -> None:
     pair = BUDGETED.worst_case_neighbours()
     guarantee = BUDGETED.graph().guarantee()

@@ -89,7 +89,7 @@ def test_redraws_add_up_as_charged() -> None:
     assert 6 / math.sqrt(2 * standard.size) < 1.0 - math.sqrt(0.5)  # the mutants' mu lies outside
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("part", [0.5, math.sqrt(0.5)])
 def test_smaller_charges_fall_below_the_truth(part: float) -> None:
     """The exact loss of the later draws alone, a mixture of Gaussian ones, exceeds the mutants' whole claims."""
@@ -222,7 +222,7 @@ def test_unconverged_draws_tell_less(kind: str, steps: int) -> None:
             assert told == pytest.approx(_gdp_delta(share * mu, epsilon), abs=2e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_unconverged_draws_break_the_claim_on_a_drift() -> None:
     """Audit at 1 - 1e-6 of one bit of the actions: whether the point changes right after the replaced loss."""
     n = 100

@@ -82,7 +82,7 @@ def test_correct_cases_are_not_refuted(name: str) -> None:
     assert not refuted(name, 4_000)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CORRECT)
 def test_correct_cases_are_not_refuted_with_many_samples(name: str) -> None:
     """False alarm 1e-6 each; the twins are refuted by fewer samples."""
@@ -135,7 +135,7 @@ def test_the_listing_of_transcripts_is_exact() -> None:
         transcript_law(*canary())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_released_transcripts_and_nets_have_the_audited_laws() -> None:
     """Chi-square of 1,500 releases on simulated noise, exact odds: false alarm 5e-7 each. The twins: other budgets."""
     noise = SimulationNoise(np.random.default_rng(6))
@@ -249,7 +249,7 @@ CERTIFIED = {1: 0.818, 2: 0.628, 3: 0.502, 10: 0.228, 30: 0.101}
 """epsilon at delta = .01 of R rounds of 1 in total, with continuous noise (section 7.2)."""
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3, 10, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, 2, 3, 10, pytest.param(30, marks=pytest.mark.statistical)])
 def test_several_rounds_stay_below_their_curve(rounds: int) -> None:
     """delta at the certified epsilon, by 10,000 exact losses: at most .01 and 5.2 standard errors (1e-7).
 

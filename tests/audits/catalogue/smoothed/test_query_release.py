@@ -48,7 +48,7 @@ def test_leaks_are_refuted_at_once(name: str) -> None:
     assert refuted(name)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", LONG)
 def test_larger_budgets_are_refuted(name: str) -> None:
     assert refuted(name)
@@ -60,7 +60,7 @@ def test_releases_are_not_refuted(name: str) -> None:
     assert not refuted(name, 100)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CORRECT)
 def test_releases_are_not_refuted_with_more_samples(name: str) -> None:
     """False alarm 1e-6 each; the twins are refuted by as many."""

@@ -163,7 +163,7 @@ def test_json_on_the_standard_output_is_alone_there_though_the_target_prints() -
     assert "the target talks" in result.stderr and "refuted: the claim" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_real_process(folder: Path) -> None:
     command = [sys.executable, "-m", "hockeystick", "audit", "mymech:half_noise", "--d0", "0", "--d1", "1"]
     command += ["--epsilon", "1", "--samples", "2e3", "--seed", "7", "--json", "-"]
@@ -175,7 +175,7 @@ def test_a_real_process(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_exit_status_survives_a_reader_that_goes_away(folder: Path) -> None:
     command = [sys.executable, "-m", "hockeystick", "audit", "mymech:half_noise", "--d0", "0", "--d1", "1"]
     command += ["--epsilon", "1", "--samples", "2000", "--seed", "7"]

@@ -55,7 +55,8 @@ def test_laplace_noise_is_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", ["gaussian", "discrete-gaussian", "discrete-laplace", pytest.param("skellam", marks=pytest.mark.slow)]
+    "mechanism",
+    ["gaussian", "discrete-gaussian", "discrete-laplace", pytest.param("skellam", marks=pytest.mark.statistical)],
 )
 def test_what_is_found_meets_the_target_and_what_is_rejected_does_not(mechanism: str) -> None:
     plain = found(mechanism, "--epsilon", 1, "--delta", 1e-5)
@@ -66,7 +67,7 @@ def test_what_is_found_meets_the_target_and_what_is_rejected_does_not(mechanism:
     assert AccountantGraph.from_json(json.dumps(plain["graph"])).guarantee().epsilon(1e-5).upper <= 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_sampled_uses_meet_the_target() -> None:
     plain = found("gaussian", "--epsilon", 1, "--delta", 1e-6, "--count", 10, "--sampling", 0.01)
 
@@ -169,7 +170,7 @@ def deltas_of_worst_records(sigma: float, steps: int, share: float, moved: float
     return ends[0], ends[1]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_clip_in_batches_of_fixed_size_is_paid_at_twice_its_distance() -> None:
     plain = found(
         "gaussian", "--batch", 5, "--population", 50, "--clip", 0.5, "--epsilon", 2, "--delta", 1e-4, "--count", 4
@@ -182,7 +183,7 @@ def test_a_clip_in_batches_of_fixed_size_is_paid_at_twice_its_distance() -> None
     assert plain["noise_multiplier"] * 0.5 >= plain["value"] and plain["noise_multiplier"] == plain["value"] / 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_two_doors_to_one_training_run_agree() -> None:
     """What a person types who trains on 256 of 60,000 records, and dp-accounting's own event of it."""
     plain = found(
@@ -281,7 +282,7 @@ def test_a_graph_with_an_open_number(tmp_path: Path) -> None:
     assert json.loads(account.stdout)["epsilon_upper"] == plain["epsilon_upper"] <= 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_one_number_in_two_places_and_a_number_of_times() -> None:
     both = template(mean={"noise_multiplier": "?"}, count={"noise_multiplier": "?"})
     plain = found("-", "--epsilon", 1, "--delta", 1e-6, text=both)

@@ -30,7 +30,7 @@ def catalogue(*args: str) -> Any:
 PAIR = ("zoo/laplace@1", "zoo/svt-5@1")  # a correct case, and one that a thousand samples refute
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_catalogue_tells_right_from_wrong(folder: Path) -> None:
     result = catalogue(*PAIR, "--samples", "2000", "--seed", "7", "--json", "out.json", *SURE)
 
@@ -71,7 +71,7 @@ def test_no_case_of_the_list_is_a_usage_error() -> None:
     assert_refused(run("catalogue", "list", "zoo/none-such"), "matches no case", "hockeystick catalogue list")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.catalogue.parts import cases
 

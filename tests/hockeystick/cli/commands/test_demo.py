@@ -219,7 +219,7 @@ def test_errors_of_the_demonstration_are_one_line(monkeypatch: pytest.MonkeyPatc
 # ------------------------------------------------------------------------------------------------- the real thing
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_demonstration_ends_as_it_should(tmp_path: Path) -> None:
     """False alarms: six correct audits at confidence 0.999 with a fixed seed; twelve audits in all."""
     result = run("--json", str(tmp_path / "demo.json"), "--html", str(tmp_path / "demo.html"))

@@ -86,7 +86,7 @@ def test_an_estimate_is_the_librarys(tables: list[str]) -> None:
         ),
         ("--model dist --shares polya --delta 0 --survivors 30", "dist", "nobody"),
         ("--model dist --shares discrete-gaussian --cohort 4 --cohort-mode disjoint --samples 10", "dist", "nobody"),
-        pytest.param("--model dist --group 3 --pseudo-count 0.5", "dist", "nobody", marks=pytest.mark.slow),
+        pytest.param("--model dist --group 3 --pseudo-count 0.5", "dist", "nobody", marks=pytest.mark.statistical),
         ("--group 3", "trusted", "trusted"),
     ],
 )
@@ -105,7 +105,7 @@ def test_models(tables: list[str], options: str, model: str, threat: str, tmp_pa
     assert "nothing to publish" in text.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_what_is_published_gives_the_estimate(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, "--model", "dist", "--samples", "50")
     published = found["published"]
@@ -116,7 +116,7 @@ def test_what_is_published_gives_the_estimate(tables: list[str]) -> None:
     assert pair["estimate"] == pytest.approx(0.7 * pair["published"]["ratios"] - pair["published"]["logs"])
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_noise_of_counts_by_first_order(tables: list[str]) -> None:
     """Against 4000 simulated estimates: by a tenth off would be nine standard deviations. A fixed seed."""
     found = result_of(*tables, *TARGET, "--model", "dist", "--multiplier", "0", "--epsilon", "1")
@@ -138,7 +138,7 @@ def test_all_symbols_are_asked_for_where_draws_allow_it(tables: list[str], model
     assert fewer["parameters"]["symbols asked for"] < 4 and fewer["sampling_deviation"] != 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_how_far_draws_move_an_estimate_of_noisy_counts(tables: list[str], tmp_path: Path) -> None:
     """About: 200 symbols, 100 draws, against 400 other draws; within a factor of 1.5."""
     pi = 1.0 / np.arange(1.0, 201.0)
@@ -252,7 +252,7 @@ def test_a_watch(tables: list[str]) -> None:
         assert said in words
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_watch_over_clients_shares_its_budget(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, *WATCH, "--group", "2")
     assert found["unit"] == "client" and found["group"] == 2 and found["epsilon"] <= 2.0

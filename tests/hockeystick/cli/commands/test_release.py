@@ -70,7 +70,7 @@ def test_the_last_law_has_a_bound_once_it_is_released(table: str) -> None:
     assert "by what was measured" in words and "whatever the records are" in words and "none beforehand" in words
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_what_is_published_never_holds_the_truth(table: str, tmp_path: Path) -> None:
     """The owner's page is a file of its own, marked; result and report are the same with and without it."""
     page = tmp_path / "P.html"

@@ -155,7 +155,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path, text: str, said: str) -> N
     assert not (tmp_path / "r.md").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_a_damaged_result_is_shown_or_refused(results: dict[str, Any], data: st.DataObject) -> None:
@@ -208,7 +208,7 @@ def completed(words: str, number: int) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("words", "number", "said"),
     [
@@ -224,7 +224,7 @@ def test_commands_options_and_files_are_completed(words: str, number: int, said:
     assert sorted(completed(words, number)) == sorted(said)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_bash_can_read_its_script() -> None:
     script = run_cli("completion", "bash").stdout
     done = subprocess.run(["bash", "-c", f"{script}\ncomplete -p hockeystick"], capture_output=True, text=True)

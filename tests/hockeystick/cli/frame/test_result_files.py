@@ -66,7 +66,7 @@ def test_a_failure_while_writing_leaves_the_old_file(
     assert leftovers(tmp_path) == ["result.json"]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("old")
     code = (

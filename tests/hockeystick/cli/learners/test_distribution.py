@@ -155,7 +155,7 @@ def test_built_in_models(models: str) -> None:
     assert ("without end" in run(*arguments).stdout) == (models == "poisson")
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_digits_have_contexts() -> None:
     pytest.importorskip("sklearn")
     found = result_of("--models", "digits", "--experts", "3", "--rounds", "400", "--epsilon", "2", "--truth", "2")

@@ -94,7 +94,7 @@ def test_options_of_a_plan(options: str, learner: dict[str, Any]) -> None:
         assert own and not found["printed"]["conditions"][-1 if "normaliser" in options else -2]["holds"]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_groups_people_and_views() -> None:
     learner = LazyExperts(
         rounds=200, experts=4, batch=2, learning_rate=0.05, fake_switch_probability=0.3, normaliser="paper"
@@ -126,7 +126,7 @@ def test_a_plan_without_fake_switches_warns() -> None:
     assert strict_json(result.stdout)["epsilon"] == "inf"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_plan_for_convex_losses() -> None:
     weights: dict[str, Any] = {"inverse_temperature": 1e-3, "regularisation": 10.0, "lipschitz": 1.0}
     printed = paper_epsilon_convex(rounds=1000, batch=5, fake_switch_probability=0.2, delta=1e-4, **weights)
@@ -219,7 +219,7 @@ def test_losses_of_any_number_type(tmp_path: Path, dtype: str) -> None:
     assert found["epsilon_printed"] is None and found["parameters"]["variant"] == "dartboard"
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_losses_are_clipped_on_demand_alone(tmp_path: Path) -> None:
     stream = np.full((30, 2), 0.5)
     stream[3, 1] = 1.5
@@ -342,7 +342,7 @@ def test_a_simulated_run_on_gradients(tmp_path: Path, ready: None) -> None:
     assert result_of(*steep, "--clip")["epsilon"] == found["epsilon"]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_logistic_regression_on_real_people() -> None:
     found = result_of("lazy-convex", "--dataset", "wine", "--epsilon", "2", "--delta", "1e-3", "--seed", "1")
     assert found["data"] == "wine" and found["parameters"]["dimension"] == 13
@@ -399,7 +399,7 @@ def test_no_release_without_the_extra(learner: str, losses: Path, monkeypatch: p
 # --- the rest --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_data_sets() -> None:
     for name in DATA:
         errors = classifier_errors(name)

@@ -199,7 +199,7 @@ def test_the_table_of_published_noise(row: tuple[float, ...]) -> None:
     _check_row(row)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("row", PRINTED_TABLE[3:])
 def test_the_rest_of_the_table(row: tuple[float, ...]) -> None:
     """Golden numbers: the specification's table in section 3.3, to 1 %."""

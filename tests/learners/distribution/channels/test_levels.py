@@ -101,7 +101,7 @@ def test_products_that_are_whole_but_for_rounding_are_whole() -> None:
 # --- ranges ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tables", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tables", [200, pytest.param(10_000, marks=pytest.mark.statistical)])
 def test_ranges_on_many_tables(tables: int) -> None:
     """M/(T N') <= e^v <= 1 under R1; spans within their formulas for R1, R2 and R3."""
     rng = np.random.default_rng(11)
@@ -141,7 +141,7 @@ def test_a_narrow_class_has_a_narrow_range() -> None:
     assert levels_of(Envelope(), table, 1000).span < 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.sampled_from([CeiledBlocks, Envelope, UniformMixture]))
 def test_calibrated_ranges_lie_in_formula_ranges(seed: int, kind: type[Reference]) -> None:
     rng = np.random.default_rng(seed)

@@ -89,7 +89,7 @@ def test_intervals_cover_ninety_five_per_cent(law: Law, p: np.ndarray[Any, Any])
     assert ((low <= truth(data)) & (truth(data) <= high)).mean() < 0.94
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 def test_intervals_cover_drawn_symbols_too(lam: float) -> None:
     """Coins and noise are drawn anew for each of 600 intervals, of which at least 95 % - 7 % must cover.
@@ -163,7 +163,7 @@ def test_the_public_bounds_hold(counts: list[int], lam: float, a: float, tilt: f
     assert divergence <= largest_divergence(average) * (1 + 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     estimates=st.lists(st.floats(-5, 5), min_size=1, max_size=5), factor=st.floats(0.0, 20.0), scale=st.floats(0.01, 2)
 )
@@ -183,7 +183,7 @@ def test_intervals_are_within_what_is_possible(estimates: list[float], factor: f
 # --- budgets ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=15)
 @given(
     epsilon=st.floats(0.1, 5.0),
@@ -365,7 +365,7 @@ def test_alarms_come_where_drift_is() -> None:
     assert (bits == [0, 1]).mean() > 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_price_of_alarms_does_not_grow_with_windows() -> None:
     """Where a client is in all windows, estimates of many cost more noise than one alarm."""
     assert (

@@ -345,7 +345,7 @@ def test_e10_drawn_symbols_are_asked_for_once() -> None:
     assert changed_counts(average) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_e11_fresh_cohorts_ask_a_record_again() -> None:
     """A client in many rounds' cohorts: the plan counts its rounds, and finds out that the noise is too little."""
     rng, records = np.random.default_rng(1), np.full(6, 5)

@@ -156,7 +156,7 @@ def swaps(records: int, client_records: list[int]) -> Iterator[tuple[ClientCount
             yield ClientCounts.of_records(clients, first, **sizes), ClientCounts.of_records(clients, second, **sizes)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("rule", [Smoothed(0.1), Harmonic()], ids=str)
 def test_the_average_that_is_drawn_costs_what_its_coins_do(rule: CountLogarithm) -> None:
     """The averages themselves, each as often as it is drawn: none of their neighbours is told apart more easily."""
@@ -308,7 +308,7 @@ def test_fresh_coins_are_independent() -> None:
     assert exact <= found <= exact * 1.01
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_two_sums_of_one_draw() -> None:
     """Both averages together cost more than either, and less than with the worst draw."""
     coins = FreshCoins(reference=even(10), samples=50, records=100)
@@ -356,7 +356,7 @@ def test_groups_have_no_rule() -> None:
     assert NO_EVENT in event.branches
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_many_draws_of_many_symbols() -> None:
     """1e5 draws of 65,536 symbols of different masses."""
     pi = np.random.default_rng(0).dirichlet(np.full(65_536, 0.5)) + 1e-8

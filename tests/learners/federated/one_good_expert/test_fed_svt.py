@@ -357,7 +357,7 @@ def largest_difference(drawn: SVTRuns, made: FedSVT, losses: np.ndarray) -> tupl
     return gap, math.sqrt(math.log(2 * len(law) / FALSE_ALARM) / (2 * total))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_simulated_runs_follow_the_exact_law() -> None:
     """Hoeffding over every transcript, false alarm 1e-6; the law of another learner is caught."""
     losses = streams(10, 2, 5, 2)
@@ -392,7 +392,7 @@ def test_budget_is_kept_and_used() -> None:
 # --- releases --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_releases_follow_the_exact_law_and_are_recorded() -> None:
     """Hoeffding over every transcript, false alarm 1e-6, for the code of releases on seeded noise."""
     losses, noise = streams(10, 2, 5, 2), SimulationNoise(14)
@@ -423,7 +423,7 @@ def test_a_release_is_charged_before_it_is_drawn() -> None:
 # --- utility ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_second_figure() -> None:
     """Uniform losses and one expert that loses nothing, m = 10, T = 2^9, d = 100, eps = 10, 600 runs each.
 
@@ -462,7 +462,7 @@ def realizable(clients: int, rounds: int = 512, experts: int = 100) -> np.ndarra
     return losses
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_regret_falls_as_one_over_clients_and_budget() -> None:
     """Slopes -1 +- 0.1 in m and in epsilon, 400 runs each: a deviation of 0.1 is more than ten standard errors."""
     sizes, found = np.array([1, 2, 4, 8, 16]), []

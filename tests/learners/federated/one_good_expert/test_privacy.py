@@ -41,7 +41,7 @@ def printed(eps: float, kappa: int, *, delta: float = 0.0, rounds: int = 512) ->
 # --- totals ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.01, 20.0), st.integers(1, 200))
 def test_the_pure_claim_costs_three_quarters(eps: float, kappa: int) -> None:
@@ -257,13 +257,13 @@ def test_no_small_instance_exceeds_the_certificate() -> None:
     check_instances(1, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_none_of_many_small_instances_exceeds_the_certificate() -> None:
     """Pure, and the summed Renyi curves at five orders, in both directions."""
     check_instances(2, 150)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_no_small_instance_exceeds_the_certificate_of_a_pair() -> None:
     """Two losses of different rounds or clients, each replaced: they may rise and fall in one window."""
     rng, most = np.random.default_rng(5), 0.0

@@ -48,7 +48,7 @@ def scales(found: StochSetting, k: int = -1) -> tuple[float, ...]:
 # --- pure ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     epsilon=st.floats(0.01, 20.0),
     model=st.sampled_from(["output", "client", "server", "central"]),
@@ -143,11 +143,11 @@ def test_a_secret_assignment_needs_the_noise_of_a_larger_epsilon() -> None:
 # --- approximate -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("assignment", [pytest.param("secret", marks=pytest.mark.slow), "contiguous"])
+@pytest.mark.parametrize("assignment", [pytest.param("secret", marks=pytest.mark.statistical), "contiguous"])
 @pytest.mark.parametrize(
     ("model", "noise"), [("output", "laplace"), ("server", "laplace"), ("server", "gaussian"), ("central", "gumbel")]
 )
-@pytest.mark.parametrize("smoothness", [0.0, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("smoothness", [0.0, pytest.param(None, marks=pytest.mark.statistical)])
 def test_approximate_targets_are_met(assignment: str, model: str, noise: str, smoothness: float | None) -> None:
     where = "server" if model == "central" else "client"
     asked = setting((None,) * 5 + (2,), noise=noise, assignment=assignment, where=where, smoothness=smoothness)

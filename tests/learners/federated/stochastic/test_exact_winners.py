@@ -229,7 +229,7 @@ def test_exact_losses_stay_below_the_certificate(
     assert exact <= certified * (1 + 1e-9) + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(seed=st.integers(0, 10**6), scale=st.floats(0.5, 4.0), smoothness=st.sampled_from([None, 0.3, 0.0]))
 @settings(max_examples=6, deadline=None)
 def test_exact_losses_of_secret_orders_stay_below_the_amplified_certificate(
@@ -241,7 +241,7 @@ def test_exact_losses_of_secret_orders_stay_below_the_amplified_certificate(
     assert exact <= certified * (1 + 1e-9) + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("slot", range(14))
 def test_exact_losses_of_two_trees_stay_below_the_certificate(slot: int) -> None:
     """T1 = 2, two experts, all 14 records pinned in turn: 64 outcomes, and who reads what is checked with it."""
@@ -251,7 +251,7 @@ def test_exact_losses_of_two_trees_stay_below_the_certificate(slot: int) -> None
     assert all(exact <= certified * (1 + 1e-9) for exact, certified in found)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_two_trees_read_disjoint_records_in_order() -> None:
     """Records of tree 1: root 0-3, right child 4-5; tree 2: root 6-9, "01" 10, "1" 11-12, "11" 13; 14, 15 unread."""
     phase = TreePhase(records=16, trees=2, batch=4, scales=(1.0, 1.0))
@@ -307,7 +307,7 @@ def largest_gap(trees: int, experts: int, noise: str, mutant: float = 1.0) -> tu
 
 @pytest.mark.parametrize(
     ("trees", "experts", "noise"),
-    [(1, 4, "laplace"), (1, 3, "gumbel"), pytest.param(2, 2, "exponential", marks=pytest.mark.slow)],
+    [(1, 4, "laplace"), (1, 3, "gumbel"), pytest.param(2, 2, "exponential", marks=pytest.mark.statistical)],
 )
 def test_simulations_follow_the_exact_law(trees: int, experts: int, noise: str) -> None:
     """False alarm at most 1e-6 each; half the noise is caught."""

@@ -80,7 +80,7 @@ def test_a_trusted_server_adds_the_noise_of_the_average(noise):
 # --- simulations -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_simulations_have_the_law_of_runs():
     """Last winner of 3 clients with curved losses, 1500 runs one by one against 6000 together: chi-square of the
     two-sample table, alarm 1e-6; simulations at a quarter of the noise are caught."""
@@ -226,7 +226,7 @@ def test_bound_of_one_tree_is_below_the_printed_form():
     assert 0.5 * total < one.regret_bound(pseudo=True) <= total
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("trees", [1, 2])
 def test_regret_on_curves_is_within_its_bound(trees):
     """Squared distances to points near one expert, 200 streams; the alarm is that of the test above, for a range of

@@ -208,7 +208,7 @@ def _exceeds(learner: NormalisedLazyExperts, first: FloatArray, second: FloatArr
     return max(_divergence(p, q, e) / max(1e-300, guarantee.delta(e).upper) for e in (0.0, 0.5 * unit, 2 * unit))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(
     st.integers(2, 5),
@@ -232,13 +232,13 @@ def test_no_certificate_below_the_truth(
     assert _exceeds(learner, first, second) <= 1.0 + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_no_certificate_below_the_truth_in_one_setting() -> None:
     learner = _learner(4, 3, 0.2, 0.1)
     assert 0.1 < _exceeds(learner, *learner.worst_case_neighbours()) <= 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_decision_charged_once_falls_below_the_truth() -> None:
     """Rare fake switches, and a normaliser at which the good expert is nearly always kept: later coins tell most."""
     learner = _learner(150, 40, 0.02, 0.001, 0.477)

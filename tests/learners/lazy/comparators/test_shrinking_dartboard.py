@@ -132,7 +132,7 @@ def test_budget_is_kept_and_used() -> None:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=30)
 @given(
     st.integers(2, 5),
@@ -210,7 +210,7 @@ class _Target:
         return np.clip(self.broken.log_likelihood_ratio(seen, *self.neighbours), -50, 50)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [None, "no fake switches", "sensitivity halved", "budget not kept"])
 def test_audit_tells_the_mutants(mutant: str | None) -> None:
     learner = _learner(4, rounds=60, rate=0.05, p=0.2)
@@ -280,7 +280,7 @@ def test_refusals(given, name: str) -> None:
 # --- calibration -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta", "beta"), [(1.0, 1e-6, None), (0.3, 1e-3, 1e-4), (8.0, 1e-9, 0.5)])
 def test_calibration_never_exceeds_its_target(epsilon: float, delta: float, beta: float | None) -> None:
     learner = ShrinkingDartboard.calibrated(rounds=300, experts=5, epsilon=epsilon, delta=delta, beta=beta)
@@ -300,7 +300,7 @@ def test_calibration_never_exceeds_its_target(epsilon: float, delta: float, beta
     assert (tighter.regret_bound() - free.regret_bound()) / 300 > beyond
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_nothing_near_the_calibrated_budget_is_better() -> None:
     """Other batches, fake switches and chances of a spent budget, each at the largest rate that is certified."""
     target, delta, beta = 0.5, 1e-6, 1e-5
@@ -328,7 +328,7 @@ def test_nothing_near_the_calibrated_budget_is_better() -> None:
         assert other.regret_bound() >= 0.98 * best.regret_bound()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_calibrated_groups_and_known_bounds() -> None:
     """Little above the learner without a budget, whose best bounds at these targets are known."""
     for epsilon, known in ((0.05, 7614.0), (1.0, 1305.0)):

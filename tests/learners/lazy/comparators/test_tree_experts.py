@@ -172,7 +172,7 @@ def test_steep_gradients_cost_no_more() -> None:
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("sums", SUMS)
 @pytest.mark.parametrize("perturbation", [0.0, 2.0])
 def test_experts_follow_their_law(sums: Literal["tree", "square root"], perturbation: float) -> None:
@@ -192,7 +192,7 @@ def test_experts_follow_their_law(sums: Literal["tree", "square root"], perturba
             assert stats.chisquare(counts, law[t] / law[t].sum() * len(drawn)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_released_perturbation_has_its_scale() -> None:
     learner = TreeExperts(rounds=2, experts=2, scale=1e-3, perturbation=1.0)
     noise, losses = SimulationNoise(18), np.array([[1.0, 0.0], [0.0, 0.0]])
@@ -257,7 +257,7 @@ def test_perturbation_saves_the_leader() -> None:
     assert steady < 2 * MultiplicativeWeights(rounds=400, experts=2).regret_bound()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_regret_falls_with_the_noise_and_grows_slower_than_the_rounds() -> None:
     rng, regrets = np.random.default_rng(16), {}
     for rounds in (256, 4096):

@@ -32,9 +32,9 @@ def _certified(learner: LazyConvex, delta: float = 1e-6) -> float:
     ("rounds", "domain", "epsilon", "delta"),
     [
         (2000, Ball(2, 1.0), 1.0, 1e-6),
-        pytest.param(10**6, Ball(10, 3.0), 0.2, 1e-6, marks=pytest.mark.slow),
-        pytest.param(10**5, Box.cube(1, 1.0), 0.5, 1e-8, marks=pytest.mark.slow),
-        pytest.param(500, Ball(50, 1.0), 8.0, 1e-3, marks=pytest.mark.slow),
+        pytest.param(10**6, Ball(10, 3.0), 0.2, 1e-6, marks=pytest.mark.statistical),
+        pytest.param(10**5, Box.cube(1, 1.0), 0.5, 1e-8, marks=pytest.mark.statistical),
+        pytest.param(500, Ball(50, 1.0), 8.0, 1e-3, marks=pytest.mark.statistical),
     ],
 )
 def test_target_is_met_and_used(rounds: int, domain: Domain, epsilon: float, delta: float) -> None:
@@ -54,7 +54,7 @@ def _bound_without_clipping(learner: LazyConvex) -> float:
     return math.sqrt(inside)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_nothing_near_by_is_better() -> None:
     """Other batches and fake-switch probabilities, each with the largest mu that its certificate allows."""
     found = _calibrated(20_000, Ball(3, 1.0), 0.5)
@@ -79,7 +79,7 @@ def test_nothing_near_by_is_better() -> None:
             assert _bound_without_clipping(other) >= 0.97 * best
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_more_privacy_costs_more_regret_and_so_do_adaptive_adversaries() -> None:
     bounds = [_calibrated(3000, Ball(4, 1.0), epsilon).regret_bound() for epsilon in (0.3, 1.0, 3.0)]
     assert bounds == sorted(bounds, reverse=True)
@@ -88,7 +88,7 @@ def test_more_privacy_costs_more_regret_and_so_do_adaptive_adversaries() -> None
     assert adaptive.regret_bound() >= bounds[1] * 0.999
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_groups_are_certified_as_such() -> None:
     one, three = (_calibrated(2000, Ball(2, 1.0), 1.0, group=group) for group in (1, 3))
     assert 0.95 <= three.graph().guarantee(group=3).epsilon(1e-6).upper <= 1.0
@@ -96,7 +96,7 @@ def test_groups_are_certified_as_such() -> None:
     assert one.regret_bound() < three.regret_bound()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 10.0])
 @pytest.mark.parametrize("rounds", [1000, 10**9])
 def test_targets_from_tiny_to_large_are_met(rounds: int, epsilon: float) -> None:
@@ -104,7 +104,7 @@ def test_targets_from_tiny_to_large_are_met(rounds: int, epsilon: float) -> None
     assert 0.95 * epsilon <= _certified(learner) <= epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "known"), [(0.05, 498_200.0), (0.2, 260_900.0), (1.0, 123_600.0)])
 def test_averaged_decisions_lower_the_bound(epsilon: float, known: float) -> None:
     """Against the best bounds when each decision is charged its worst state, at T = 1e6, d = 10, D = 6, L = 2."""
@@ -114,7 +114,7 @@ def test_averaged_decisions_lower_the_bound(epsilon: float, known: float) -> Non
     assert clipped <= 2e-3 * found.regret_bound()
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_inexact_sampler_is_paid_for_within_the_target() -> None:
     learner = _calibrated(300, Ball(2, 1.0), 2.0, 1e-4, sampler=ProximalSampler(1e-12))
     assert _certified(learner, 1e-4) <= 2.0

@@ -117,7 +117,7 @@ def test_release_has_the_law_of_simulate(budget: int | None) -> None:
     _check_law(learner, losses, 200, play)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("domain", "sampler", "quadratic"),
     [
@@ -142,7 +142,7 @@ def test_release_has_the_law_of_simulate_closely(domain: Any, sampler: Any, quad
     _check_law(learner, losses, 600, play)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_resumed_stream_has_the_law_of_simulate() -> None:
     """Saved and taken up again in the middle of a batch and at its end."""
     learner, losses = _learner(6, 2, sampler=ClosedFormSampler()), _linear(6)
@@ -417,7 +417,7 @@ def _cell_law(learner: LazyConvex, losses: ConvexLosses) -> FloatArray:
     return law
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_enumerated_release_is_below_its_certificate_and_is_what_is_drawn() -> None:
     """All states of two rounds on a coarse grid: hockey sticks in both directions, and the frequencies of releases."""
     learner = _learner(2, 1, inverse_temperature=0.8, fake_switch_probability=0.2, shadow_probability=0.0)
@@ -460,7 +460,7 @@ class _Released:
         return found
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audit_passes_the_release_and_refutes_a_mutant() -> None:
     learner = _learner(2, 1, inverse_temperature=0.1, regularisation=2.0, fake_switch_probability=0.5)
     claim = Claim(learner.graph().guarantee().epsilon(1e-3).upper, 1e-3)

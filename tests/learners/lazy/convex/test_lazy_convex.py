@@ -215,7 +215,7 @@ def test_changes_of_log_ratios_are_seldom_large(p: float, shadow: float | None, 
         assert largest[8] >= 0.1 * tails.chances[8]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_average_costs_less_than_the_worst_state_and_groups_pay_it_where_they_may() -> None:
     learner = _learner(1000, 1, 5e-5, 1e4, 0.01, domain=Ball(3, 1e3), failure=1e-8)
     plain = evolve(learner.plan(), switch=learner.switch.event()).graph()
@@ -339,7 +339,7 @@ class _Target:
         return np.clip(self.learner.log_likelihood_ratio(view, *self.learner.worst_case_neighbours()), -100.0, 100.0)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_audit_passes_the_learner_and_refutes_mutants() -> None:
     learner = _learner(40, 1, 0.6, 30.0, 0.9, failure=1e-4)
     learner = evolve(learner, normaliser=learner.log_normaliser)
@@ -441,7 +441,7 @@ def test_draw_budget_is_kept_and_charged() -> None:
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_plan_does_not_grow_with_the_rounds_and_later_people_pay_less() -> None:
     def of(n: int) -> LazyConvex:
         return _learner(n, 1, 5e-5, 1e4, 0.003, domain=Ball(3, 1e3), failure=1e-8)
@@ -459,7 +459,7 @@ def test_plan_does_not_grow_with_the_rounds_and_later_people_pay_less() -> None:
     assert one < two < math.inf
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("batch", "mu", "p", "known", "printed"), [(1, 1e-4, 0.003, 0.48, 6.65), (10, 2e-4, 0.01, 0.36, 7.4)]
 )

@@ -76,7 +76,7 @@ def test_last_step_without_a_number() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.floats(-6, 2), st.floats(-4, -0.5))
 @settings(max_examples=30)
 def test_last_step_never_exceeds_its_target(log_epsilon: float, log_p: float) -> None:
@@ -146,11 +146,11 @@ def test_search_does_not_mind_many_rounds(target: float, beyond: float | None) -
 @pytest.mark.parametrize(
     ("rounds", "target"),
     [
-        pytest.param(10**3, 1e-6, marks=pytest.mark.slow),
-        pytest.param(10**6, 1e-6, marks=pytest.mark.slow),
+        pytest.param(10**3, 1e-6, marks=pytest.mark.statistical),
+        pytest.param(10**6, 1e-6, marks=pytest.mark.statistical),
         (10**4, 1e-2),
-        pytest.param(10**6, 10.0, marks=pytest.mark.slow),
-        pytest.param(10**10, 1e-3, marks=pytest.mark.slow),
+        pytest.param(10**6, 10.0, marks=pytest.mark.statistical),
+        pytest.param(10**10, 1e-3, marks=pytest.mark.statistical),
     ],
 )
 def test_targets_from_tiny_to_large_are_met(rounds: int, target: float) -> None:
@@ -160,7 +160,7 @@ def test_targets_from_tiny_to_large_are_met(rounds: int, target: float) -> None:
     assert found <= target and (at_best or found >= 0.98 * target)
 
 
-@pytest.mark.parametrize("group", [2, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("group", [2, pytest.param(7, marks=pytest.mark.statistical)])
 def test_groups_are_certified_as_such(group: int) -> None:
     one = LazyExperts.calibrated(rounds=2000, experts=5, epsilon=1.0, delta=1e-6, variant="dartboard")
     many = LazyExperts.calibrated(rounds=2000, experts=5, epsilon=1.0, delta=1e-6, variant="dartboard", group=group)

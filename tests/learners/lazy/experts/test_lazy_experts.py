@@ -50,7 +50,7 @@ def test_golden_certificates(
     assert best * (1 - 5e-3) <= certified <= best + 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_later_people_pay_less_and_the_last_batch_nothing() -> None:
     learner = _learner(2000, 5, 0.01, 0.05)
     paid = [learner.epsilon_for((s - 1) * 5, 1e-6) for s in (1, 1000, 1900, 1999, 2000)]
@@ -153,7 +153,7 @@ def test_printed_formula(rounds: int, batch: int, rate: float, p: float, delta: 
     assert certified < printed.epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=20)
 @given(st.integers(100, 3000), st.integers(1, 5), st.floats(0.05, 0.95), st.floats(1e-3, 1.0))
 def test_certificate_is_below_the_printed_value_where_its_conditions_hold(
@@ -197,7 +197,7 @@ def test_printed_formula_refuses(argument: str, value: float) -> None:
 # --- calibration -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("variant", "epsilon", "bound"),
     [
@@ -262,7 +262,7 @@ def test_expected_regret_is_below_its_bound(seed: int, rounds: int, experts: int
     assert baseline.expected_regret(losses) <= baseline.regret_bound() + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_batching_costs_what_it_should_on_alternating_losses() -> None:
     """eta*T*(B-1)/8 of extra regret, exactly in the limit: batches are not free (T = 1e6, B = 10, eta = 1e-3: 1125)."""
     rounds, batch, rate = 10**6, 10, 1e-3

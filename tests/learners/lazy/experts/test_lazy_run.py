@@ -55,7 +55,7 @@ def fresh():
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(
     rounds=st.integers(1, 300),
     experts=st.integers(2, 6),
@@ -102,7 +102,7 @@ def test_run_is_the_algorithm_step_by_step(fresh, rounds, experts, batch, rate, 
         assert run.switches == sum(row[1] for row in expected)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("stale", [0.0, 1.0, 100.0])
 def test_draws_from_older_weights_follow_the_present_ones(stale, monkeypatch):
     """Chi-square over 5 experts, 20000 draws after each of several batches; false alarm 1e-6 each."""

@@ -113,7 +113,7 @@ def fits(observed: list[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> 
     [{}, {"variant": "dartboard"}, {"normaliser": "paper"}, {"normaliser": 0.1}, {"draw_budget": 2}],
     ids=str,
 )
-@pytest.mark.parametrize("saved", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("saved", [False, pytest.param(True, marks=pytest.mark.statistical)])
 def test_rounds_one_by_one_follow_the_law(changed, saved):
     """Chi-square against every branch, false alarm 1e-6 each; saving and resuming each round changes nothing."""
     given, noise = learner(**changed), SimulationNoise(np.random.default_rng(17))
@@ -343,7 +343,7 @@ class Target:
         return np.clip(self.learner.log_likelihood_ratio(found, *self.neighbours), -50.0, 50.0)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("weight", [1, 4])
 def test_audit_of_runs(weight):
     """False alarm at most 1e-6; a person who counts four times is seen in 4000 runs."""

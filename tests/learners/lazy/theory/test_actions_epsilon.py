@@ -99,7 +99,7 @@ def drawn_learner(rng: np.random.Generator, n: int) -> LazyExperts:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_certificate_is_above_the_exact_law_of_random_pairs() -> None:
     """Hidden shadow <= what the argument shows <= certificate, for both ends of the argument."""
     rng = np.random.default_rng(5)
@@ -162,7 +162,7 @@ def test_values(n: int, batch: int, rate: float, p: float, at: float, value: flo
     assert found.lower is not None and found.lower <= found.upper < full(learner, at)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_where_nothing_better_is_known_it_is_the_full_view() -> None:
     l2p = LazyExperts(rounds=100, experts=4, learning_rate=0.05, fake_switch_probability=0.2)
     for learner in (

@@ -96,7 +96,7 @@ def _enumerated_delta(chain0: LazyChain, chain1: LazyChain, epsilon: float) -> f
     return sum(max(0.0, p0 - math.exp(epsilon) * p1) for p0, p1 in table.values())
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(2, 3), st.integers(0, 3))
 def test_bracket_holds_the_enumerated_value(seed: int, n: int, experts: int, changed: int) -> None:
@@ -158,7 +158,7 @@ def _settings(draw: st.DrawFn) -> tuple[LazyExperts, int, str, int]:
     return learner, before, draw(st.sampled_from(("zero", "alternating", "random"))), draw(st.integers(0, 10**6))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=60)
 @given(_settings())
 @example((_learner(2, 1, 0.1, 0.05, "dartboard"), 0, "zero", 0))
@@ -203,7 +203,7 @@ def _charged(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_accounting_mutants_fall_below_the_truth() -> None:
     """Half the draw's width; no shadow draws; a tenth of the steps."""
     n, rate, p, delta = 400, 0.1, 0.3, 1e-2
@@ -232,7 +232,7 @@ def test_coin_of_the_deciding_boundary_gives_no_discount() -> None:
     assert exact < learner.graph().guarantee().epsilon(delta).upper == pytest.approx(1.159, abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_real_switches_must_be_charged() -> None:
     """Only fake switches counted (r_x = p), where later batches alternate and make most switches real."""
     n, batch, rate, p, delta = 1000, 10, 0.02, 0.02, 1e-2
@@ -259,7 +259,7 @@ def test_equal_streams_and_the_last_batch_lose_nothing() -> None:
     assert exact_loss(learner.chain(losses), learner.chain(other)).epsilon(0.0)[0] == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_refusals() -> None:
     learner = _learner(5, 1, 0.1, 0.1)
     losses = np.zeros((5, 2))

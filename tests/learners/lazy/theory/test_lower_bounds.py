@@ -107,7 +107,7 @@ def test_plan_is_one_draw_per_person(epsilon: float, epochs: int) -> None:
     assert event.pure_epsilon() == pytest.approx(2 * math.sqrt(2) * epsilon)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(
     st.integers(2, 5),

@@ -34,7 +34,7 @@ def test_counted_by_curves(rounds: int) -> None:
     assert fits <= 1.0 < more
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("rounds", [10**4, 10**6, 10**12])
 def test_counted_by_epsilons(rounds: int) -> None:
     found = _found(rounds, "epsilon")
@@ -48,7 +48,7 @@ def test_counted_by_epsilons(rounds: int) -> None:
     assert found.instances <= _found(rounds, "curve").instances
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("known", ["curve", "epsilon"])
 def test_more_budget_or_regret_is_room_for_more(known: str) -> None:
     def count(epsilon: float, excess: float) -> int:
@@ -65,14 +65,14 @@ def test_more_budget_or_regret_is_room_for_more(known: str) -> None:
     assert count(1.0, 2.0) < min(count(3.0, 2.0), count(1.0, 3.0))
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_how_counts_grow() -> None:
     rounds = [10**k for k in range(4, 13, 2)]
     assert _slope(rounds, "curve") == pytest.approx(1 / 2, abs=0.01)
     assert _slope([10**k for k in range(10, 15)], "epsilon") == pytest.approx(1 / 3, abs=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_shadow_costs_room() -> None:
     shadowed = free_instances(rounds=10**6, experts=10, epsilon=1.0, delta=1e-6, variant="l2p")
     assert 1 <= shadowed.instances < 21 and shadowed.learner.variant == "l2p"

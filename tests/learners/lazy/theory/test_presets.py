@@ -69,7 +69,7 @@ def test_printed_rate_is_above_what_gaussian_draws_need() -> None:
         assert printed >= 2 * math.sqrt(2) * sharp
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=15)
 @given(st.integers(500, 5000), st.integers(1, 5), st.floats(0.1, 0.9), st.floats(0.05, 1.0))
 def test_convex_certificate_is_below_the_printed_value_where_its_conditions_hold(
@@ -124,7 +124,7 @@ def defects(preset: Preset[Any]) -> list[str]:
     return [warning.defect for warning in preset.warnings]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_statement_of_theorem_3_10() -> None:
     """T = 1e4, d = 2, eps = 0.1: what it names, and what the exact laws say of it."""
     preset = paper_stmt_3_10(rounds=10**4, experts=2, epsilon=0.1, delta=1e-6)
@@ -139,7 +139,7 @@ def test_the_statement_of_theorem_3_10() -> None:
     assert 0.1 < exact[0] <= preset.certified.upper == pytest.approx(1.6083, abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("p", [1e-3, 0.01, 0.05, 0.1, 0.3, 0.6, 0.9, 0.999])
 def test_no_fake_switch_probability_repairs_the_statement(p: float) -> None:
     preset = paper_stmt_3_10(rounds=10**4, experts=2, epsilon=0.1, delta=1e-6, fake_switch_probability=p)
@@ -150,7 +150,7 @@ def test_no_fake_switch_probability_repairs_the_statement(p: float) -> None:
     assert exact[0] <= preset.certified.upper
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_statement_is_refuted_by_the_played_actions_alone() -> None:
     learner = paper_stmt_3_10(rounds=10**4, experts=2, epsilon=0.1, delta=1e-6).learner
     law = exact_actions_loss(*(learner.chain(losses) for losses in learner.worst_case_neighbours()))
@@ -158,7 +158,7 @@ def test_the_statement_is_refuted_by_the_played_actions_alone() -> None:
     assert law.epsilon(1e-6)[0] == pytest.approx(0.96, abs=1e-2)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rounds", "epsilon"), [(10**5, 0.1), (10**6, 0.05), (10**4, 0.05)])
 def test_the_proof_of_theorem_3_10_is_private_and_breaks_its_own_condition(rounds: int, epsilon: float) -> None:
     preset = paper_proof_3_10(rounds=rounds, experts=10, epsilon=epsilon, delta=1e-6)
@@ -189,7 +189,7 @@ def test_batches_are_whole_and_probabilities_below_one(epsilon: float, batch: in
     assert (preset.learner.fake_switch_probability == LARGEST_FAKE) == ("out of range" in kinds)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_theorem_3_12() -> None:
     delta = 1e-6
     preset = paper_3_12(rounds=10**6, domain=Ball(3, 2.0), lipschitz=0.5, epsilon=0.01, delta=delta)

@@ -81,7 +81,7 @@ def test_slope_of_a_power_law() -> None:
     assert (fit.slope, fit.intercept) == pytest.approx((0.7, math.log(3.0))) and fit.error < 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_slope_error_is_a_standard_error() -> None:
     """Over many fits of points with noise the slope is off by its error, as often as Student's law says."""
     rng, x = np.random.default_rng(1), np.geomspace(1, 1e3, 6)
@@ -119,7 +119,7 @@ def test_batching_costs_its_length_not_its_square() -> None:
     np.testing.assert_allclose(extra, rate * rounds * (batches - 1) / 8, rtol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_calibrated_bounds_follow_the_corrected_rates() -> None:
     """In the regime where privacy rules, T^(2/5) and eps^(-3/5): not the printed 1/3 and -2/3."""
 
@@ -135,7 +135,7 @@ def test_calibrated_bounds_follow_the_corrected_rates() -> None:
 # --- the bound for small epsilon --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rounds", "epsilon"), [(10**6, 1e-3), (10**7, 1e-2)])
 def test_small_epsilon_bound_is_close_to_what_is_certified(rounds: int, epsilon: float) -> None:
     delta = 1e-6 * epsilon

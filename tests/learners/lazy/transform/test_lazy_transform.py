@@ -313,7 +313,7 @@ def _case(
     return learner, first, second
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
@@ -415,7 +415,7 @@ RARE = [
 
 
 @pytest.mark.parametrize(
-    ("rare", "chosen"), [RARE[4], *(pytest.param(*case, marks=pytest.mark.slow) for case in RARE[:4])]
+    ("rare", "chosen"), [RARE[4], *(pytest.param(*case, marks=pytest.mark.statistical) for case in RARE[:4])]
 )
 def test_with_rare_points_no_certificate_below_the_truth(rare: _Rare, chosen: tuple[int, ...]) -> None:
     learner = rare.learner

@@ -55,7 +55,7 @@ def _names(measure: FiniteMeasure) -> set[str]:
     return {violation.condition for violation in report.violations}
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @given(st.floats(1e-6, 0.1), st.integers(0, 100))
 def test_multiplicative_weights_pass(rate: float, seed: int) -> None:
     measure = MultiplicativeMeasure(learning_rate=rate)

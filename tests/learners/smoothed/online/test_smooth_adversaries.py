@@ -134,7 +134,7 @@ def test_appendix_b_has_averages_of_zero_or_one_alike_often() -> None:
 
 @pytest.mark.parametrize(
     ("rounds", "sigma", "measured"),
-    [(400, 0.1, 29.0), pytest.param(1600, 0.1, 54.1, marks=pytest.mark.slow)],
+    [(400, 0.1, 29.0), pytest.param(1600, 0.1, 54.1, marks=pytest.mark.statistical)],
 )
 def test_cell_concentration_stays_below_the_sharp_lemma(rounds: int, sigma: float, measured: float) -> None:
     """Mean most hits of 40 runs, 5 standard errors; half of the bound's mean is exceeded."""
@@ -291,7 +291,7 @@ def test_looking_ahead_is_refused_and_would_show_as_negative_regret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "coarse", "fine"), [(256, 121, 18), pytest.param(1024, 520, 35, marks=pytest.mark.slow)]
+    ("rounds", "coarse", "fine"), [(256, 121, 18), pytest.param(1024, 520, 35, marks=pytest.mark.statistical)]
 )
 def test_a_cover_without_the_root_of_t_loses_for_ever_near_a_boundary(rounds: int, coarse: int, fine: int) -> None:
     """M24: linear losses where the cover has mass sigma, against about sqrt(T)."""

@@ -59,8 +59,8 @@ def mean_regret(made: SmoothedOnline, adversary: SmoothAdversary, runs: int, see
 REFERENCE = [
     (256, 1 / 4, 12.1, 16.2, 14.0),
     (256, 1 / 1024, 13.0, 21.6, 22.6),
-    pytest.param(1024, 1 / 4, 25.2, 31.5, 28.8, marks=pytest.mark.slow),
-    pytest.param(1024, 1 / 1024, 22.8, 43.6, 43.6, marks=pytest.mark.slow),
+    pytest.param(1024, 1 / 4, 25.2, 31.5, 28.8, marks=pytest.mark.statistical),
+    pytest.param(1024, 1 / 1024, 22.8, 43.6, 43.6, marks=pytest.mark.statistical),
 ]
 
 
@@ -140,7 +140,7 @@ def test_squared_regret_of_blocks_is_linear_in_log_sigma() -> None:
     assert still[-1] < 1.2 * still[0]
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_regret_grows_like_the_root_of_t() -> None:
     """F5: slope of ln regret in ln T is 1/2 +- .05 and 5 standard errors; without the root in the cover it is 1."""
 

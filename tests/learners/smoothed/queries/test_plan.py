@@ -76,7 +76,7 @@ def test_the_numerical_accountant_allows_more_than_the_papers_composition() -> N
     assert accounting.epsilon(compose((BoundedRange(certified), 30), (Laplace(1 / certified), 30)), 1e-6).upper <= 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_column_of_loss_distributions() -> None:
     found = [step_epsilon(R, epsilon=1.0, delta=1e-6, composition="pld") for R in (5, 10, 100, 300, 1000)]
     np.testing.assert_allclose(found, (0.1150, 0.0719, 0.0207, 0.01188, 0.00649), rtol=0.02)
@@ -147,7 +147,7 @@ def test_the_best_split_is_found_by_search(target: object, expected: float) -> N
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delta", [0.0, pytest.param(1e-6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("delta", [0.0, pytest.param(1e-6, marks=pytest.mark.statistical)])
 def test_a_calibrated_plan_meets_its_target_and_hardly_misses_the_best(delta: float) -> None:
     """Certified by its graph; no other number of rounds has a bound that is smaller by more than a few percent."""
     cells, n = thresholds(), 2**16
@@ -294,7 +294,7 @@ def test_reference_errors_at_sixteen_thousand_records(options: dict[str, object]
     assert found < learner.error_bound(chi=math.sqrt(math.log(2e9) / 2**15)).error
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_measured_rate() -> None:
     """F34: with the paper's step and T*, the slope in n is at most -0.30 where the bound says something."""
     few, many = (measured(n, laws, step="paper")[0] for n, laws in ((2**14, 30), (2**18, 170)))

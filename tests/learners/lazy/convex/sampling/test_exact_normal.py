@@ -164,7 +164,7 @@ def test_law_on_a_line(precision: float, slope: float, low: float, high: float, 
     assert stats.kstest(draws, lambda x: np.interp(x, points, law)).pvalue >= FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize(("precision", "slope", "low", "high"), LINES)
 def test_law_on_a_line_closely(precision: float, slope: float, low: float, high: float) -> None:
     draws = _draws(Box((low,), (high,)), precision, [slope], 5000)[:, 0]
@@ -198,7 +198,7 @@ def test_law_in_a_ball(dimension: int, precision: float, scale: float) -> None:
     _check_ball(dimension, precision, scale, 150)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("dimension", [2, 3, 6])
 @pytest.mark.parametrize(("precision", "scale"), [(0.01, 1e-6), (1.0, 0.55), (30.0, 0.45), (30.0, 0.95), (1e3, 1.5)])
 def test_law_in_a_ball_closely(dimension: int, precision: float, scale: float) -> None:

@@ -127,7 +127,7 @@ def _cell_p_value(draws: FloatArray, measure: RegularizedMeasure, cells: int = 6
         (ClosedFormSampler(), "quadratic"),
         (TangentSampler(), "logistic"),
         (GridSampler(12), "hinge"),
-        pytest.param(ProximalSampler(1e-4, step=0.05), "logistic", marks=pytest.mark.slow),
+        pytest.param(ProximalSampler(1e-4, step=0.05), "logistic", marks=pytest.mark.statistical),
     ],
 )
 @pytest.mark.parametrize("domain", [Ball(2, 1.0), Box((-1.0, -0.2), (0.5, 1.0))])
@@ -137,7 +137,7 @@ def test_joint_law_in_the_plane(sampler: Sampler, kind: str, domain: Domain) -> 
     assert _cell_p_value(sampler.sample(measure, np.random.default_rng(6), 4000), measure) >= FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["logistic", "absolute", "hinge"])
 def test_tangents_may_be_taken_at_the_worst_point(kind: str) -> None:
     """At the least likely corner, and at a point outside, which is moved in: a bad tangent costs time alone."""
@@ -186,7 +186,7 @@ def test_truncated_normal_far_in_the_tail() -> None:
     assert stats.kstest((draws[:, 0] + 1.0) * 9999.0, "expon").pvalue >= FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["linear", "quadratic", "logistic", "hinge"])
 @pytest.mark.parametrize("domain", [Box.cube(1, 1.0), Ball(2, 1.0), Box.cube(2, 1.0)])
 def test_proximal_sampler_follows_the_measure(kind: str, domain: Domain) -> None:
@@ -244,7 +244,7 @@ def test_proximal_default_step_and_the_first_measure() -> None:
     assert sampler.plan(first)[1] == 0  # the start is the measure itself
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_proximal_rounds_are_needed_and_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its rounds the sampler is seen to be off."""
     measure = _measure(_losses("absolute", 1), Box.cube(1, 1.0), beta=1.0, lam=0.5)

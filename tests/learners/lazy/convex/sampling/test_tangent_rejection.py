@@ -85,14 +85,14 @@ def _check_law(domain: Domain, total: LossSum, count: int) -> None:
         assert found.pvalue >= FALSE_ALARM / len(angles)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("link", LINKS)
 def test_law_on_a_line(link: Link) -> None:
     domain = Box.cube(1, 1.0)
     _check_law(domain, _sum(domain, _losses(link, 1)), 120)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize(
     ("domain", "mixed"), [(Ball(1, 1.0), False), (Ball(2, 1.0), True), (Box((-1.0, -0.2), (0.5, 1.0)), False)]

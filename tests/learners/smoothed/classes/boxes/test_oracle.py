@@ -121,7 +121,7 @@ def test_a_thinned_cover_is_smaller_and_still_a_cover():
         assert apart.mean(axis=1).max() <= most
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_the_oracles_halfplanes_are_a_cover_on_a_fresh_sample():
     """With linear programs as oracle. A dozen points is far from a promise: gamma is .5, distances up to .4 are usual.
 
