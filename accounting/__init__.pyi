@@ -112,3 +112,5 @@ from .interop.dp_accounting_events import to_dp_event as to_dp_event
 from .interop.opacus_history import from_opacus as from_opacus
 from .interop.opendp import from_opendp as from_opendp
 from .interop.pydp import from_pydp as from_pydp
+
+__all__: list[str]

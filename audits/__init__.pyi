@@ -77,3 +77,5 @@ from .targets.target_features import WithStatistics as WithStatistics
 from .targets.target_features import with_statistics as with_statistics
 from .verdicts.verdict import TradeoffPoint as TradeoffPoint
 from .verdicts.verdict import Verdict as Verdict
+
+__all__: list[str]

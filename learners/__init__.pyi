@@ -250,3 +250,5 @@ from .smoothed.queries.laplace_per_query import LaplacePerQuery as LaplacePerQue
 from .smoothed.queries.query_release import QueryRelease as QueryRelease
 from .smoothed.queries.query_release import ReleasedQueries as ReleasedQueries
 from .smoothed.queries.smooth_mwem import SmoothMWEM as SmoothMWEM
+
+__all__: list[str]

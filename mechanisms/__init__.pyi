@@ -56,3 +56,5 @@ from .thresholds.sparse_vector import SparseVector as SparseVector
 from .thresholds.sparse_vector import SparseVectorSession as SparseVectorSession
 from .thresholds.threshold_stream import StreamHaltedError as StreamHaltedError
 from .thresholds.threshold_stream import ThresholdSession as ThresholdSession
+
+__all__: list[str]

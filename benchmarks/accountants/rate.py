@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attrs import asdict
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int("INVALID" in judgements.values())
 
 
-def page(compositions: Sequence[KnownComposition], answers: Sequence[Answer], judgements: dict[str, str]) -> str:
+def page(compositions: Sequence[KnownComposition], answers: Sequence[Answer], judgements: Mapping[str, str]) -> str:
     """Returns all tables. Less than the tolerance is round-off, and shown as an excess of 0."""
     truths = [
         (one.name, f"{rounded_text.lower(one.truth[0], 9)} to {rounded_text.upper(one.truth[1], 9)}", one.source)

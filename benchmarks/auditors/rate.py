@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def _kept(path: Path | None, settings: dict[str, Any]) -> Results:
     return results
 
 
-def page(alarms: Sequence[FalseAlarms], needed: Sequence[Efficiency], judgements: dict[str, str]) -> str:
+def page(alarms: Sequence[FalseAlarms], needed: Sequence[Efficiency], judgements: Mapping[str, str]) -> str:
     """Returns all tables."""
     rates = [
         (

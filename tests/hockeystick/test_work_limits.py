@@ -168,7 +168,7 @@ def test_a_search_that_nothing_satisfies_ends_at_the_largest_noise():
 
     class Never(added_integers._Profile):
         def excess(self, event, method=None):
-            if not isinstance(event, integer_noise.Spread):
+            if not isinstance(event, integer_noise.DiscreteGaussian):
                 return super().excess(event, method)
             asked.append(event.sigma)
             assert len(asked) <= 100, "goes round"
@@ -395,7 +395,7 @@ def test_ways_to_label_points_are_counted_from_above(d, k):
 
 
 def test_no_sum_of_many_terms_counts_the_ways_to_label_points(monkeypatch):
-    calls = counted(monkeypatch, net_bounds.math, "comb")
+    calls = counted(monkeypatch, math, "comb")
     for d, k in ((10**6, 2 * 10**6), (2**53, 2**53), (65, 2**53), (64, 2**53)):
         assert 0.0 < net_bounds.log_growth(d, k) < math.inf
     assert calls[0] <= 65

@@ -126,7 +126,8 @@ def run(patterns: tuple[str, ...], **given: Any) -> int:
 
     resume = given["resume"]
     if resume is None:
-        plan, done = _new_plan(patterns, given), []
+        done: list[CaseResult] = []
+        plan = _new_plan(patterns, given)
     else:
         for name, value in (("PATTERN", patterns or None), *_stated(given).items()):
             if value is not None:

@@ -266,7 +266,7 @@ def test_a_value_whose_cost_can_not_be_computed_does_not_meet_the_target():
     class Steep:
         refused = 0
 
-        def excess(self, event: PureDP, method: str | None = None) -> float:
+        def excess(self, event: Any, method: str | None = None) -> float:
             if event.epsilon > 1.5:
                 self.refused += 1
                 raise NumericalError("beyond what floats can hold")

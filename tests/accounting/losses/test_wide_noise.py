@@ -54,7 +54,8 @@ def test_the_profile_is_no_lower_than_that_of_any_vector(epsilon):
     truth = shift_delta(1e5, 5, epsilon)
     assert truth <= found.upper <= truth * (1 + 3e-3) + 1.001 * wide_noise.normal_bound(1e5, 25, None)[1]
     for vector in event.shifts()[:: 4 if epsilon else 40]:
-        assert hs.delta(event.along(vector), epsilon, bracket=True).lower <= found.upper + 1e-43  # what tables lack
+        lower = hs.delta(event.along(vector), epsilon, bracket=True).lower
+        assert lower is not None and lower <= found.upper + 1e-43  # what tables lack
     if found.upper < 1e-40:  # of what is set apart
         return
     at = hs.epsilon(event, found.upper).upper

@@ -287,11 +287,10 @@ def power(points: tuple[tuple[float, float], ...], p: np.ndarray, q: np.ndarray)
 def test_a_finer_grid_would_save_less_than_two_per_cent(event: accounting.PrivacyEvent, scale: float) -> None:
     """Samples needed go with the square of the excess; the target has ``scale`` times the noise."""
     t = np.linspace(-8.0, 12.0, 2001)
-    sampled = isinstance(event, accounting.PoissonSampled)
-    noise = event.event if sampled else event
+    noise = event.event if isinstance(event, accounting.PoissonSampled) else event
     assert isinstance(noise, accounting.Gaussian)
     with_it, without = special.ndtr(1 / (scale * noise.noise_multiplier) - t), special.ndtr(-t)
-    p, q = (0.1 * with_it + 0.9 * without, without) if sampled else (with_it, without)
+    p, q = (0.1 * with_it + 0.9 * without, without) if noise is not event else (with_it, without)
     claim = Claim.curve(event, 1e-6)
     top = claim.also[-1][0]
     grid = np.unique(np.concatenate([np.linspace(0, top, 1000), np.geomspace(top * 1e-4, top, 500)]))

@@ -198,13 +198,13 @@ def test_failures_count_once(delta: float, failures: list[float]) -> None:
     ("call", "name"),
     [
         (
-            lambda: lemmas.advanced_composition([(0.1,)], 1e-6),  # type: ignore[list-item]
+            lambda: lemmas.advanced_composition([(0.1,)], 1e-6),
             "parts",
         ),
         (lambda: lemmas.advanced_composition([(-0.1, 0.0)], 1e-6), "epsilon"),
         (lambda: lemmas.advanced_composition([(0.1, 2.0)], 1e-6), "delta"),
         (
-            lambda: lemmas.advanced_composition(0.1, 1e-6),  # type: ignore[arg-type]
+            lambda: lemmas.advanced_composition(0.1, 1e-6),
             "parts",
         ),
         (lambda: lemmas.advanced_composition([(0.1, 0.0)], 0.0), "slack"),

@@ -108,7 +108,7 @@ def test_another_graph_or_another_meaning_of_the_same_number(project: Project) -
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project) -> None:
     both = training(5.0) + OTHER
     project.run(both, "--privacy-update")
@@ -430,7 +430,7 @@ def test_both(privacy_lock, privacy_audit):
     assert lock["audits"] == {"test_it.py::test_both": 1} and lock["audits_registered"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_parallel_run_knows_as_much(project: Project) -> None:
     # two lock files: one written by one process, the other by two workers' tests
     tests = training(5.0) + OTHER + training(3.0, "third")

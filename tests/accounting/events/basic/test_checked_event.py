@@ -215,7 +215,7 @@ def test_what_equality_does_not_see_is_refused() -> None:
             object.__setattr__(self, "rho", rho)
 
         def zcdp_rho(self) -> float:
-            return float(self.rho)
+            return float(vars(self)["rho"])
 
     cheap, dear = Unseen(0.01), Unseen(100.0)
     assert cheap == dear

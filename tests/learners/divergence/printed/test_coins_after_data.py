@@ -15,7 +15,7 @@ from scipy import optimize, stats
 
 from hockeystick import accounting
 from hockeystick.accounting import NO_EVENT, Adjacency, InvalidArgumentError, Parallel, UnsupportedEventError
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
@@ -27,6 +27,7 @@ from hockeystick.learners.divergence.printed.coins_after_data import (
     coin_event,
     coin_graph,
 )
+from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import Gaussian
 
 DELTA = 1e-5
@@ -163,7 +164,8 @@ def test_the_average_that_is_drawn_costs_what_its_coins_do(rule: CountLogarithm)
     pi, samples, client_records, sigma, lam = np.array([0.5, 0.3, 0.2]), 2, [1, 3], 0.8, 0.4
     coins = FreshCoins(reference=pi, samples=samples, records=4, logarithm=rule)
     event = coin_event(CoinRelease(coins=coins, channels=CoinChannel(sigma=sigma, multiplier=lam)))
-    rng, drawn = np.random.default_rng(5), {}
+    rng = np.random.default_rng(5)
+    drawn: dict[tuple[int, ...], QueryAverage] = {}
     for _ in range(400):  # the rarest of six draws is missed with a probability of 1e-7
         average = coins.average(client_records, rng)
         drawn.setdefault(tuple(np.rint(average.weights() * samples).astype(int)), average)
@@ -184,7 +186,7 @@ def test_the_weights_that_are_drawn_have_the_law_of_the_coins() -> None:
     rng, limit = np.random.default_rng(6), stats.chi2.isf(1e-6, 2)
     expected = 300 * stats.binom.pmf([0, 1, 2], 2, 0.5)
 
-    def off(counts: FloatArray) -> float:
+    def off(counts: IntArray) -> float:
         return float(((counts - expected) ** 2 / expected).sum())
 
     found = np.array([coins.average([1, 3], rng).weights()[0] for _ in range(300)])

@@ -143,7 +143,7 @@ def test_groups() -> None:
 
 
 def test_keeping_the_direction_of_a_record_to_the_end_would_gain_nothing() -> None:
-    bound = CumulativeAboveThreshold(4.0, 8.0).bound()
+    bound: Any = CumulativeAboveThreshold(4.0, 8.0).bound()
     graph_cost = printed(1.0, 60, delta=1e-6).guarantee().epsilon(1e-6).upper
     parts = (BoundedRange(printed(1.0, 60, delta=1e-6).learning_rate), 60)
     either = max(epsilon(compose(OneWay(bound, way), parts), 1e-6).upper for way in (True, False))
