@@ -1,6 +1,6 @@
 """Small mistakes planted in accounting/, one at a time: which of them does no test notice?
 
-    python -m benchmarks.mutation FOLDER [FILE...] [--mutants N] [--seed S] [--then TESTS] [--timeout SECONDS]
+    python -m benchmarks.mutation FOLDER [FILE...] [--mutants N] [--seed S] [--then TESTS] [--cpu SECONDS]
 
 A session, kept in FOLDER: mistakes that cosmic-ray (``pip install cosmic-ray``) can make in the files, all of
 accounting/ by default, N of them by chance, each tried on a clone of the last commit. The tests of the mirrored folder
@@ -34,10 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", help="below accounting/ (default: all)")
     parser.add_argument("--mutants", type=int, default=50, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice (default: %(default)s)")
-    parser.add_argument(
-        "--then", default="tests/accounting", help="the tests that survivors meet (default: %(default)s)"
-    )
-    parser.add_argument("--timeout", type=float, default=900.0, help="seconds; later is noticed (default: %(default)s)")
+    parser.add_argument("--then", default="tests/accounting", help="tests that survivors meet (default: %(default)s)")
+    parser.add_argument("--cpu", type=int, default=900, help="seconds; beyond is noticed (default: %(default)s)")
     options = parser.parse_args(arguments)
     if importlib.util.find_spec("cosmic_ray") is None:
         parser.error("pip install cosmic-ray")
@@ -48,19 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     session = WorkDB(str(options.folder.resolve() / "session.sqlite"), WorkDB.Mode.create)
     os.chdir(checkout)  # where cosmic-ray writes, and runs tests
     if not session.num_work_items:
-        choose(session, options.files, options.mutants, options.seed)
-        items = session.work_items
+        items = chosen(options.files, options.mutants, options.seed)
         for tests in dict.fromkeys([*(mirrored(item.mutations[0].module_path) for item in items), options.then]):
-            if subprocess.run(shlex.split(command(tests)), check=False).returncode:
-                session.clear()
+            if subprocess.run(shlex.split(command(tests, options.cpu)), check=False).returncode:
                 parser.error(f"{tests} fails without any mistake")
+        session.add_work_items(items)
     for item in session.pending_work_items:
         for tests in (mirrored(item.mutations[0].module_path), options.then):
-            result = mutate_and_test(item.mutations, command(tests), options.timeout)
+            result = mutate_and_test(item.mutations, command(tests, options.cpu), 20.0 * options.cpu)
             if result.is_killed:
                 break
         session.set_result(item.job_id, result)
-        print(f"{shown(item)}: {result.test_outcome.value}", file=sys.stderr, flush=True)
+        print(f"{shown(item)}: {'noticed' if result.is_killed else 'survived'}", file=sys.stderr, flush=True)
     outcomes = dict(session.results)
     survived = [item for item in session.work_items if not outcomes[item.job_id].is_killed]
     for item in survived:
@@ -87,16 +84,16 @@ def cloned(folder: Path) -> Path:
     return checkout
 
 
-def choose(session: Any, files: Sequence[str], mutants: int, seed: int) -> None:
-    """Fills a session with mistakes, the same for the same seed."""
+def chosen(files: Sequence[str], mutants: int, seed: int) -> list[Any]:
+    """Returns mistakes in some files, the same for the same seed."""
     from cosmic_ray.commands import init
+    from cosmic_ray.work_db import WorkDB
 
-    paths = [Path(file) for file in files] or sorted(Path("accounting").rglob("*.py"))
-    init(paths, session, {})
-    every = [item for item in session.work_items if _NO_MISTAKES not in item.mutations[0].operator_name]
-    every.sort(key=lambda item: (str((one := item.mutations[0]).module_path), one.operator_name, one.occurrence))
-    session.clear()
-    session.add_work_items(random.Random(seed).sample(every, min(mutants, len(every))))
+    every = WorkDB(":memory:", WorkDB.Mode.create)
+    init([Path(file) for file in files] or sorted(Path("accounting").rglob("*.py")), every, {})
+    items = [item for item in every.work_items if _NO_MISTAKES not in item.mutations[0].operator_name]
+    items.sort(key=lambda item: (str((one := item.mutations[0]).module_path), one.operator_name, one.occurrence))
+    return random.Random(seed).sample(items, min(mutants, len(items)))
 
 
 def mirrored(path: Path) -> str:
@@ -104,10 +101,13 @@ def mirrored(path: Path) -> str:
     return next(f"tests/{folder.as_posix()}" for folder in path.parents if Path("tests", folder).is_dir())
 
 
-def command(tests: str) -> str:
-    """Returns how tests are run; none at all (status 5) notice nothing."""
+def command(tests: str, seconds: int) -> str:
+    """Returns how tests are run.
+
+    No tests at all (status 5) notice nothing. The limit ends an endless loop also where this process was killed.
+    """
     pytest = f"{shlex.quote(sys.executable)} -m pytest -q -x -p no:cacheprovider -m fast {tests}"
-    return shlex.join(("sh", "-c", f"{pytest} || [ $? -eq 5 ]"))
+    return shlex.join(("sh", "-c", f"ulimit -t {seconds}; {pytest} || [ $? -eq 5 ]"))
 
 
 def shown(item: Any) -> str:
