@@ -1,4 +1,5 @@
-"""Estimators in the manner of scikit-learn."""
+"""Estimators in the manner of scikit-learn: ``fit``, ``get_params``, ``clone``."""
 
-from hockeystick.estimators.queries_and_divergences import *  # noqa: F403
-from hockeystick.estimators.queries_and_divergences import __all__ as __all__
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

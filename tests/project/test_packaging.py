@@ -125,9 +125,9 @@ def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other
     assert found == [readme_commands()[1]]
     assert script.rstrip().endswith('bash -c "$test_line"')
     assert "bin/pytest" not in script and re.findall(r"-m pytest .*", script) == [
-        "-m pytest -q -p no:cacheprovider -m project tests",
         "-m pytest -q -p no:cacheprovider tests/learners/network",
         '-m pytest -q -p no:cacheprovider -rs "${files[@]}" -k "$named"',
         "-m pytest -q -p no:cacheprovider -rs tests/project/test_docs.py \\",
+        "-m pytest -q -p no:cacheprovider -m project tests",
     ]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
