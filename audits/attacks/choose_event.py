@@ -58,10 +58,11 @@ class Event:
       point: the claimed (epsilon, delta) that is to be refuted.
       q: the event's probability on the less likely data set, as estimated; of two events the mean.
       slope: for the bound, see :func:`hockeystick.audits.bounds.two_counts.frontier`, or
-      :func:`hockeystick.audits.bounds.both_orders.both_frontier` of two events. totals: counts of the choosing samples,
-      shape (sides, cells). cuts: sizes of further events from the front of ``order``, for a trade-off curve. on_bits:
-      whether the cells are bit patterns. back: cells of the event for the other order; empty if only one event is
-      tested.
+        :func:`hockeystick.audits.bounds.both_orders.both_frontier` of two events.
+      totals: counts of the choosing samples, shape (sides, cells).
+      cuts: sizes of further events from the front of ``order``, for a trade-off curve.
+      on_bits: whether the cells are bit patterns.
+      back: cells of the event for the other order; empty if only one event is tested.
     """
 
     partition: Partition

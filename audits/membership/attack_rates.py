@@ -124,8 +124,8 @@ def inclusion_game(
       canaries: each is included with probability 1/2, independently.
       fixed: examples that are always in the training set, in front.
       rng: for the coins and the training.
-      reading: "loss" or "logit", see :func:`hockeystick.audits.membership.scores.example_scores`; or ``score(model,
-      canaries)``.
+      reading: "loss" or "logit", see :func:`hockeystick.audits.membership.scores.example_scores`; or a function
+        ``score(model, canaries)``.
 
     Returns:
       Scores, shape (canaries,), larger for included ones if the attack works; and who was included.

@@ -105,10 +105,11 @@ def audit_with_search(
 
     Args:
       search_samples: outputs that the search draws from each data set; see
-      :func:`hockeystick.audits.neighbours.search.search_neighbours`. samples: outputs that the audit of each finalist
-      draws from each data set. finalists: pairs to audit. Each gets an equal share of 1 - confidence. confidence: of
-      all verdicts together, in (0.5, 1). checkpoint: a file in which the search, and then the verdicts, are kept,
-      beside it one for the audit that is under
+        :func:`hockeystick.audits.neighbours.search.search_neighbours`.
+      samples: outputs that the audit of each finalist draws from each data set.
+      finalists: pairs to audit. Each gets an equal share of 1 - confidence.
+      confidence: of all verdicts together, in (0.5, 1).
+      checkpoint: a file in which the search, and then the verdicts, are kept, beside it one for the audit that is under
         way. If it is there, the same call goes on from it, and finds what it would have found at once; all is removed
         at the end.
       options: further arguments of :func:`hockeystick.audit`.
@@ -117,8 +118,7 @@ def audit_with_search(
     Raises:
       InvalidArgumentError, NotNeighboursError, TargetError: as the search and the audit do.
       KeyboardInterrupt: also during the search, of which :func:`hockeystick.audits.neighbours.search.search_neighbours`
-      gives the best
-        pairs so far.
+        gives the best pairs so far.
     """
     refused = {"neighbours", "claim"} & options.keys()
     if refused:

@@ -95,7 +95,8 @@ class Journal:
 
         Args:
           asked: :func:`hockeystick.audits.drawing.checkpoint.digest` of all that the search and its audits are asked to
-          do. seed: of the search; None to take the file's, or a new one.
+            do.
+          seed: of the search; None to take the file's, or a new one.
 
         Raises:
           InvalidArgumentError: the file is no journal, or of another search or seed, or can't be read or written.
