@@ -32,10 +32,10 @@ class CaseResult:
     Attributes:
       name: of the case.
       broken: whether its claim is known to be false.
-      stated_samples: with which a broken case is refuted with probability 0.9; see
-      :class:`hockeystick.audits.catalogue.parts.cases.Case`. truth: the exact epsilon at the claim's delta on the
-      case's data sets; None if it is not known. verdict: of the audit. seconds: wall time of the audit, and of what had
-      to be built for it.
+      stated_samples: with which a broken case is refuted with probability 0.9; see ``parts.cases.Case``.
+      truth: the exact epsilon at the claim's delta on the case's data sets; None if it is not known.
+      verdict: of the audit.
+      seconds: wall time of the audit, and of what had to be built for it.
     """
 
     name: str

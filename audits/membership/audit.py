@@ -3,7 +3,7 @@
 Two data sets differ in one record, the *canary*; a model is trained many times on either, and each trained model is
 reduced to a score of the canary. That game is a target like any other: what the models show of the canary is
 post-processing of the training, so an audit of the scores is an audit of the training algorithm, with the guarantee of
-:func:`hockeystick.audit`. Nothing is assumed of the scores; a bad one costs power alone.
+:func:`hockeystick.audits.audit`. Nothing is assumed of the scores; a bad one costs power alone.
 
 A record that looks like no other shows most: :func:`mislabelled_canary`, :func:`outlying_canary`. What attacks find
 on ordinary records, and with few trainings, is described by :mod:`hockeystick.audits.membership.attack_rates`, which
@@ -280,7 +280,7 @@ def audit_membership(
         logit with that under shadow models; a callable ``score(model)`` does what it likes.
       shadows: further trainings on each data set for those that compare; the audit never sees them.
       rng: a seed, or a generator that gives one; by default a fresh seed.
-      options: further arguments of :func:`hockeystick.audit`: confidence, progress, ...
+      options: further arguments of :func:`hockeystick.audits.audit`: confidence, progress, ...
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was trained.

@@ -112,7 +112,7 @@ def audit_with_search(
       checkpoint: a file in which the search, and then the verdicts, are kept, beside it one for the audit that is under
         way. If it is there, the same call goes on from it, and finds what it would have found at once; all is removed
         at the end.
-      options: further arguments of :func:`hockeystick.audit`.
+      options: further arguments of :func:`hockeystick.audits.audit`.
       progress: called for the search first, then for each audit.
 
     Raises:

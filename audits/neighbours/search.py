@@ -118,7 +118,7 @@ def search_neighbours(
     :func:`hockeystick.audits.neighbours.audit.audit_with_search` does.
 
     Args:
-      target: as for :func:`hockeystick.audit`.
+      target: as for :func:`hockeystick.audits.audit`.
       domain: the data sets; see :mod:`hockeystick.audits.neighbours.domains`. Every pair is checked to be one of
         neighbours.
       claim: what is to be refuted, for the group size and the neighbouring relation given here.
@@ -127,7 +127,7 @@ def search_neighbours(
       samples_per_pair: of these, for the first look at a pair; at least 20.
       rounds: of new pairs; from the second one on most are changed copies of the best.
       rng: a seed, or a generator that gives one; by default a fresh seed.
-      exceptions_as_output: as for :func:`hockeystick.audit`. Otherwise a pair on which the target raises is set aside.
+      exceptions_as_output: as for :func:`hockeystick.audits.audit`. Otherwise a pair on which the target raises is set aside.
       checkpoint: a file in which the search is kept while it runs. If it is there, the search goes on from it, and
         finds what it would have found at once; it is removed at the end. The target must be the same.
       progress: called as ``progress(done, total)`` with numbers of outputs, of both data sets together.

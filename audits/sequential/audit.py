@@ -79,7 +79,7 @@ def sequential_audit(
     stopping time: nothing needs to be planned, and a gross violation is found within some forty outputs.
 
     Args:
-      target, neighbours, exceptions_as_output, grid: as of :func:`hockeystick.audit`.
+      target, neighbours, exceptions_as_output, grid: as of :func:`hockeystick.audits.audit`.
       claim: what to refute, as :meth:`Claim.of` reads it; by default what the target says of itself.
       alpha: in (0, 0.5).
       most_samples: outputs drawn from each data set at most; at least 20.

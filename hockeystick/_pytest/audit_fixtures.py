@@ -89,17 +89,17 @@ class PrivacyAudit(_OfTest["Verdict"]):
         """Audits ``target`` on two neighbouring data sets and fails the test if the claim is refuted.
 
         Args:
-          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see :func:`hockeystick.audit`.
+          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see :func:`hockeystick.audits.audit`.
           neighbours: the two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
             case needs none.
-          claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audit` takes, so also what
+          claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audits.audit` takes, so also what
             ``privacy_lock`` returns.
           samples: outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
           confidence: probability, at least, with which a true claim is not refuted; by default
             ``--privacy-confidence``, or none. The audit's share in the suite's false alarms counts where it asks for
             more.
           seed: of all random numbers; by default derived from the test's name.
-          options: further arguments of :func:`hockeystick.audit`.
+          options: further arguments of :func:`hockeystick.audits.audit`.
 
         Returns:
           The verdict, for further assertions.

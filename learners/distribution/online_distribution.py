@@ -114,9 +114,10 @@ class OnlineDistribution:
         Args:
             hypotheses: The candidates; a ``LabelTable`` of several contexts makes a learner of so many.
             rounds: T >= 2, that the learner is tuned to.
-            channel: Makes a channel from levels, ``span`` and ``parameters``: a class of
-            ``distribution.channels.all_channels``. reference: The base measure of levels, ``UniformMixture()`` by
-            default. rule, rate: As for the class. **parameters: The channel's, such as ``epsilon``.
+            channel: Makes a channel from levels, ``span`` and ``parameters``: a class of ``channels.all_channels``.
+            reference: The base measure of levels, ``UniformMixture()`` by default.
+            rule, rate: As for the class.
+            **parameters: The channel's, such as ``epsilon``.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.

@@ -37,7 +37,7 @@ class Subject:
     """What is audited.
 
     Attributes:
-      target: as :func:`hockeystick.audit` takes it.
+      target: as :func:`hockeystick.audits.audit` takes it.
       neighbours: two data sets that differ as the claim's neighbouring relation allows.
       claim: what is said of it.
       truth: the exact epsilon at ``claim.delta`` *on these two data sets*, the larger of both directions: what an audit
@@ -117,7 +117,7 @@ class Case:
           samples: outputs from each data set; the stated number by default.
           rng: seed.
           confidence: that at which sample sizes are stated, by default.
-          more: further arguments of :func:`hockeystick.audit`, before the case's own.
+          more: further arguments of :func:`hockeystick.audits.audit`, before the case's own.
         """
         return audit(
             self.target,

@@ -4,7 +4,7 @@ A correct mechanism may be refuted with probability at most alpha = 1 - confiden
 ``allowed(alpha)`` are, but with probability 1e-6: that is the false-alarm rate of each test here. What would betray an
 auditor is computed, not guessed: a rate of ``caught(alpha)`` would exceed the quantile with probability 0.99.
 
-The audits run through :func:`hockeystick.audit` as a user's do; only the outputs are drawn beforehand.
+The audits run through :func:`hockeystick.audits.audit` as a user's do; only the outputs are drawn beforehand.
 """
 
 from __future__ import annotations
