@@ -127,7 +127,8 @@ def search_neighbours(
       samples_per_pair: of these, for the first look at a pair; at least 20.
       rounds: of new pairs; from the second one on most are changed copies of the best.
       rng: a seed, or a generator that gives one; by default a fresh seed.
-      exceptions_as_output: as for :func:`hockeystick.audits.audit`. Otherwise a pair on which the target raises is set aside.
+      exceptions_as_output: as for :func:`hockeystick.audits.audit`. Otherwise a pair on which the target raises is set
+        aside.
       checkpoint: a file in which the search is kept while it runs. If it is there, the search goes on from it, and
         finds what it would have found at once; it is removed at the end. The target must be the same.
       progress: called as ``progress(done, total)`` with numbers of outputs, of both data sets together.

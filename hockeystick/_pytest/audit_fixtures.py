@@ -89,7 +89,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
         """Audits ``target`` on two neighbouring data sets and fails the test if the claim is refuted.
 
         Args:
-          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see :func:`hockeystick.audits.audit`.
+          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see
+            :func:`hockeystick.audits.audit`.
           neighbours: the two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
             case needs none.
           claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audits.audit` takes, so also what
