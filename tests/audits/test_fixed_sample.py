@@ -188,6 +188,7 @@ def above_threshold(scale: float) -> Callable[..., int | None]:
     return run
 
 
+@pytest.mark.statistical
 def test_a_stream_that_may_end_without_an_answer() -> None:
     pair = ([0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0])
 
@@ -379,6 +380,7 @@ def test_what_a_curve_could_have_shown_is_said_where_it_was_tested() -> None:
     assert f"at delta={verdict.delta_tested:g} would have been refuted" in str(verdict)
 
 
+@pytest.mark.statistical
 def test_a_refuted_curve_is_not_called_a_refuted_point() -> None:
     """A randomised response of the same ε breaks the Gaussian's curve, and not its one point (1, 1e-5)."""
     target = randomised_response(1.0)
@@ -549,6 +551,7 @@ def test_what_is_no_verdict_is_refused(text: str) -> None:
         Verdict.from_json(text)
 
 
+@pytest.mark.statistical
 def test_the_summary_says_what_was_found_and_never_that_a_claim_holds() -> None:
     refuted = refuted_verdict()
     summary = str(refuted)

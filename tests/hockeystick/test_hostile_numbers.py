@@ -56,6 +56,7 @@ def numbers(made: Any) -> Iterator[str]:
                 yield field.alias
 
 
+@pytest.mark.statistical
 def test_every_number_of_an_event_is_checked() -> None:
     wrong, tried = [], 0
     for event in INSTANCES:

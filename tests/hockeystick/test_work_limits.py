@@ -114,6 +114,7 @@ def test_no_search_where_the_least_noise_will_do(monkeypatch):
     assert calls == [0]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (5.0, 1e-12)])
 def test_skellam_noise_is_calibrated_in_few_steps(epsilon, delta, monkeypatch):
     calls = counted(monkeypatch, added_integers._Profile, "excess")
@@ -139,6 +140,7 @@ def skellam_masses(variance: float) -> np.ndarray:
     return np.asarray(special.ive(np.abs(np.arange(-reach, reach + 1)), variance))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("make", "masses_at", "sensitivity"),
     [
@@ -162,6 +164,7 @@ def test_of_many_worst_vectors_few_are_calibrated(make, masses_at, sensitivity, 
         assert shift_delta(masses_at(noise * (1 - 1e-7)), sensitivity, 1.0) > 1e-6
 
 
+@pytest.mark.statistical
 def test_a_search_that_nothing_satisfies_ends_at_the_largest_noise():
     """Each vector meets the target, and all together never do: the noise grows to its end, and is not held there."""
     asked = []
@@ -183,6 +186,7 @@ def test_a_search_that_nothing_satisfies_ends_at_the_largest_noise():
     assert sorted(set(asked)) == asked and least * (1 - 1e-8) < asked[0] < asked[-1] < high
 
 
+@pytest.mark.statistical
 def test_the_least_epsilon_of_all_floats_is_as_good_as_zero():
     with pytest.raises(NumericalError, match="no value"):
         mechanisms.DiscreteGaussian.calibrated(epsilon=5e-324, delta=1e-16)

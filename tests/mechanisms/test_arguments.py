@@ -179,6 +179,7 @@ def test_differences_are_rounded_up(minuend: float, subtrahend: float) -> None:
     assert Fraction(up) >= exact and Fraction(math.nextafter(up, -INF)) < exact
 
 
+@pytest.mark.statistical
 @given(st.integers(1, 10**6), st.integers(0, 10**7))
 def test_blocks_cover_every_run_once(runs: int, width: int) -> None:
     covered = 0

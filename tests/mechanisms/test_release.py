@@ -106,6 +106,7 @@ def test_a_plan_a_filter_and_a_file_are_charged(tmp_path: Path) -> None:
     assert '"count"' in text and "(simulated)" in text
 
 
+@pytest.mark.statistical
 def test_a_simulated_release_is_marked_everywhere(tmp_path: Path) -> None:
     ledger = Ledger(PLAN)
     Laplace(2.0).release(3, ledger=ledger, name="count", noise=SimulationNoise(1))

@@ -40,6 +40,7 @@ from hockeystick.mechanisms import Laplace as LaplaceMechanism
 # One parameter --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(eps=st.floats(0.05, 10), log_delta=st.floats(-12, -3), count=st.sampled_from([1, 30, 10_000]))
 @settings(deadline=None, max_examples=30)
 def test_gaussian_noise_is_the_closed_forms(eps, log_delta, count):
@@ -67,6 +68,7 @@ def test_pure_privacy_at_delta_zero():
     assert found.value == pytest.approx(14.0, rel=2e-6) and found.value >= 14.0 * (1 - 1e-15)
 
 
+@pytest.mark.statistical
 def test_a_parameter_may_work_the_other_way():
     found = calibrate(lambda eps: compose((PureDP(eps), 10)), EpsilonDelta(2.0), guess=5.0)
     assert (
@@ -180,6 +182,7 @@ def test_bad_targets_are_refused(make):
 # Splitting a budget ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_split_of_gaussian_noise_is_lagranges():
     weights = np.array([1.0, 16.0, 81.0])
     target = EpsilonDelta(1.0, 1e-6)
@@ -325,6 +328,7 @@ def asked(monkeypatch):
     return seen
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("q", "steps", "eps"),
     [(0.5, 100_000, 3.0), (0.5, 10_000_000, 100.0), (1e-4, 10_000_000, 1.0), (0.01, 1_000_000, 0.01), (0.1, 100, 10.0)],
@@ -338,6 +342,7 @@ def test_long_and_dense_trainings_take_few_evaluations(asked, q, steps, eps):
     assert found.evaluations <= 4 and asked["pld"] <= 4 and asked["contour"] <= 20 and asked["work"] < 2.0**31
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("q", "steps"), [(0.5, 100_000), (0.01, 1_000_000)])
 def test_a_long_trainings_noise_is_that_of_the_central_limit(q, steps):
     """Over many steps of small losses a sampled Gaussian tends to μ² = T·q²·(e^{1/σ²} − 1) (Bu et al. 2020)."""
@@ -371,6 +376,7 @@ def _gaussian_noise(eps: float, target: float) -> mpmath.mpf:
         return mpmath.exp(high)
 
 
+@pytest.mark.statistical
 def test_a_number_of_steps_and_a_sampling_probability_are_found_as_quickly(asked):
     best_bound._epsilon.cache_clear()
     noise, target = PoissonSampled(0.5, Gaussian(219.8755)), EpsilonDelta(3.0, 1e-5)
@@ -433,6 +439,7 @@ def test_leads_find_a_crossing_wherever_it_is(place, guess, bend, sign, flat):
         assert start == beside  # it starts out on the plateau, or where values are cut off
 
 
+@pytest.mark.statistical
 def test_what_takes_too_many_terms_is_refused():
     event = compose((PoissonSampled(0.01, Gaussian(0.01)), 10_000_000))
     for bound in (

@@ -333,6 +333,7 @@ def test_a_changed_file_is_refused(path, tamper):
         DurableLedger.open(path)
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(data=st.data())
 def test_any_flipped_byte_is_refused_or_belongs_to_a_torn_end(tmp_path_factory, data):

@@ -65,6 +65,7 @@ def worst_delta(budget: PrivacyFilter, epsilon: float, menu: tuple[float, ...]) 
     return value(budget, 0.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("budget", "epsilons"),
     [
@@ -233,6 +234,7 @@ def test_ten_tenths_fit_into_one_and_the_promise_counts_it():
     assert budget.would_exceed(PureDP(1e-11))
 
 
+@pytest.mark.statistical
 @given(
     budget=st.sampled_from(KINDS),
     costs=st.lists(st.tuples(st.floats(1e-3, 0.6), st.integers(1, 4)), max_size=8),

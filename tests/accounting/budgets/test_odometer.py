@@ -41,6 +41,7 @@ def probability_of_failure(start: Odometer, choose, steps: int) -> float:
     return value(start, 0.0, steps)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "choose", [lambda loss: 0.5, lambda loss: 0.9 if loss > 0 else 0.2, lambda loss: 0.6 + loss / 9]
 )

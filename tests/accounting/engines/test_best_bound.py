@@ -538,6 +538,7 @@ def test_fractions_are_rounded_up_to_the_next_float(x):
     assert Fraction(math.nextafter(value, -math.inf)) < x <= Fraction(value)
 
 
+@pytest.mark.statistical
 def test_sums_of_divergences_are_bounded_at_orders_below_two():
     """Where many divergences cancel against ε, their round-off is more than that of what is left."""
     rhos = [0.1 + i / 1000 for i in range(400)]

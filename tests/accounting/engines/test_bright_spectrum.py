@@ -45,6 +45,7 @@ def test_many_frequencies_are_refused() -> None:
     assert bright_spectrum.log_transform(law(3, 100, 1e-5), 2, 2**22, np.arange(2**20)) is None
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("products", [2**22, 2**9])
 def test_high_powers_are_within_an_error_that_is_small(monkeypatch: pytest.MonkeyPatch, products: int) -> None:
     """The sum spreads over a hundred cells and more; frequencies from 50 on are below 1e-40."""

@@ -64,6 +64,7 @@ def test_gaussian_closed_form(sigma, count, delta):
     assert high <= low * (1 + 1e-9)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("width", [0.01, 0.5, 4.0])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_bounded_range_closed_form(width, share):
@@ -152,6 +153,7 @@ def test_randomised_response_is_binomial(delta):
         assert exact(low * (1 - 1e-15)) >= delta >= exact(high * (1 + 1e-15))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("where", [5, 10, 40])
 def test_at_an_atom(where):
     """ε on a point of the lattice, where the smoothing is felt most."""
@@ -283,6 +285,7 @@ def test_rounding_of_an_integrand_is_in_proportion_to_no_less_than_itself(c):
     assert y == pytest.approx(-parts[0] - parts[2] + (1 + c) * losses, rel=1e-12)
 
 
+@pytest.mark.statistical
 def test_moduli_are_those_of_the_integrand():
     """What bounds the moment's decay: the integral of the modulus at each height, by quadrature."""
     law, c = NormalMixtureLaw(NormalMixture((0.0, 3.0), (0.82, 0.18)), ORIGIN), 6.0
@@ -381,6 +384,7 @@ def schedule(many):
     return compose(*((PoissonSampled(0.02, Gaussian(float(s))), 5) for s in np.linspace(2.0, 1.0, many)))
 
 
+@pytest.mark.statistical
 def test_a_schedule_of_noise_scales_is_left_to_the_moments(monkeypatch):
     event = schedule(9)
     found = best_bound.epsilon(event, 1e-6, bracket=True)
@@ -394,6 +398,7 @@ def test_a_schedule_of_noise_scales_is_left_to_the_moments(monkeypatch):
     assert best_bound.epsilon(event, 1.01e-6).method == "pld"
 
 
+@pytest.mark.statistical
 def test_the_work_for_a_schedule_is_that_for_a_few_quadratures(monkeypatch):
     """The nodes of all quadratures that prove something, not those of a search, for 60 events and both directions."""
     nodes = []
@@ -408,6 +413,7 @@ def test_the_work_for_a_schedule_is_that_for_a_few_quadratures(monkeypatch):
     assert len(nodes) <= 40 and sum(nodes) <= 60 * 40 * 400
 
 
+@pytest.mark.statistical
 def test_a_bracket_that_is_wide_leaves_a_schedule_to_the_other_methods(monkeypatch):
     monkeypatch.setattr(contour_integral, "sharp_epsilon", lambda *_: (_ for _ in ()).throw(NumericalError("wide")))
     assert best_bound.epsilon(schedule(8), 1.1e-6).method == "pld"
@@ -499,6 +505,7 @@ def test_errors_of_parts_add_up():
     assert (line.error < 0.1).all()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mu", [0.05, 1.0, 4.0])
 def test_finite_laws_lie_above_and_below_their_pair(mu):
     for epsilon in np.linspace(0.0, mu * mu / 2 + 4 * mu, 5):
@@ -510,6 +517,7 @@ def test_finite_laws_lie_above_and_below_their_pair(mu):
             assert abs(found - exact) <= 1e-4 * exact
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("event", [compose((Gaussian(2.0), 3)), compose((PureDP(0.3), 12))])
 def test_what_wraps_round_is_taken_off(event, monkeypatch):
     """With a period much too short the sum is too large, and the lower end makes up for it."""
@@ -552,6 +560,7 @@ def test_a_line_within_its_errors_gives_bounds_within_the_bounds():
             assert low <= inner[0] <= inner[1] <= high
 
 
+@pytest.mark.statistical
 def test_a_composition_without_a_formula_is_resolved(monkeypatch):
     """The first of its sums, of 2^13 terms, leaves a bracket of 1e-3."""
     monkeypatch.setattr(contour_integral, "discretised", functools.partial(discretised, cells=64))
@@ -598,6 +607,7 @@ def test_a_line_of_laplace_noise_is_within_its_errors(c):
             assert abs(exact - mpmath.mpc(complex(line.phi[i]))) <= error[i]
 
 
+@pytest.mark.statistical
 def test_both_ends_of_a_composition_without_a_formula():
     event = compose((LogLipschitz(1.0, 0.5), 2))
     low, high = ends(event, 1e-3)
@@ -684,6 +694,7 @@ class Tied(PrivacyEvent):
         return Laplace(10.0), Laplace(5.0)
 
 
+@pytest.mark.statistical
 def test_branches_and_directions():
     a, b = compose((Laplace(10.0), 20)), compose((Gaussian(5.0), 3))
     both = contour_integral.epsilon(parallel(a, b), 1e-6)
@@ -724,6 +735,7 @@ def test_ends_of_the_scale():
     assert contour_integral.delta(one_sided, 50.0)[1] >= infinite >= contour_integral.delta(one_sided, 50.0)[0]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", [1e-10, 1e-18])
 @pytest.mark.parametrize("event", [compose((RandomizedResponse(1.0), 10)), compose((Laplace(0.5), 5))])
 def test_next_to_the_largest_loss_the_ends_are_close(event, target):
@@ -741,6 +753,7 @@ def test_bad_arguments(bad):
         contour_integral.epsilon(bad, 0.5)
 
 
+@pytest.mark.statistical
 def test_what_can_not_be_resolved_is_refused():
     with pytest.raises(NumericalError):
         contour_integral.delta(compose((Gaussian(1e-7), 10**9)), 10.0)
@@ -822,6 +835,7 @@ def test_a_root_next_to_an_atom_is_resolved_there(delta):
     assert low <= loss_distribution.epsilon(compose((PureDP(0.3), 1000)), delta) and high <= low * (1 + 1e-9)
 
 
+@pytest.mark.statistical
 def test_what_one_order_of_the_data_sets_refuses_is_not_passed_over(monkeypatch):
     """Unless all of its losses are below what the other one gives."""
     one_way = contour_integral._epsilon
@@ -836,6 +850,7 @@ def test_what_one_order_of_the_data_sets_refuses_is_not_passed_over(monkeypatch)
         contour_integral.epsilon(PoissonSampled(0.1, Gaussian(1.0)), 1e-6)
 
 
+@pytest.mark.statistical
 def test_two_sampled_laplace_releases_lie_between_the_ends():
     """Of laws on grids, one on either side: δ of the second at what the first leaves of ε, by quadrature."""
     q, eps = 0.1, 0.1

@@ -109,6 +109,7 @@ def exact_gain(p: NormalMixture, q: NormalMixture, z: float) -> tuple[Any, Any]:
         return loss, above(p) / scale[0] - mp.exp(loss) * above(q) / scale[1]
 
 
+@pytest.mark.statistical
 @settings(max_examples=60, deadline=None)
 @given(
     st.floats(-12.0, -0.1),
@@ -184,6 +185,7 @@ def exact_delta(pair: MixturePair, eps: float) -> Any:
     return exact_gain(pair.p, pair.q, high)[1]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "event, d", [(GROUPED, 1e-8), (PoissonSampledReplace(1e-6, Gaussian(0.75)), 1e-10), (TWO, 1e-10)]
 )
@@ -196,6 +198,7 @@ def test_groups_and_other_samples_of_one_step_are_exact(event: Any, d: float) ->
 # Many steps -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "q, sigma, d", [(1e-6, 0.75, 1e-15), (1e-6, 0.75, 1e-9), (1e-4, 1, 1e-20), (1e-2, 1, 1e-8), (1e-8, 0.5, 1e-12)]
 )
@@ -209,6 +212,7 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
     assert composed(q, sigma, 2, d, high)[0] == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "q, sigma, steps, d",
     [
@@ -270,6 +274,7 @@ def test_the_rise_of_narrow_cells_is_known_where_their_difference_is_round_off(q
             assert 0 < exact <= cells.rise[i] <= exact * (1 + mp.mpf(10) ** -8) + cells.p[i] * 1e-3 * step * 1e-3
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", [30.0, 300.0])
 def test_a_mix_with_other_noise_holds_what_the_other_engine_finds(noise: float) -> None:
     event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(noise)).directions()[0]
@@ -378,6 +383,7 @@ def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytes
     assert seen == ["removal"]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("q", "sigma", "steps", "d"), [(1e-6, 0.75, 1000, 1e-12), (1e-3, 0.8, 50, 1e-8)])
 def test_what_a_coarse_bound_leaves_out_is_never_the_worst(q: float, sigma: float, steps: int, d: float) -> None:
     """One way is a little worse than the first: by less than the coarse grid is off, and more than the fine one is."""

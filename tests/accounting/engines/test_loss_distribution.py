@@ -77,6 +77,7 @@ def norm(values):
     return mp.sqrt(mp.fsum(abs(v) ** 2 for v in values))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("stages", [4, 7, 10])
 @pytest.mark.parametrize("kind", ["flat", "peaked", "wide range"])
 def test_transform_errors_are_below_the_bound(stages, kind):
@@ -112,6 +113,7 @@ def test_the_transform_bound_is_for_powers_of_two():
     assert fft_round_off.transform(1 << 20) == pytest.approx(20 * eta / (1 - 20 * eta), rel=1e-12)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "size, length, counts",
     [(256, 9, (7, 1)), (1024, 30, (25,)), (64, 20, (40, 3)), (2048, 5, (150,)), (1024, 3, (250,)), (256, 2, (120, 30))],
@@ -407,6 +409,7 @@ def test_losses_of_any_size_leave_no_negative_mass():
     assert law.losses()[-1] >= 1e15
 
 
+@pytest.mark.statistical
 @given(lengths=st.tuples(st.integers(1, 40), st.integers(1, 40)), seed=st.integers(0, 2**32 - 1), upper=st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_convolution_inside_an_event_is_rounded_outwards(lengths, seed, upper):
@@ -423,6 +426,7 @@ def test_convolution_inside_an_event_is_rounded_outwards(lengths, seed, upper):
     assert got.start == 6 and got.infinity == pytest.approx(1 - 0.99**2, rel=1e-12)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("upper", [True, False])
 def test_long_convolutions_by_transform_are_rounded_outwards(upper):
     """Exact integers of 20 bits: their convolution is exact in integers."""
@@ -442,6 +446,7 @@ def test_long_convolutions_by_transform_are_rounded_outwards(upper):
 # The tilted law ----------------------------------------
 
 
+@pytest.mark.statistical
 @given(seed=st.integers(0, 2**32 - 1), slope=st.floats(1e-6, 3), start=st.integers(-3000, 3000))
 @settings(deadline=None, max_examples=40)
 def test_tilted_masses_are_rounded_outwards(seed, slope, start):
@@ -613,6 +618,7 @@ def test_gaussians_composed_like_strangers_are_within_a_millionth_of_the_closed_
     assert lower >= exact - 3 * loose * (exact + mp.mpf(mu) / 10)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "q, sigma, n, d, expected",
     [

@@ -68,6 +68,7 @@ def test_a_mixed_composition_lies_between_a_mechanism_it_allows_and_the_curves_a
     assert found.upper <= halves * (1 + 1e-3)
 
 
+@pytest.mark.statistical
 def test_repeated_curves_are_added_before_they_become_a_profile():
     many = epsilon(compose(SGD, (ZCDP(1e-4), 100)), 1e-6).upper
     assert many == pytest.approx(epsilon(compose(SGD, (ZCDP(0.01), 1)), 1e-6).upper, rel=1e-6)

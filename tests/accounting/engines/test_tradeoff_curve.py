@@ -129,6 +129,7 @@ def lopsided_curves():
     ]
 
 
+@pytest.mark.statistical
 def test_renyi_curves_of_two_directions_are_both_used_in_both_roles():
     (p, q), curves = LOPSIDED, lopsided_curves()
     rates = np.array([1e-4, 1e-3, 0.03, 0.1, 0.5])
@@ -184,6 +185,7 @@ def test_free_orientation_is_no_better_than_any_mix():
         assert (neyman_pearson(x, y, RATES) <= true_positive_rate(event, RATES) + 1e-12).all()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "event",
     [
@@ -207,6 +209,7 @@ def test_curve_laws(event):
     np.testing.assert_allclose(back[inner], rates[inner], atol=1e-4)
 
 
+@pytest.mark.statistical
 def test_many_deltas_are_as_good_as_one_by_one():
     for event in (compose((Laplace(10.0), 300)), Gaussian(1.0), ZCDP(0.2), compose(Gaussian(2.0), Failure(1e-6))):
         at = np.linspace(0, 4, 9).reshape(3, 3)

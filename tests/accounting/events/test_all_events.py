@@ -217,6 +217,7 @@ def test_branches_have_no_group_rule():
             event.at(2)
 
 
+@pytest.mark.statistical
 @given(r=st.floats(0.001, 0.999), e=st.floats(0.01, 2.0), order=st.floats(1.1, 30), eps=st.floats(0, 1.9))
 @settings(deadline=None, max_examples=100)
 def test_visible_mixture_is_the_enumerated_mixture_and_no_subsampling(r, e, order, eps):

@@ -252,6 +252,7 @@ def test_lazy_algorithm_graph_has_the_tabled_values(n, batch, eta, p, delta, pld
     assert epsilon(event, delta, method="rdp").upper == pytest.approx(rdp, abs=3e-3)
 
 
+@pytest.mark.statistical
 def test_per_user_epsilon_decreases_to_zero_at_the_last_batch():
     graph = lazy(2000, batch=5, eta=0.01, p=0.05)
     found = [graph.epsilon_for("batches", D, member=i) for i in (1, 1000, 1900, 1999, 2000)]
@@ -294,6 +295,7 @@ def test_a_million_rounds_are_four_nodes():
 # Never below the truth ----------------------------------------
 
 
+@pytest.mark.statistical
 @given(data=st.data())
 @settings(deadline=None, max_examples=60)
 def test_graph_is_at_least_the_enumerated_truth_on_random_graphs(data):
@@ -487,6 +489,7 @@ def test_networkx_view_is_a_dag():
     assert view.nodes["decision"]["kind"] == "release"
 
 
+@pytest.mark.statistical
 @given(size=st.integers(1, 12), first=st.none() | st.integers(-15, 15), width=st.none() | st.integers(0, 20))
 @settings(deadline=None)
 def test_frequencies_run_straight_between_corners(size, first, width):

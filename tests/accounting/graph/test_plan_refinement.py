@@ -143,6 +143,7 @@ def curves(event: PrivacyEvent) -> tuple[float, ...]:
     )
 
 
+@pytest.mark.statistical
 @given(envelope=events, event=events)
 def test_domination_holds_in_every_curve_it_claims(envelope, event):
     if dominates(envelope, event) and type(envelope) not in (ZCDP, ApproximateDP, PureDP):
@@ -150,6 +151,7 @@ def test_domination_holds_in_every_curve_it_claims(envelope, event):
             assert small <= big * (1 + 1e-9) + 1e-12 or math.isinf(big) or "ZCDP" in repr(envelope)
 
 
+@pytest.mark.statistical
 @given(a=events, b=events, c=events)
 def test_domination_is_reflexive_and_composes(a, b, c):
     assert dominates(a, a)

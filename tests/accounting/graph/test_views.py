@@ -107,6 +107,7 @@ def test_an_unseen_release_before_it_takes_the_lead_away():
     assert not later.guarantee(view="v").moves[0].charges[0].leading
 
 
+@pytest.mark.statistical
 @given(data=st.data())
 @settings(deadline=None, max_examples=60)
 def test_who_sees_more_learns_more(data):
@@ -207,6 +208,7 @@ def test_replacing_is_two_steps_through_the_null_record():
     assert [move.event() for move in guarantee.moves] == [compose((Gaussian(1.0), 2))]
 
 
+@pytest.mark.statistical
 @given(
     scales=st.lists(st.sampled_from([1.0, 3.0]), min_size=2, max_size=4),
     reads=st.lists(st.lists(st.integers(0, 2), min_size=1, unique=True), min_size=4, max_size=4),
@@ -255,6 +257,7 @@ def sampling(event=SAMPLED) -> AccountantGraph:
     return AccountantGraph().source("people").release("steps", event, reads=["people"], count=20)
 
 
+@pytest.mark.statistical
 def test_all_samples_of_one_source_are_in_one_direction():
     tied = sampling().guarantee().epsilon(DELTA).upper
     ways = [epsilon(compose((way, 20)), DELTA).upper for way in SAMPLED.directions()]

@@ -84,6 +84,7 @@ def test_parameters_say_what_it_is(mechanism: Any, event: PrivacyEvent) -> None:
     assert from_diffprivlib(mechanism) == event
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["Laplace", "LaplaceTruncated", "LaplaceFolded"])
 @given(budget=st.floats(0.01, 20.0), failure=st.sampled_from([0.0, 1e-9, 0.01, 0.5]), reach=st.floats(0.1, 100.0))
 def test_laplace_noise_is_charged_for_its_width_and_not_for_its_claim(

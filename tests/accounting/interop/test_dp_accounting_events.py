@@ -46,6 +46,7 @@ leaves = st.one_of(
 trees = st.lists(st.tuples(leaves, st.integers(1, 20)), min_size=1, max_size=3).map(lambda parts: compose(*parts))
 
 
+@pytest.mark.statistical
 @given(event=trees)
 def test_a_native_tree_comes_back_as_it_was(event: PrivacyEvent) -> None:
     assert from_dp_event(to_dp_event(event, strict=True)) == event
@@ -112,6 +113,7 @@ def test_events_of_ours_may_stand_in_a_native_tree() -> None:
         from_dp_event(alone, relation.REPLACE_ONE)
 
 
+@pytest.mark.statistical
 def test_a_tree_is_for_add_or_remove_alone() -> None:
     """Why there is no tree for replace-one: dp-accounting's accountants do not agree there (B3)."""
     relation, native = dp_accounting.NeighboringRelation.REPLACE_ONE, to_dp_event(Gaussian(1.0))

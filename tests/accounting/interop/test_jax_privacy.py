@@ -56,6 +56,7 @@ def test_its_trees_are_accepted_under_their_relation() -> None:
     assert event("fixed_dpsgd_event", Relation.REPLACE_ONE) == fixed
 
 
+@pytest.mark.statistical
 def test_fixed_batches_are_refused_where_they_mean_nothing_and_cost_two_where_a_record_is_replaced() -> None:
     tree = BUILT["fixed_dpsgd_event"][1]
     with pytest.raises(UnsupportedEventError, match="REPLACE_ONE alone"):
@@ -66,6 +67,7 @@ def test_fixed_batches_are_refused_where_they_mean_nothing_and_cost_two_where_a_
         from_dp_event(dp_accounting.dp_event.SampledWithReplacementDpEvent(50, 5, G(2.0)), Relation.REPLACE_ONE)
 
 
+@pytest.mark.statistical
 def test_batches_of_a_fixed_size_cost_no_less_than_poisson_samples_at_twice_the_distance() -> None:
     """These are what its training accountant composes for FIXED_BATCH_SIZE, in one order of the worlds throughout.
 

@@ -43,6 +43,7 @@ def trained(steps: int, **options: Any) -> TrainingAccountant:
     return accountant
 
 
+@pytest.mark.statistical
 def test_steps_become_a_graph() -> None:
     accountant = trained(7)
     accountant.get_optimizer_hook_fn(0.2)(optimizer(3.0))
@@ -63,6 +64,7 @@ def test_rates_of_unknown_batches_are_refused() -> None:
         assert "opacus_engine" in caught.value.remedy
 
 
+@pytest.mark.statistical
 def test_added_up_batches_are_refused_and_would_cost_more_than_opacus_charges() -> None:
     accountant = trained(0)
     with pytest.raises(InvalidArgumentError, match="accumulated_iterations=4"):

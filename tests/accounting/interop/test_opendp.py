@@ -97,6 +97,7 @@ def test_a_fixed_delta_is_approximate_dp() -> None:
         event_of("Approximate(MaxDivergence)", (math.inf, 0.1))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("scale", [0.3, 1.0, 20.0])
 def test_a_profile_lies_between_the_noise_and_the_map(scale: float) -> None:
     """Above the exact profile of the noise, and near the map or below it: that curve is no profile near ε = 0."""

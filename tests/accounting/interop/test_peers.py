@@ -272,6 +272,7 @@ def test_b16_concentrated_dp_is_not_sampled_like_a_gaussian():
     assert exact <= float(PoissonSampled(share, ZCDP(rho)).rdp(at)[0])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("at", [1e-3, 1e-6])
 def test_b16_a_replaced_record_moves_a_sum_by_two(at):
     """B16, B3: the others all at −1, a record at −1 becomes 1; dp-accounting's RDP accountant is half way there.

@@ -20,6 +20,7 @@ def exact(loss: float, q: float) -> mpmath.mpf:
     return mpmath.log1p(mpmath.mpf(q) * mpmath.expm1(loss))
 
 
+@pytest.mark.statistical
 @given(loss=st.one_of(st.floats(-50.0, 50.0), st.floats(-2000.0, 2000.0)), q=RATES)
 @example(1.0, 1e-12)
 @example(700.0, 1e-300)
@@ -33,6 +34,7 @@ def test_the_loss_of_a_mixture_is_accurate_relative_to_itself(loss, q):
         assert abs(want) <= away + mpmath.mpf("1e-320") <= abs(want) * (1 + 24 * U) + mpmath.mpf("1e-300")
 
 
+@pytest.mark.statistical
 @given(loss=st.one_of(st.floats(-40.0, 40.0), st.floats(-1e-9, 1e-9), st.floats(0.0, 2000.0)), q=RATES)
 @example(1e-12, 1e-12)
 @example(-27.0, 1.0 - 1e-12)

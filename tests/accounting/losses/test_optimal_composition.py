@@ -54,6 +54,7 @@ def homogeneous_delta(e, count, eps):
         return total / (1 + odds) ** count
 
 
+@pytest.mark.statistical
 @settings(max_examples=60)
 @given(PARTS, st.floats(0, 10))
 def test_delta_brackets_the_enumeration(parts, eps):
@@ -63,6 +64,7 @@ def test_delta_brackets_the_enumeration(parts, eps):
     assert up - down <= 1e-12 * exact + 1e-323
 
 
+@pytest.mark.statistical
 @settings(max_examples=60)
 @given(PARTS, st.sampled_from([0.0, 1e-320, 1e-15, 1e-6, 0.01, 0.5, 1.0]))
 def test_epsilon_inverts_delta(parts, goal):
@@ -77,6 +79,7 @@ def test_epsilon_inverts_delta(parts, goal):
         assert exact_delta(parts, up * (1 - 1e-12)) >= goal
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("e", "count"), [(1e-3, 10_000), (0.01, 10_000), (0.3, 1000), (2.0, 50)])
 @pytest.mark.parametrize("goal", [1e-6, 1e-15])
 def test_many_equal_parts(e, count, goal):
@@ -112,6 +115,7 @@ def test_edges():
     assert 0.0 < oc.delta([(1.0, 5e-324, 3)], 9.0) <= 5 * 5e-324
 
 
+@pytest.mark.statistical
 @given(PARTS)
 def test_basic_composition_is_never_better(parts):
     e, d = oc.basic(parts)

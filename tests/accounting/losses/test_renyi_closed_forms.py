@@ -20,6 +20,7 @@ def three_point(eps, categories, order):
     return mpmath.log(p**a * q ** (1 - a) + q**a * p ** (1 - a) + (k - 2) * q) / (a - 1)
 
 
+@pytest.mark.statistical
 @given(eps=st.floats(1e-9, 300), categories=st.integers(2, 10**6), excess=st.floats(-8, 6))
 def test_renyi_curve_of_randomised_response(eps, categories, excess):
     order = 1.0 + 10.0**excess

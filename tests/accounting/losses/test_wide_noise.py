@@ -45,6 +45,7 @@ def shift_delta(variance: float, shift: int, epsilon: float) -> float:
     return float(np.maximum(masses[shift:] - math.exp(epsilon) * masses[:-shift], 0.0).sum())
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.02, 0.1, 0.25])
 def test_the_profile_is_no_lower_than_that_of_any_vector(epsilon):
     event = Skellam(1e5, distance=5.0)
@@ -83,6 +84,7 @@ def test_few_vectors_less_noise_and_engines_asked_for_have_the_exact_profile():
     assert hs.delta(Skellam(1e5, distance=4.0), 0.05, method="pld").upper > 0.0
 
 
+@pytest.mark.statistical
 def test_the_noise_of_many_vectors_is_calibrated_by_one_closed_form(monkeypatch):
     """31 vectors, each with a table and a grid of its own, took up to a minute."""
     asked = [0]

@@ -62,6 +62,7 @@ def test_opendp_laplace_is_not_refuted_and_is_where_it_is_declared_wrongly() -> 
     assert wrong.refuted
 
 
+@pytest.mark.statistical
 def test_opendp_coordinates_are_runs_where_the_caller_says_so() -> None:
     laplace = dp.m.make_laplace(*vector(), scale=1.0)
 
@@ -113,6 +114,7 @@ def test_opendp_profiles_and_renyi_curves_cover_the_same_gaussian() -> None:
         assert verdict(target, 1000).refuted
 
 
+@pytest.mark.statistical
 def test_opendp_renyi_curve_is_read_at_orders() -> None:
     class Curve:
         output_measure, input_domain, input_metric, input_distance_type = "RenyiDivergence", None, None, "f64"

@@ -217,6 +217,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counter]:
     return counters
 
 
+@pytest.mark.statistical
 def test_auto_makes_few_fits_and_neighbours_of_few_outputs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     counters = counted(monkeypatch)
     monkeypatch.setattr(classifiers, "_FEW_RUNS", 1000)

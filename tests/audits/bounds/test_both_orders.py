@@ -36,6 +36,7 @@ def holds(region: Region, p: float, q: float) -> bool:
 PAIRS = [(p, q) for p in (0.001, 0.05, 0.3, 0.5, 0.8, 0.999) for q in (0.001, 0.02, 0.1, 0.3, 0.5) if p + q <= 1]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("slope", [1.0, E, 30.0])
 @pytest.mark.parametrize("trials", [9, 16])
@@ -64,6 +65,7 @@ def test_a_region_that_forgets_the_nuisance_is_caught() -> None:
     assert wrong > alpha
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (0.0, 0.2), (1.0, 0.0), (1.0, 0.1), (3.0, 0.01)])
 def test_a_claim_on_its_boundary_is_refuted_no_more_often_than_it_may_be(epsilon: float, delta: float) -> None:
     trials, alpha, ratio = 20, 0.05, math.exp(epsilon)
@@ -81,6 +83,7 @@ def test_a_claim_on_its_boundary_is_refuted_no_more_often_than_it_may_be(epsilon
     assert max(levels) <= alpha
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(
     st.integers(1, 30),
@@ -174,6 +177,7 @@ def test_the_slope_is_that_of_the_claim_unless_the_violation_is_plain() -> None:
     assert both_frontier(tossed, slope=plain, alpha=0.001).epsilon(0.0) > 2.0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_what_is_detectable_is_refuted_as_often_as_promised(delta: float) -> None:
     """2,000 draws at the promised probability: at least 0.86 refute, a false alarm has probability below 1e-8."""
@@ -207,6 +211,7 @@ def laplace(scale: float) -> Callable[[float, np.random.Generator, int], np.ndar
     return draw
 
 
+@pytest.mark.statistical
 def test_an_audit_tests_both_orders_and_says_so() -> None:
     verdict = audit(laplace(1 / 1.2), claim=Claim(1.0), neighbours=(0.0, 1.0), samples=20_000, rng=5, confidence=0.99)
 

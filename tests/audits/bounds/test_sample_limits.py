@@ -261,6 +261,7 @@ def test_many_samples_needed_agree_with_the_normal_law() -> None:
     assert samples_to_detect(q, 0.5, 0.0, 1.1, alpha=0.001) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.statistical
 def test_samples_needed_at_the_ends() -> None:
     assert samples_needed(0.2, 0.2, epsilon=0.0, delta=0.0, alpha=0.05) == math.inf
     assert samples_needed(0.2 + 1e-9, 0.2, epsilon=0.0, delta=0.0, alpha=0.05) == math.inf

@@ -74,6 +74,7 @@ def test_clopper_pearson_agrees_with_scipy(trials: int, share: float, confidence
     assert clopper_pearson(count, trials, confidence=confidence, side="upper")[1] == pytest.approx(above.high, abs=1e-9)
 
 
+@pytest.mark.statistical
 @given(
     st.integers(1, 60),
     st.integers(1, 60),
@@ -170,6 +171,7 @@ def test_the_frontier_wastes_little(alpha: float) -> None:
     assert 0.8 * alpha <= worst <= alpha
 
 
+@pytest.mark.statistical
 def test_the_rectangle_holds_the_truth_as_often_as_it_says() -> None:
     make = partial(rectangle, alpha=0.05)
 
@@ -207,11 +209,13 @@ def optimistic(x: int, n: int, y: int, m: int) -> Region:
     return Region(p_low=np.atleast_1d(low), q_low=np.maximum(q - 0.05, 0), q_high=q)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("broken", [too_sure, optimistic])
 def test_the_enumeration_catches_a_bound_that_errs(broken: Maker) -> None:
     assert max(miss_probability(broken, 17, 11, p, q) for p, q in PAIRS) > 0.05
 
 
+@pytest.mark.statistical
 @given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1), st.floats(0.0, 4.0), st.sampled_from([0.05, 0.001]))
 def test_what_is_refuted_lies_below_the_lower_bound(
     n: int, share_x: float, share_y: float, log_slope: float, alpha: float

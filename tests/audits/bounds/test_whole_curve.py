@@ -128,6 +128,7 @@ def test_the_divergence_of_two_coins(order: float) -> None:
     assert float(_renyi(q, p, order)[0][0, 0]) == 0.0
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.floats(1e-9, 1)), min_size=1, max_size=6),
@@ -257,6 +258,7 @@ def test_bounds_of_a_tight_mechanism_err_with_nothing(mechanism: str, method: An
     assert bounds.epsilon(0.0) > 0.3 and bounds.mu() > 0.5  # and they do say something
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("method", ["joint", "band"])
 def test_half_the_noise_is_refuted(method: Any) -> None:
     rng = np.random.default_rng(SEED)

@@ -70,6 +70,7 @@ def sources() -> list[str]:
     return [file.read_text(encoding="utf-8") for file in sorted(folder.rglob("*.py")) if file.name != "__init__.py"]
 
 
+@pytest.mark.statistical
 def test_every_public_mechanism_and_learner_has_a_case_or_a_reason() -> None:
     asked = claiming(mechanisms) | claiming(learners)
     missing = asked - used(sources()) - WITHOUT.keys()
@@ -77,6 +78,7 @@ def test_every_public_mechanism_and_learner_has_a_case_or_a_reason() -> None:
     assert len(asked) > 60
 
 
+@pytest.mark.statistical
 def test_reasons_are_for_public_classes_without_a_case() -> None:
     asked, found = claiming(mechanisms) | claiming(learners), used(sources())
     assert set(WITHOUT) <= asked
@@ -118,6 +120,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.mark.statistical
 def test_what_is_broken_is_false_where_the_truth_is_known() -> None:
     known = {name: case for name, case in CASES.items() if case.truth is not None}
     assert len(known) > 30 and sum(case.broken for case in known.values()) > 15
@@ -226,6 +229,7 @@ def test_a_walk_follows_its_listed_law(walk: Walk) -> None:
         assert_law(drawn, range(32), law)
 
 
+@pytest.mark.statistical
 def test_the_listed_law_of_a_walk_keeps_its_claim_and_a_mutants_does_not() -> None:
     """At every delta that is a sum of cells' excess; 1e-12 for rounding."""
     for walk in (Walk(), Walk(budget=1), Walk(fake_switch=0.05)):
@@ -269,6 +273,7 @@ def test_the_odds_of_hedge_tell_its_noisy_sums() -> None:
     assert view(second, rng, 3) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("walk", [Walk(), Walk(fake_switch=0.0, follows=False)], ids=str)
 def test_a_few_walks_have_only_what_their_law_lists(walk: Walk) -> None:
     """400 draws: no cell in a tail of its binomial law of 1e-10, so that a test fails with probability below 2e-8."""

@@ -111,6 +111,7 @@ def test_selection() -> None:
         select("zoo/*", "Zoo/*")
 
 
+@pytest.mark.statistical
 def test_mutants_claim_more_privacy_than_they_have_where_it_is_known() -> None:
     for case in CASES.values():
         if case.name.startswith("mechanism/") and case.oracle:
@@ -190,6 +191,7 @@ def test_outputs_depend_on_the_seed_and_the_name_alone() -> None:
     assert alone.verdict.seed != next(run_catalogue([laplace_case("b")])).verdict.seed
 
 
+@pytest.mark.statistical
 def test_samples_and_seconds() -> None:
     shown: list[tuple[str, float]] = []
     case = laplace_case(samples=3_000)

@@ -51,6 +51,7 @@ def plain(results: Any) -> dict[str, Any]:
 PATTERNS = ("zoo/laplace@1", "zoo/svt-[56]@1", "mechanism/laplace*", "mechanism/clipped-sum*", "learner/tree-experts*")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("workers", [2, 3])
 def test_results_do_not_depend_on_workers(workers: int) -> None:
     cases = [case(f"case {i}", samples=300 + 100 * i) for i in range(6)]
@@ -69,6 +70,7 @@ def test_processes_find_the_same_in_the_catalogue() -> None:
     assert there == here
 
 
+@pytest.mark.statistical
 def test_all_cases_can_be_sent_to_workers() -> None:
     """And are sent without what was built of them here."""
     from hockeystick.audits.drawing.workers import packed

@@ -64,6 +64,7 @@ def test_a_zcdp_or_renyi_claim_holds_for_every_coin_that_keeps_it(p: float, q: f
         assert not violated(Claim.rdp(few, found, 1e-3), p, q)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "rho", [0.02, pytest.param(0.5, marks=pytest.mark.statistical), pytest.param(3.0, marks=pytest.mark.statistical)]
 )
@@ -210,6 +211,7 @@ def test_a_curve_claims_what_accounting_says(event: accounting.PrivacyEvent) -> 
         assert delta <= said.upper * 1.01
 
 
+@pytest.mark.statistical
 @given(
     st.floats(0, 700),
     st.floats(0, 1),

@@ -77,6 +77,7 @@ def test_a_target_that_raises_on_a_worker_is_refused() -> None:
         once(broken, workers=2, backend="threading")
 
 
+@pytest.mark.statistical
 def test_more_samples_than_the_first_pieces() -> None:
     """Enough calls that pieces of several calls are computed at once."""
     options = {"samples": 200_000, "rng": 9}
@@ -223,6 +224,7 @@ def test_counts_of_an_interrupted_audit_are_kept_once(
     assert again[0] > after
 
 
+@pytest.mark.statistical
 def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +310,7 @@ class Colour(enum.Enum):
     BLUE = 2
 
 
+@pytest.mark.statistical
 def test_outputs_that_json_can_not_name_are_drawn_again(tmp_path: Path) -> None:
     def colours(data: float, rng: np.random.Generator) -> Colour:
         return Colour.RED if rng.random() < 0.2 + 0.5 * data else Colour.BLUE

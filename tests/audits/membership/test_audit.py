@@ -193,6 +193,7 @@ class NoisyCount:
         return SimpleNamespace(score_samples=lambda features: np.full(len(features), float(released)))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("attack", ["loss", "lira", "lira-offline", "difference"])
 def test_a_tight_training_is_not_refuted_and_half_its_noise_is(attack) -> None:
     pair = membership_pair(COUNTED, ONE_MORE)
@@ -244,6 +245,7 @@ def classes(rng: np.random.Generator, count: int = 40, features: int = 3) -> Exa
     return Examples(rng.normal(size=(count, features)), rng.integers(2, size=count))
 
 
+@pytest.mark.statistical
 def test_an_overfitted_tree_is_refuted() -> None:
     tree = pytest.importorskip("sklearn.tree").DecisionTreeClassifier()
     examples = classes(np.random.default_rng(1))
@@ -297,6 +299,7 @@ def test_private_regression_is_not_refuted_and_a_quarter_of_its_noise_is() -> No
     assert audit_membership(PerturbedRegression(1.0, 0.25), canary, pair, Claim(1.0), **given).refuted
 
 
+@pytest.mark.statistical
 def test_a_learner_of_this_package_is_scored_by_the_loss_of_one_person() -> None:
     learner = LazyExperts(rounds=4, experts=2, batch=1, learning_rate=2.0, fake_switch_probability=0.5)
     d0, d1 = learner.worst_case_neighbours()
@@ -344,6 +347,7 @@ def test_a_report_is_the_roc_curve() -> None:
     assert "bounds no epsilon" in str(report) and report.seed is None
 
 
+@pytest.mark.statistical
 def test_the_intervals_of_a_report_cover_independent_scores() -> None:
     """Normal scores one apart, 40 on each side: AUC, advantage and rates are known. Each interval at 80 % misses more
     often than 400 fair ones would with probability 1e-6."""

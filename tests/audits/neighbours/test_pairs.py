@@ -77,6 +77,7 @@ def test_without_an_order_it_is_that_of_the_best_order(d0, d1, adjacency, random
     assert distance == (min(known) if known else None)
 
 
+@pytest.mark.statistical
 @settings(max_examples=100, deadline=None)
 @given(data_sets, data_sets, relations, st.integers(1, 3), st.booleans())
 def test_a_pair_is_checked_or_refused(d0, d1, adjacency, group, ordered) -> None:

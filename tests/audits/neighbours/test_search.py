@@ -139,6 +139,7 @@ def test_changed_pairs_climb_further_than_random_ones_reach() -> None:
     assert np.mean(reached) > np.mean(drawn) + 0.4
 
 
+@pytest.mark.statistical
 def test_a_search_climbs() -> None:
     """The noise shrinks as records come near 0.6: no canonical pair is as bad as what changes find."""
 
@@ -172,6 +173,7 @@ class Recording:
         return self.target(value, rng, runs)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("finalists", [1, 3])
 def test_no_generator_serves_twice(finalists) -> None:
     searching, whole, alone = Recording(count), Recording(count), Recording(count)
@@ -203,6 +205,7 @@ def shown(found: SearchResult) -> list[tuple[Any, ...]]:
     return [(pair.pair.d0, pair.pair.d1, pair.score, pair.samples) for pair in found.pairs]
 
 
+@pytest.mark.statistical
 def test_a_seed_repeats_the_search() -> None:
     budget: dict[str, Any] = {"adjacency": ADD, "samples": 1000, "samples_per_pair": 40}
     first = search_neighbours(count, Answers(), Claim(1.0), rng=3, **budget)
@@ -254,6 +257,7 @@ def test_an_interruption_keeps_the_best_so_far() -> None:
         search_neighbours(impatient, Answers(), Claim(1.0), adjacency=ADD, samples=20_000, rng=1)
 
 
+@pytest.mark.statistical
 def test_pairs_on_which_the_target_raises_are_set_aside() -> None:
     def picky(data, rng):
         if len(data) > 4:
@@ -416,6 +420,7 @@ def test_a_search_that_is_interrupted_again_and_again_arrives(tmp_path: Any) -> 
     assert rounds > 3 and shown(found) == shown(expected)
 
 
+@pytest.mark.statistical
 def test_a_line_that_was_cut_off_is_forgotten(tmp_path: Any) -> None:
     file = tmp_path / "search.jsonl"
     expected = search_neighbours(count, Answers(), Claim(1.0), rng=3, **KEPT)

@@ -198,6 +198,7 @@ def test_the_posterior_agrees_with_monte_carlo(x, n, y, m, delta) -> None:
     assert "no coverage" in found.assumption
 
 
+@pytest.mark.statistical
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 500), st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.3))
 def test_the_posterior_is_ordered_and_blind_to_names(n: int, first: float, second: float, delta: float) -> None:

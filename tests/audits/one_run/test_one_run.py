@@ -132,6 +132,7 @@ def test_one_point_is_the_worst_symmetric_mechanism(shape, epsilon, delta) -> No
     assert point_tail(wrong, guesses, canaries, epsilon, delta) == pytest.approx(worst, abs=SLACK)
 
 
+@pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(counts, st.floats(0.3, 2.5))
 def test_a_curve_is_never_below_the_worst_mechanism_and_never_above_the_published_recursion(shape, mu) -> None:
@@ -199,6 +200,7 @@ def test_all_right_has_a_closed_form() -> None:
     assert found == pytest.approx(-math.log(0.05 ** (-1 / 20) - 1), abs=1e-6)
 
 
+@pytest.mark.statistical
 @given(counts, st.floats(0, 5), st.floats(0, 1))
 def test_it_grows_with_what_is_allowed(shape, epsilon, delta) -> None:
     wrong, guesses, canaries = shape
@@ -223,6 +225,7 @@ def test_the_bound_on_epsilon_is_where_the_test_turns(correct, guesses, canaries
     assert one_run_p_value(correct, guesses, canaries, [(bound + 1e-4, delta)]) > 0.01
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("correct", "guesses", "canaries"), [(60, 60, 400), (87, 100, 1000)])
 def test_the_bound_on_mu_refutes_what_is_below(correct, guesses, canaries) -> None:
     mu = one_run_mu_lower(correct, guesses, canaries)
@@ -363,6 +366,7 @@ def test_runs_count_as_one() -> None:
     assert one == many
 
 
+@pytest.mark.statistical
 def test_a_curve_is_refuted_where_its_point_is_not() -> None:
     rng = np.random.default_rng(3)
     included = rng.random(4000) < 0.5

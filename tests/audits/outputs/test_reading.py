@@ -224,6 +224,7 @@ def test_tables_are_joined_in_order() -> None:
 any_floats = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats())
 
 
+@pytest.mark.statistical
 @given(any_floats)
 @example(np.array([-0.0, 0.0, NAN, math.inf, -math.inf, 5e-324, -5e-324]))
 def test_ordinals_are_the_total_order_of_the_floats(values: np.ndarray) -> None:
@@ -239,6 +240,7 @@ def test_ordinals_are_the_total_order_of_the_floats(values: np.ndarray) -> None:
     assert ordinal(np.array([-0.0]))[0] + 1 == ordinal(np.array([0.0]))[0]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "significant"), [("f8", 32), ("f4", 16), ("f2", 8)])
 @given(values=any_floats)
 @example(values=np.array([np.finfo(float).max, -np.finfo(float).max, 5e-324, -0.0, NAN, math.inf]))
@@ -266,6 +268,7 @@ def test_the_public_grid_leaves_integers_alone() -> None:
     assert (real[:, 1] != block[:, 1]).all()
 
 
+@pytest.mark.statistical
 @given(any_floats, st.sampled_from([1e-6, 0.25, 3.0]))
 def test_a_given_grid_is_its_multiples(values: np.ndarray, grid: float) -> None:
     moderate = np.where(np.abs(values) < 1e6, values, 1.0)

@@ -38,6 +38,7 @@ def above(outputs: np.ndarray) -> np.ndarray:
     return outputs >= 1.0
 
 
+@pytest.mark.statistical
 def test_half_the_noise_is_found_within_a_few_hundred() -> None:
     verdict = sequential_audit(half, claim=Claim(1.0), neighbours=PAIR, rng=1)
     assert verdict.refuted and verdict.samples < 900
@@ -55,6 +56,7 @@ def test_the_right_noise_is_not_refuted_and_says_what_would_have_been() -> None:
     assert verdict.event == "above"
 
 
+@pytest.mark.statistical
 def test_the_same_seed_gives_the_same_verdict() -> None:
     first, second = (sequential_audit(half, claim=Claim(1.0), neighbours=PAIR, rng=5) for _ in range(2))
     plain = [{k: v for k, v in own.to_dict().items() if k != "seconds"} for own in (first, second)]
@@ -70,6 +72,7 @@ def test_directions_and_words() -> None:
     assert "refuted" in str(verdict) and "above" in str(verdict)
 
 
+@pytest.mark.statistical
 def test_a_curve_is_refuted_at_another_point() -> None:
     curve = Claim.curve(accounting.Gaussian(1.0), 1e-6)
     verdict = sequential_audit(mechanisms.Gaussian(0.5), claim=curve, neighbours=PAIR, rng=1)
@@ -91,6 +94,7 @@ def test_outputs_of_several_layouts_and_one_at_a_time() -> None:
     assert not sequential_audit(late, claim=Claim(0.5), neighbours=PAIR, rng=1, most_samples=150).refuted
 
 
+@pytest.mark.statistical
 def test_statistics_and_likelihood_ratios() -> None:
     def score(outputs: np.ndarray) -> np.ndarray:
         return np.asarray(np.clip(outputs, 0, 1))
@@ -107,6 +111,7 @@ def test_a_bad_event_finds_nothing() -> None:
     assert verdict.outcome == "inconclusive"
 
 
+@pytest.mark.statistical
 def test_verdicts_survive_json() -> None:
     for most in (20, 300):
         verdict = sequential_audit(fair, claim=Claim(1.0), neighbours=PAIR, rng=1, most_samples=most)
@@ -170,6 +175,7 @@ def test_looks_do_not_depend_on_batches(start: int, first: int, second: int) -> 
     assert next_change(start) > start
 
 
+@pytest.mark.statistical
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 60), min_size=1, max_size=6))
 def test_wealth_on_learned_laws_does_not_depend_on_batches(seed: int, sizes: list[int]) -> None:
@@ -349,6 +355,7 @@ def test_the_oldest_outputs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
         assert [float(table.blocks[0][0, 0]) for table in side] == [3.0, 4.0, 5.0]  # 30 runs: with one less only 20
 
 
+@pytest.mark.statistical
 def test_progress_is_told_in_outputs_of_both_data_sets() -> None:
     told: list[tuple[int, int]] = []
     found = sequential_audit(

@@ -130,6 +130,7 @@ def test_the_best_stake_is_near_the_rate_at_the_estimated_boundary() -> None:
         assert rates.max() > 0.85 * growth_rate(p, q, epsilon, delta)
 
 
+@pytest.mark.statistical
 def test_the_wealth_is_a_supermartingale_under_optional_stopping() -> None:
     """The best stopping rule, by dynamic programming over (pairs, x, y) up to 5 pairs, gains nothing on the boundary.
 
@@ -171,6 +172,7 @@ def test_the_enumeration_sees_a_bet_that_is_not_fair() -> None:
     assert expected(Bets.at(0.9, 0.0, 0.2, 0.5), np.array(math.exp(1.0) * 0.22), np.array(0.22)) > 1
 
 
+@pytest.mark.statistical
 @given(st.integers(1, 9), st.data())
 def test_batches_settle_as_their_sum_does(batches: int, data: st.DataObject) -> None:
     bets = Bets.at(0.5, 0.01, np.array([0.1, 0.3])[:, None], STAKES)

@@ -63,6 +63,7 @@ def test_evidence_grows_over_runs_none_of_which_would_do(path: Path) -> None:
     assert add(ledger, target=fair, rng=100).refuted  # an alarm lasts
 
 
+@pytest.mark.statistical
 def test_a_true_claim_is_left_alone(path: Path) -> None:
     ledger = EvidenceLedger(path)
     for seed in range(10):
@@ -203,6 +204,7 @@ def test_runs_that_overlap_all_count(path: Path) -> None:
     add(ledger, rng=3)
 
 
+@pytest.mark.statistical
 def test_the_detector_sees_a_late_change_before_the_wealth_does(path: Path) -> None:
     ledger = EvidenceLedger(path, average_run_length=100.0)
     for seed in range(12):

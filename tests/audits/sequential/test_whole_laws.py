@@ -267,6 +267,7 @@ def alarms(truth: float, runs: int, pairs: int, seed: int) -> float:
     return float(np.count_nonzero(best >= math.log(20)))
 
 
+@pytest.mark.statistical
 def test_false_alarms_where_both_orders_are_tight_and_power() -> None:
     """Of 2000 runs no more alarm than a level of 0.05 allows but with probability 1e-6; at epsilon 2 many do."""
     runs = 2000

@@ -94,6 +94,7 @@ def test_a_likelihood_ratio_of_the_target() -> None:
     assert caught.trials == 19_000
 
 
+@pytest.mark.statistical
 def test_the_likelihood_ratio_of_structured_outputs() -> None:
     threshold = AboveThreshold(0.0, threshold_scale=4.0, query_scale=8.0)
     d0, d1 = threshold.worst_case_neighbours()

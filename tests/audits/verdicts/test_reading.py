@@ -152,6 +152,7 @@ def changed(draw: st.DrawFn, document: Any) -> Any:
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(data=st.data())
 def test_a_changed_document_is_read_whole_or_refused(name, data):

@@ -74,6 +74,7 @@ def test_usage_errors_are_one_line_with_a_hint(args: list[str], said: str) -> No
     assert_refused(run(*args), said, "--help')")
 
 
+@pytest.mark.statistical
 def test_help_and_version_import_nothing_heavy() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from hockeystick._cli.main import cli\n"
@@ -130,6 +131,7 @@ def test_no_failure_ends_with_the_status_of_a_refuted_claim(
     assert said in result.stderr and result.stdout == ""
 
 
+@pytest.mark.statistical
 def test_a_reader_that_goes_away_is_no_error() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hockeystick", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -291,6 +291,7 @@ def test_a_claim_whose_exponential_no_float_holds_can_be_asked_about() -> None:
 # --- what was written elsewhere --------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_a_damaged_result_is_refused_in_one_line(folder: Path) -> None:
     run("account", "g.json", "--delta", "0", "--json", "whole.json")
     plain = json.loads((folder / "whole.json").read_text())

@@ -130,6 +130,7 @@ READERS: dict[str, tuple[str, Callable[[Path], bytes], Callable[[str], Any]]] = 
 }  # fmt: skip
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_are_refused_in_words(name: str, tmp_path: Path) -> None:
@@ -242,6 +243,7 @@ def test_a_checkpoint_of_an_audit_with_odd_parts_is_refused(tmp_path: Path) -> N
                 checkpoint.Checkpoint.at(path, "asked", 1)
 
 
+@pytest.mark.statistical
 def test_a_journal_with_odd_parts_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     head, *rest = journal(tmp_path).splitlines()
@@ -285,6 +287,7 @@ def test_nothing_is_allocated_on_the_word_of_a_header(shape: tuple[int, ...], tm
     tracemalloc.stop()
 
 
+@pytest.mark.statistical
 def test_an_archive_may_not_hold_a_thousand_times_its_size(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("gradients.npy", header((1 << 20, 4)) + bytes(1 << 25))

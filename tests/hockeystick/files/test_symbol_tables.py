@@ -260,6 +260,7 @@ def made(who: Any, what: Any, when: Any) -> Records:
 rows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=60)
 
 
+@pytest.mark.statistical
 @given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100))
 def test_caps_keep_what_fits(rows: list[tuple[int, int, int]], most: int, seed: int) -> None:
     before = made(*map(list, zip(*rows, strict=True)))
@@ -270,6 +271,7 @@ def test_caps_keep_what_fits(rows: list[tuple[int, int, int]], most: int, seed: 
         assert (np.asarray(kept.table.todense()) <= np.asarray(whole.table.todense())).all()
 
 
+@pytest.mark.statistical
 @given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100))
 def test_which_records_stay_does_not_depend_on_symbols(rows: list[tuple[int, int, int]], most: int, seed: int) -> None:
     who, what, when = map(list, zip(*rows, strict=True))
@@ -299,6 +301,7 @@ def test_which_records_stay_depends_on_no_other_client(
     assert found[0] == found[1]
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100), times=st.lists(st.integers(0, 4), min_size=60))
 def test_caps_count_records_and_not_lines(

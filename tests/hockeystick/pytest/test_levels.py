@@ -100,6 +100,7 @@ def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_g
     assert lock["audits_registered"] == 4
 
 
+@pytest.mark.statistical
 def test_calls_share_the_level_of_their_test_and_a_rerun_of_it_begins_again(pytester: pytest.Pytester) -> None:
     run(pytester, auditing("a", calls=3))
     (found,) = levels().values()
@@ -121,6 +122,7 @@ def test_calls_share_the_level_of_their_test_and_a_rerun_of_it_begins_again(pyte
     assert seeds_of_last_run() == seeds and levels() == {"a": found}
 
 
+@pytest.mark.statistical
 def test_the_larger_confidence_counts_and_the_sharing_can_be_off(pytester: pytest.Pytester) -> None:
     tests = (
         auditing("default")
@@ -141,6 +143,7 @@ def test_the_larger_confidence_counts_and_the_sharing_can_be_off(pytester: pytes
     }
 
 
+@pytest.mark.statistical
 def test_an_audit_that_was_not_seen_when_tests_were_collected_is_like_any_other(pytester: pytest.Pytester) -> None:
     tests = "\ndef test_hidden(request):\n    request.getfixturevalue('privacy_audit')(laplace, **PAIR, samples=200)\n"
     run(pytester, tests, "--privacy-update").assert_outcomes(passed=1)
@@ -149,6 +152,7 @@ def test_an_audit_that_was_not_seen_when_tests_were_collected_is_like_any_other(
     assert levels() == numbered(hidden=1)
 
 
+@pytest.mark.statistical
 def test_a_run_with_more_unregistered_audits_than_are_paid_for_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +186,7 @@ def test_properties_of_the_same_name_that_are_not_ours_are_left_alone(pytester: 
     assert list(json.loads(Path("privacy.lock.json").read_text())["budgets"]) == ["a"]
 
 
+@pytest.mark.statistical
 def test_evidence_without_a_ledger_repeats_and_has_its_share(pytester: pytest.Pytester) -> None:
     tests = """
 def test_right(privacy_evidence):
@@ -216,6 +221,7 @@ def test_wrong(privacy_evidence):
 """
 
 
+@pytest.mark.statistical
 def test_a_ledger_gathers_over_runs_what_no_run_shows(pytester: pytest.Pytester) -> None:
     for seed in range(20):
         result = run(pytester, GATHERING.replace("SEED", str(seed)), "--privacy-ledger", "evidence.json")

@@ -304,6 +304,7 @@ def test_a_level_below_rounding_is_refused() -> None:
         confidence(1e-17)
 
 
+@pytest.mark.statistical
 @given(st.sets(st.integers(1, 3000)), st.integers(0, UNREGISTERED))
 def test_registered_tests_and_a_thousand_others_have_at_most_all_together(registered: set[int], others: int) -> None:
     assert math.fsum([*map(part, registered), *[part(None)] * others]) <= 1

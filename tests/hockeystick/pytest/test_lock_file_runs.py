@@ -52,6 +52,7 @@ def project(pytester: pytest.Pytester) -> Project:
     return Project(pytester)
 
 
+@pytest.mark.statistical
 def test_a_budget_is_new_then_locked_then_rises_and_falls(project: Project) -> None:
     first = project.run(training(5.0))
     first.assert_outcomes(failed=1)
@@ -94,6 +95,7 @@ def test_a_budget_is_new_then_locked_then_rises_and_falls(project: Project) -> N
     project.run(training(4.99), "--privacy-update").stdout.fnmatch_lines(["privacy.lock.json: nothing changed"])
 
 
+@pytest.mark.statistical
 def test_another_graph_or_another_meaning_of_the_same_number(project: Project) -> None:
     project.run(training(5.0), "--privacy-update")
     renamed = training(5.0).replace("graph(5.0)", "graph(5.0).post('rounded', reads=['mean'])")
@@ -162,6 +164,7 @@ def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project
     assert project.budgets.keys() == {"training"}
 
 
+@pytest.mark.statistical
 def test_an_update_keeps_what_failed_or_was_not_run(project: Project) -> None:
     project.run(training(5.0) + OTHER, "--privacy-update")
     before = project.budgets
@@ -192,6 +195,7 @@ def test_asking(request):
     assert project.budgets.keys() == {"asking", "other"}
 
 
+@pytest.mark.statistical
 def test_ignored_files_make_a_run_a_part_where_pytest_would_have_looked_into_them(project: Project) -> None:
     path = project.pytester.path
     (path / "test_more.py").write_text(HEAD + OTHER)
@@ -237,6 +241,7 @@ def test_parts(privacy_lock, subtests):
 """
 
 
+@pytest.mark.statistical
 @pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="this pytest has no subtests")
 def test_a_skipped_part_of_a_test_is_not_the_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKIP", "two")
@@ -248,6 +253,7 @@ def test_a_skipped_part_of_a_test_is_not_the_test(project: Project, monkeypatch:
     assert project.budgets.keys() == {"one", "two"}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("passes", [False, True])
 def test_what_a_test_records_that_is_expected_to_fail_is_found_and_not_approved(project: Project, passes: bool) -> None:
     project.run(training(5.0), "--privacy-update")
@@ -279,6 +285,7 @@ def test_what_a_test_records_that_is_expected_to_fail_is_found_and_not_approved(
     assert project.lock.read_bytes() == approved
 
 
+@pytest.mark.statistical
 def test_a_budget_that_becomes_infinite_rises_and_can_not_be_locked(project: Project) -> None:
     def at_zero(event: str) -> str:
         return (
@@ -320,6 +327,7 @@ def test_a_budget_that_becomes_infinite_rises_and_can_not_be_locked(project: Pro
     project.run(infinite).stdout.fnmatch_lines(["privacy budget 'training' is not in *", "  ε = infinite at δ = 0"])
 
 
+@pytest.mark.statistical
 def test_a_budget_that_was_not_certified_is_a_finding(project: Project) -> None:
     project.run(training(5.0) + OTHER, "--privacy-update")
     refused = training(5.0).replace("1e-6", "1e-6, under=hs.Adjacency.LOCAL")
@@ -351,6 +359,7 @@ def test_refusal(privacy_lock):
     assert project.run(gone, ini="privacy_strict = true").ret == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_run_that_ends_in_the_middle_is_interrupted_whatever_its_exit_status(project: Project, status: int) -> None:
     project.run(training(5.0) + OTHER, "--privacy-update")
@@ -362,6 +371,7 @@ def test_a_run_that_ends_in_the_middle_is_interrupted_whatever_its_exit_status(p
     assert project.lock.read_bytes() == approved
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("how", ["KeyboardInterrupt", "pytest.exit('enough')"])
 def test_an_interrupted_update_leaves_the_lock_file_and_still_reports(project: Project, how: str) -> None:
     project.run(training(5.0), "--privacy-update")
@@ -392,6 +402,7 @@ def test_a_broken_lock_file_is_one_line_and_never_overwritten(project: Project) 
     assert project.lock.read_text(encoding="utf-8") == "<<<<<<< HEAD\n"
 
 
+@pytest.mark.statistical
 def test_one_name_for_two_budgets_fails_and_one_for_two_equal_ones_does_not(project: Project) -> None:
     twice = training(5.0) + training(5.0).replace("test_training", "test_again")
     assert project.run(twice, "--privacy-update").ret == pytest.ExitCode.OK

@@ -65,6 +65,7 @@ def without_time(verdict: Verdict) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------------- outcomes
 
 
+@pytest.mark.statistical
 def test_five_lines_make_a_privacy_test(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -82,6 +83,7 @@ def test_five_lines_make_a_privacy_test(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.statistical
 def test_a_refuted_claim_fails_with_all_that_shows_it_and_no_internals(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -108,6 +110,7 @@ def test_a_refuted_claim_fails_with_all_that_shows_it_and_no_internals(pytester:
     result.stdout.no_fnmatch_line("*def test_half*")
 
 
+@pytest.mark.statistical
 def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     tests = """
     @pytest.mark.privacy(epsilon=0.01)
@@ -269,6 +272,7 @@ def test_bad_arguments_point_at_the_line_of_the_test(pytester: pytest.Pytester) 
 # --------------------------------------------------------------------------------------- tests that audit nothing
 
 
+@pytest.mark.statistical
 def test_a_claim_that_is_never_audited_is_warned_of(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
@@ -337,6 +341,7 @@ def test_reruns_alone_or_in_parallel_agree_and_every_call_has_a_seed_of_its_own(
     assert len(set(seeds)) == 5
 
 
+@pytest.mark.statistical
 def test_the_seed_depends_on_the_collecting_file_and_the_names_alone(pytester: pytest.Pytester) -> None:
     source = """
     import pytest
@@ -379,6 +384,7 @@ class Contract:
 """
 
 
+@pytest.mark.statistical
 def test_a_test_that_several_files_inherit_or_import_is_one_test_in_each(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\npythonpath = .\nfilterwarnings = default")
     pytester.makepyfile(
@@ -458,6 +464,7 @@ def test_the_benchmark_of_that_cost_runs() -> None:
     assert re.match(r"load  [\d.]+ ms .*: hockeystick, hockeystick\._pytest_plugin\nCPU .*\nwall .*\n$", run.stdout)
 
 
+@pytest.mark.statistical
 def test_the_plugin_is_found_by_its_entry_point_and_can_be_switched_off(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.privacy(epsilon, delta=0.0): *"])
     pytester.runpytest("--fixtures").stdout.fnmatch_lines(["privacy_audit*"])

@@ -300,6 +300,7 @@ def test_paths_of_findings_are_from_the_root_of_the_repository_and_have_no_dots(
         assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
 
+@pytest.mark.statistical
 def test_a_run_without_findings_says_so_where_it_was_asked_and_nothing_else(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_nothing(): pass")
     pytester.runpytest("-p", "no:cacheprovider").stdout.no_fnmatch_line("*= privacy =*")

@@ -211,6 +211,7 @@ def test_terminal_commands_in_a_result_do_not_reach_the_terminal() -> None:
 # ----------------------------------------------------------------------------------------------------------- plots
 
 
+@pytest.mark.statistical
 @given(st.floats(0.0, 20.0), st.floats(0.0, 1.0))
 def test_the_claimed_curve_is_the_one_of_the_claim(epsilon: float, delta: float) -> None:
     curve = claimed_curve(epsilon, delta, "claim")
@@ -256,6 +257,7 @@ def test_the_text_plot_puts_points_where_they_are() -> None:
     assert sum(line.count("·") for line in drawn) == 2
 
 
+@pytest.mark.statistical
 def test_logarithmic_plots_take_zeros_to_their_edge() -> None:
     points = Series("zero", (0.0, 0.1), (0.01, 1.0), "points")
     logarithmic = plot(series=(points,), log=True, x_limits=(1e-3, 1.0), y_limits=(1e-3, 1.0))
@@ -278,6 +280,7 @@ def test_more_series_than_colours_are_refused_not_dropped() -> None:
         plot(series=(Series("s", (0.0,), (0.0,)),) * 20)
 
 
+@pytest.mark.statistical
 def test_svg_plots_can_share_a_page() -> None:
     first, second = svg_plot(plot(), name="plot0"), svg_plot(plot(), name="plot1")
 
@@ -335,6 +338,7 @@ class Outline(HTMLParser):
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>{{ 7*7 }}"
 
 
+@pytest.mark.statistical
 def test_the_page_is_well_formed_and_accessible() -> None:
     outline = Outline()
     outline.feed(to_html(result(warnings=("a leak",))))
@@ -352,6 +356,7 @@ def test_the_page_is_well_formed_and_accessible() -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
+@pytest.mark.statistical
 def test_the_page_needs_nothing_from_outside_and_runs_nothing() -> None:
     page = to_html(result())
 
@@ -359,6 +364,7 @@ def test_the_page_needs_nothing_from_outside_and_runs_nothing() -> None:
     assert "default-src 'none'" in page
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("field", ["event", "direction"])
 def test_hostile_texts_are_shown_not_run(field: str) -> None:
     page = to_html(result(**{field: HOSTILE + ("->d0" if field == "direction" else "")}))
@@ -367,12 +373,14 @@ def test_hostile_texts_are_shown_not_run(field: str) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "{{ 7*7 }}" in page
 
 
+@pytest.mark.statistical
 def test_a_hostile_target_and_data_set_are_shown_not_run() -> None:
     page = to_html(audit_result(verdict(), target=HOSTILE, d0=HOSTILE, d1=HOSTILE))
 
     assert "<script" not in page and "<img" not in page and page.count("&lt;script&gt;") >= 4
 
 
+@pytest.mark.statistical
 def test_a_page_can_be_made_from_the_json_file_alone() -> None:
     content = result()
 

@@ -38,6 +38,7 @@ def surely(risk: np.ndarray) -> float:
 # --- contexts of an adversary ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("channel", "parameters"), [(OneBit, {}), (SampledLaplace, {}), (VectorLaplace, {"scale": 20.0})]
 )
@@ -100,6 +101,7 @@ def test_bad_adversaries_are_refused() -> None:
 # --- asking by weight ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_interactive_runs_are_flagged_and_below_their_bound() -> None:
     """Row 20, X4. False alarm 1e-6; see ``surely``."""
     own = InteractiveDistribution(learner(2000, EASY))

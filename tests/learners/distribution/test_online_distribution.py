@@ -268,6 +268,7 @@ def test_total_variation_of_the_mean_prediction_is_below_the_root_of_the_risk() 
     assert total_variation(risk=1.0, rounds=1) < 2.0 * 0.5 * 2.0
 
 
+@pytest.mark.statistical
 def test_many_labels_cost_nothing() -> None:
     """Row 7. Labels that come in blocks make the very same run, for 4 labels as for 65 536."""
 
@@ -297,6 +298,7 @@ def test_contexts_and_labels_from_outside() -> None:
     assert found.curve.shape == (2, 2) and np.isfinite(found.risk).all()
 
 
+@pytest.mark.statistical
 def test_labels_without_a_table() -> None:
     """Row 3: Poisson and normal candidates, the risk by summing and by quadrature."""
     rng, points = np.random.default_rng(8), np.arange(200.0)

@@ -211,6 +211,7 @@ def test_sampled_regret_by_enumeration() -> None:
         assert sampled_by_enumeration(one_sided, rate) <= worst_sampled_regret(rounds, rate) + 1e-12
 
 
+@pytest.mark.statistical
 def test_sampled_regret_against_every_adversary() -> None:
     """Lemma 7 for T = 10 and 25, with adaptive adversaries; a tenth of the rate exceeds the bound of the default."""
     for rounds in (10, 25):
@@ -258,6 +259,7 @@ def weighted_noise(shift: int) -> tuple[float, float]:
     return float(sums.mean()), float(sums.std() / math.sqrt(len(sums)))
 
 
+@pytest.mark.statistical
 def test_noise_has_mean_zero_given_the_event() -> None:
     """Theorem 4's step: within 5 standard errors (false alarm 6e-7); weights that know their noise fail."""
     mean, error = weighted_noise(0)
@@ -309,6 +311,7 @@ def test_inequality_31_is_exceeded() -> None:
     assert found < bounds.resampling_slack(span=levels.span, rounds=10)
 
 
+@pytest.mark.statistical
 def test_the_corrected_inequality_holds() -> None:
     """1e5 random instances; none exceeds 2 Delta/T - ln(1 - 1/T), some exceed what is in print."""
     rng, beyond = np.random.default_rng(13), 0

@@ -120,6 +120,7 @@ def test_infinite_risks_and_bad_laws_are_refused() -> None:
 # --- whole runs ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(
     seed=st.integers(0, 2**32 - 1),
     rounds=st.integers(1, 40),

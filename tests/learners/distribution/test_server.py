@@ -84,6 +84,7 @@ def test_the_server_is_the_whole_run(channel: Any, parameters: dict[str, Any]) -
     assert abs(one_late.risk[0] - risk) > 1e-9  # a mutant that is one round off is told apart
 
 
+@pytest.mark.statistical
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(KINDS), shards=st.integers(1, 5))
 @settings(max_examples=25, deadline=None)
 def test_shards_add_up_to_the_last_bit(seed: int, kind: tuple[Any, dict[str, Any]], shards: int) -> None:

@@ -111,6 +111,7 @@ def test_f15_accountants_are_ordered(kind: str) -> None:
 # --- F16: whole-number noise -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("target", "known"), [(0.5, 0.4963), (1.0, 0.9716), (2.0, 1.8134), (5.0, 3.519)])
 def test_f16_skellam_noise_of_the_gaussians_variance(target: float, known: float) -> None:
     """The specification's exact numbers; and its shares' sum is of the same law."""
@@ -174,6 +175,7 @@ def native(accountant: Any, relation: NeighboringRelation, event: Any, delta: fl
     return float(accountant(neighboring_relation=relation).compose(event).get_epsilon(delta))
 
 
+@pytest.mark.statistical
 def test_f18_replace_one_means_two_things() -> None:
     """One accountant doubles the sensitivity, the other does not: noise 2 is mu = 1 or mu = 1/2 (mutant K24)."""
     event = dp_accounting.GaussianDpEvent(2.0)
@@ -187,6 +189,7 @@ def test_f18_replace_one_means_two_things() -> None:
     assert epsilon(from_dp_event(event, REPLACE_ONE), DELTA).upper == pytest.approx(doubled, rel=1e-3)
 
 
+@pytest.mark.statistical
 def test_f18_ours_are_normalised() -> None:
     """Noise over the real replace-one sensitivity: the same number by other accountants, without their doubling."""
     found = TrustedKL.calibrated(plan(), epsilon=1.0, delta=DELTA, noise="gaussian")
@@ -262,6 +265,7 @@ def test_f20_gaussian_groups_scale(records: int) -> None:
         assert epsilon(event, DELTA).upper == pytest.approx(16.3, abs=0.1)
 
 
+@pytest.mark.statistical
 def test_f20_users_are_capped_and_filled_up() -> None:
     """Whatever a client holds: its counts move by 2B in L1 and sqrt(2) B in L2 at most, and N does not move."""
     rng, most = np.random.default_rng(3), 4

@@ -24,6 +24,7 @@ def counted(records: list[tuple[int, int]]) -> tuple[ClientCounts, NDArray[np.in
     return ClientCounts.of_records(who, what, symbol_count=4, client_count=5), dense
 
 
+@pytest.mark.statistical
 @given(Records, st.sets(st.integers(0, 4), min_size=1), st.lists(st.integers(0, 3), min_size=1, max_size=6))
 def test_counts_are_those_of_the_records(records: list[tuple[int, int]], who: set[int], asked: list[int]) -> None:
     data, dense = counted(records)
@@ -37,6 +38,7 @@ def test_counts_are_those_of_the_records(records: list[tuple[int, int]], who: se
     assert (data.at(asked, [cohort] * len(asked)) == dense[cohort].sum(axis=0)[asked]).all()
 
 
+@pytest.mark.statistical
 @given(Records, st.integers(1, 6), st.integers(0, 99))
 def test_capped_clients_keep_at_most_so_many(records: list[tuple[int, int]], most: int, seed: int) -> None:
     data, dense = counted(records)
@@ -54,6 +56,7 @@ Tables = st.integers(1, 5).flatmap(
 )
 
 
+@pytest.mark.statistical
 @settings(max_examples=80)
 @given(Tables, st.integers(1, 9), st.integers(0, 2**32 - 1), st.data())
 def test_a_replaced_record_changes_one_kept_record_at_most(
@@ -137,6 +140,7 @@ def test_keys_are_those_of_the_published_generator(counter: tuple[int, ...], key
     assert int(found[0]) == known
 
 
+@pytest.mark.statistical
 def test_capped_records_are_a_uniform_choice() -> None:
     """Two of four records, 2000 times; a chi-square test that fails by chance with probability 1e-6."""
     data, rng = ClientCounts.of_records([0] * 4, [0, 1, 2, 2], symbol_count=3), np.random.default_rng(2)
@@ -191,6 +195,7 @@ def test_bad_records_are_refused() -> None:
         data.at([0, 1], [[0]])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("samples", [1, 5, 4000])
 def test_queries_follow_the_reference(samples: int) -> None:
     """Both ways of drawing; a fixed seed, and a test that would fail by chance with probability 1e-6."""

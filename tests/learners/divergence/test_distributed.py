@@ -54,6 +54,7 @@ def data(seed: int = 3) -> ClientCounts:
     return ClientCounts.of_records(np.repeat(np.arange(12), RECORDS), symbols, symbol_count=4)
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(
     st.integers(0, 2**32 - 1),
@@ -193,6 +194,7 @@ def test_dropouts() -> None:
     assert accounting.epsilon(fewer.event(), 1e-5).upper > 1.05
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("gone", [1, 3, 6])
 def test_estimates_are_of_those_who_answer(gone: int) -> None:
     """With clients that all have the law of the reference, whoever answers does: no drift that is a bad network's.
@@ -283,6 +285,7 @@ def test_likelihood_ratios_are_those_of_the_laws() -> None:
             assert np.log(weights).max() == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.statistical
 def test_bad_arguments_are_refused() -> None:
     average = plan()
     for arguments, reason in (

@@ -62,6 +62,7 @@ def upper(event: accounting.PrivacyEvent, delta: float = DELTA) -> float:
 # --- one client's, or one server's, whole noise ----------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("law", ["skellam", "discrete gaussian", "polya"])
 def test_targets_are_met_and_hardly_missed(law: Law) -> None:
     delta = 0.0 if law == "polya" else DELTA
@@ -154,6 +155,7 @@ def test_bits_of_a_trusted_server() -> None:
     assert local().bits().up > found.up
 
 
+@pytest.mark.statistical
 def test_likelihood_ratios_have_the_cost() -> None:
     """E[(1 - e^(eps - L))+] over outputs of one data set is delta, for neighbours that attain it.
 

@@ -159,6 +159,7 @@ def combinations() -> Iterator[tuple[CountLogarithm, tuple[str, int], str]]:
     yield from itertools.product(RULES, WEIGHTINGS, MODES)
 
 
+@pytest.mark.statistical
 def test_no_sensitivity_is_below_the_truth() -> None:
     """Up to three clients of up to three records, for every rule, weighting, number of levels and kind of cohort."""
     rng = np.random.default_rng(25)

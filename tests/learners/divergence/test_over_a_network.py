@@ -73,6 +73,7 @@ def test_who_drops_out_too_many_or_too_late_ends_the_run() -> None:
         conduct(kl_server(plan, simulated=True), late, clients=6)
 
 
+@pytest.mark.statistical
 def test_a_single_message_is_uniform() -> None:
     """3200 residues: a chi-square test of residues in 16 classes; it fails by chance with probability 1e-6."""
     plan = estimator()

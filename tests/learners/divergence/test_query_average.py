@@ -88,6 +88,7 @@ def test_worst_neighbours_attain_the_sensitivity(rule: CountLogarithm, lam: floa
     assert plan.sensitivity(lam) * (1 - 1e-9) - slack <= change <= plan.sensitivity(lam)
 
 
+@pytest.mark.statistical
 def test_groups_of_one_client() -> None:
     """All records of a client replaced: no further than a group's sensitivity."""
     rng = np.random.default_rng(3)
@@ -154,6 +155,7 @@ def test_weights_are_expected_frequencies_given_which_symbols_are_asked_for(samp
     assert mean == pytest.approx(law, rel=1e-12)
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(st.lists(st.floats(1e-6, 1.0), min_size=2, max_size=5), st.integers(0, 8))
 def test_weights_of_many_draws(masses: list[float], more: int) -> None:
@@ -203,6 +205,7 @@ def test_as_many_draws_as_symbols_are_all_of_them() -> None:
     assert not QueryAverage.drawn(pi, data.records(), samples=9, rng=rng).whole
 
 
+@pytest.mark.statistical
 def test_weights_of_more_symbols_than_draws_are_unbiased_and_vary_less() -> None:
     """800 draws of coins, each mean within 5.1 standard errors: a false alarm has probability below 1e-6."""
     rng, runs = np.random.default_rng(6), 800

@@ -66,6 +66,7 @@ INSTANCES = st.tuples(
 )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rule", "least"), RULES, ids=str)
 @settings(max_examples=30)
 @given(instance=INSTANCES)
@@ -144,6 +145,7 @@ def test_the_exact_divergence(least: int, known: float) -> None:
     assert found > 0.95 * known
 
 
+@pytest.mark.statistical
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 3.0))
 def test_the_two_sums_move_together(seed: int, lam: float) -> None:

@@ -24,6 +24,7 @@ def pairs(count: int, seed: int) -> list[tuple[FloatArray, FloatArray]]:
     return found
 
 
+@pytest.mark.statistical
 def test_means_are_exact_for_every_multiplier() -> None:
     """Facts 4.1 and 4.2: E r = 1 and E f = KL; also outside the range of multipliers that is used."""
     for pi, p in pairs(1000, 1):
@@ -50,6 +51,7 @@ def test_the_variance_and_its_bounds() -> None:
             assert exact <= sharper * (1 + 1e-9) + 1e-12 and sharper <= printed * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.statistical
 def test_the_best_multiplier() -> None:
     """It is the vertex, lies in its bracket with 1, and is never below the printed one."""
     for pi, p in pairs(500, 3):

@@ -111,6 +111,7 @@ def test_bounds_of_the_printed_setting() -> None:
     assert maximum_bound(10, 200) == pytest.approx(16.18, abs=0.01)
 
 
+@pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6), st.integers(2, 200), st.integers(0, 2**32))
 def test_the_bound_holds_for_weighted_sums(weights: list[float], candidates: int, seed: int) -> None:
@@ -180,6 +181,7 @@ def test_the_steps_of_frank_wolfe_weigh_as_stated() -> None:
             assert product == Fraction(k * (k + 1), (last - 1) * last)
 
 
+@pytest.mark.statistical
 def test_points_of_a_tree_are_near_their_parents() -> None:
     """Lemma 3: ||x[s] - x[parent]||_1 <= 2 (2/(k0+1)) 2^(j-r) <= 2^(2-r) along depth r of tree j, first leaf k0."""
     rng = np.random.default_rng(6)

@@ -32,6 +32,7 @@ def transcription(losses: np.ndarray, eps: float) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.statistical
 @given(st.integers(1, 70), st.integers(2, 6), st.floats(0.01, 5.0), st.integers(0, 10**6))
 def test_the_law_is_that_of_the_algorithm(rounds: int, d: int, eps: float, seed: int) -> None:
     losses = np.random.default_rng(seed).random((rounds, d))
@@ -54,6 +55,7 @@ def test_each_loss_enters_one_draw_at_most() -> None:
     assert made.graph().nodes[0] == Source("epochs", 4)
 
 
+@pytest.mark.statistical
 @given(st.floats(0.01, 10.0), st.integers(2, 10**6))
 def test_the_cost_is_that_of_one_draw(eps: float, rounds: int) -> None:
     """eta-DP, and eta^2/8-zCDP, for any number of rounds; two people may enter two draws."""

@@ -89,6 +89,7 @@ def test_losses_of_their_own_are_easier_by_the_root_of_the_clients() -> None:
 # --- the price of privacy --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @settings(max_examples=200)
 @given(
     st.floats(0.0, 1.0),
@@ -143,6 +144,7 @@ def test_the_packing_floor_adds_up_what_privacy_leaves(
     assert by_entries[-1] == packing_floor(**setting) > max(by_entries) - 1.0
 
 
+@pytest.mark.statistical
 @settings(max_examples=200)
 @given(
     st.integers(1, 1000),

@@ -46,6 +46,7 @@ def sequences(rounds: int, experts: int) -> dict[str, FloatArray]:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 10**9),
@@ -91,6 +92,7 @@ def test_the_cost_does_not_depend_on_clients_and_the_noise_is_not_divided() -> N
     assert few == many == pytest.approx(7 * 3 / 50.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("experts", [2, 5])
 def test_neighbours_differ_in_one_loss_and_are_told_apart(experts: int) -> None:
     """The event that the first expert's weight is below the last one's: within the claim.
@@ -232,6 +234,7 @@ def test_the_bound_on_every_sequence_at_1e8_clients(
     assert least + math.expm1(2.0 * learner.rate * largest / 1e8) * rounds == pytest.approx(proved, rel=0.06)
 
 
+@pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(2, 40),

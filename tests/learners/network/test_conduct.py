@@ -70,6 +70,7 @@ def by_hand(seeds: Sequence[int], rounds: int, silent: Callable[[int, int], bool
     return history
 
 
+@pytest.mark.statistical
 @given(
     m=st.integers(1, 4),
     rounds=st.integers(0, 5),
@@ -330,6 +331,7 @@ PATHS = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1)), max_si
 SEEDS = st.one_of(st.integers(0, 3), st.integers(0, 2**128 - 1))
 
 
+@pytest.mark.statistical
 @given(st.tuples(SEEDS, PATHS), st.tuples(SEEDS, PATHS))
 def test_substreams_are_equal_just_when_seed_and_path_are(
     one: tuple[int, tuple[int, ...]], other: tuple[int, tuple[int, ...]]

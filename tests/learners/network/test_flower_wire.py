@@ -43,6 +43,7 @@ def fields(request: Request) -> tuple[object, ...]:
     return request.number, request.step, request.values.tolist(), request.size, request.low, request.high
 
 
+@pytest.mark.statistical
 @given(several_requests())
 def test_requests_arrive_as_they_were_sent(requests: list[Request]) -> None:
     found = wire.read_requests(wire.requests_record(requests))

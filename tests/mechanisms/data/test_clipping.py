@@ -53,6 +53,7 @@ def replaced(data, values):
 wide = st.floats(allow_nan=False, allow_infinity=False)
 
 
+@pytest.mark.statistical
 @given(st.lists(wide, min_size=1, max_size=5), st.floats(-10, 10), st.floats(0.1, 10))
 def test_clipped_numbers_lie_in_the_range_and_come_no_farther_apart(numbers, low, width) -> None:
     clip = ClipNumbers(low, low + width)
@@ -149,6 +150,7 @@ def test_sums_change_by_the_sensitivity_and_no_more(ends, grid) -> None:
         total.sensitivity(LOCAL)
 
 
+@pytest.mark.statistical
 @given(st.lists(st.floats(-2, 2), max_size=40), st.floats(-2, 2))
 def test_sums_are_exact_where_floating_point_is_not(numbers, extra) -> None:
     total = ClippedSum(-1.0, 1.0)
@@ -197,6 +199,7 @@ def test_vector_sums_change_by_the_bound_and_no_more(kind, bound, grid) -> None:
         total.stability(LOCAL)
 
 
+@pytest.mark.statistical
 @settings(max_examples=100)
 @given(st.integers(0, 2**32), st.sampled_from(["l1", "l2", "linf"]), st.sampled_from([1.0, 0.3, 100.0]))
 def test_rows_of_vector_sums_stay_in_the_ball_after_rounding(seed, kind, bound) -> None:
@@ -267,6 +270,7 @@ def persons_of(data):
     return [person for person, _ in data]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("public", [False, True])
 def test_bounded_contributions_are_as_stable_as_stated_and_no_more(most, public) -> None:

@@ -74,6 +74,7 @@ def test_contract(group: ForGroups) -> None:
         assert abs(inverse.mean() - 1) <= 6 * inverse.std() / math.sqrt(50_000)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: type(g.mechanism).__name__)
 def test_audit_refutes_the_price_of_one_record_and_not_that_of_the_group(group) -> None:
     whole, one = (Claim.curve(event, 1e-3) for event in (group.event(), group.mechanism.event()))

@@ -88,6 +88,7 @@ def bits(indices: Any) -> int:
 
 @pytest.mark.parametrize(("sampler", "records"), SAMPLERS, ids=str)
 class TestLaw:
+    @pytest.mark.statistical
     def test_drawn_samples(self, sampler: Sampler, records: int) -> None:
         law, noise = exact_law(sampler, records), SimulationNoise(601)
         drawn = [sampler.draw(records, noise=noise) for _ in range(4000)]
@@ -135,6 +136,7 @@ class TestFixedBatches:
         given = FixedBatches(population, batches, "given").draw()
         np.testing.assert_array_equal(np.concatenate(given), np.arange(population))
 
+    @pytest.mark.statistical
     def test_random_orders_are_uniform(self) -> None:
         sampler, noise = FixedBatches(4, 2), SimulationNoise(605)
         firsts = np.bincount([bits(sampler.draw(noise=noise)[0]) for _ in range(4000)], minlength=16)
@@ -253,6 +255,7 @@ SUMS = [
 
 @pytest.mark.parametrize("mechanism", SUMS, ids=str)
 class TestCost:
+    @pytest.mark.statistical
     def test_event_covers_the_real_pairs(self, mechanism: Subsampled) -> None:
         z = np.arange(-18.0, 18.0, 0.01) + 0.005
         stated = [accounting.delta(mechanism.event(), e).upper for e in EPSILONS]
@@ -359,6 +362,7 @@ class TestContract:
         cdf = np.cumsum(density(mechanism, value, z)) * 0.001
         assert stats.kstest(outputs, lambda x: np.interp(x, z + 0.0005, cdf)).pvalue > FALSE_ALARM
 
+    @pytest.mark.statistical
     def test_released_outputs_have_the_law(self, mechanism: Subsampled) -> None:
         value, noise = np.array([1.0, -0.5, 0.0, 0.7]), SimulationNoise(609)
         outputs = np.array([mechanism.release(value, noise=noise) for _ in range(2000)])
@@ -397,6 +401,7 @@ class TestMutants:
         stated = FixedBatches(records, 5).event(Gaussian(0.7).event(), adjacency=Adjacency.REPLACE_WITH_NULL)
         assert not refuted(stated, last_batch, pair, rng=614)
 
+    @pytest.mark.statistical
     def test_a_sample_that_is_published_is_refuted(self) -> None:
         def public(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             chosen = self.fixed.sampler.simulate(10, rng, runs)
@@ -420,6 +425,7 @@ class TestMutants:
 
         assert refuted(sure.event(), sized, (np.zeros(1), np.zeros(2)), rng=618)
 
+    @pytest.mark.statistical
     def test_sampling_with_replacement_accounted_as_without_is_refuted(self) -> None:
         whole = Subsampled(SampleWithoutReplacement(4, 3), Gaussian(1.0))
 
@@ -450,6 +456,7 @@ class TestMutants:
         twice = Subsampled(PoissonSample(0.4), Gaussian(0.7))
         assert refuted(self.poisson.event(), scored(twice), self.poisson.worst_case_neighbours(), rng=624)
 
+    @pytest.mark.statistical
     def test_records_that_are_not_clipped_are_refuted(self) -> None:
         pair = np.zeros(1), np.array([0.0, 5.0])
 
@@ -490,6 +497,7 @@ class TestSums:
         huge = Subsampled(PoissonSample(1.0), Gaussian(1.0)).release([[1e300, 1e300]], noise=SimulationNoise(1))
         assert np.isfinite(huge).all() and np.abs(huge).max() < 50
 
+    @pytest.mark.statistical
     def test_log_likelihood_ratio_of_vectors_and_many_equal_records(self) -> None:
         mechanism = Subsampled(SampleWithoutReplacement(30, 4), Gaussian(1.0))
         v0 = np.zeros((30, 2))

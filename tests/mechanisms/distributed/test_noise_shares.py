@@ -210,6 +210,7 @@ def test_polya_shares_that_make_no_whole_have_no_rule_for_longer_changes() -> No
         evolve(shares, scale=1000.0).event()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("survivors", [1, 7, 200])
 @pytest.mark.parametrize(("rise", "fall"), [(1, 0), (1, 1), (3, 2)])
 def test_calibrated_gaussian_shares(survivors: int, rise: int, fall: int) -> None:
@@ -223,6 +224,7 @@ def test_calibrated_gaussian_shares(survivors: int, rise: int, fall: int) -> Non
     assert math.sqrt(shares.variance()) / shares.factor == pytest.approx(normal, rel=5e-3)
 
 
+@pytest.mark.statistical
 def test_a_factor_must_be_in_the_shifts() -> None:
     """With a factor of 4 and the shifts left as they were, an ε of 1 would be stated as 0.22."""
     shares = DiscreteGaussianShares.calibrated(epsilon=1.0, delta=1e-5, survivors=60)

@@ -25,6 +25,7 @@ FALSE_ALARM = 1e-6
 KEY = b"0123456789abcdef"
 
 
+@pytest.mark.statistical
 @settings(max_examples=60)
 @given(st.data(), st.integers(2, 7), st.integers(0, 5), st.sampled_from([2**8, 2**32, 2**62]))
 def test_the_masked_sum_is_the_ideal_one(data: st.DataObject, clients: int, entries: int, modulus: int) -> None:
@@ -98,6 +99,7 @@ def test_wrap_around_is_refused_at_the_bound() -> None:
         modulus_for(2.0**62)
 
 
+@pytest.mark.statistical
 @given(st.floats(0, 1e15), st.floats(0, 1e12))
 def test_the_modulus_found_is_the_least(largest: float, sigma: float) -> None:
     modulus = modulus_for(largest, sigma)

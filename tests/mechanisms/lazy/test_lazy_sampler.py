@@ -133,6 +133,7 @@ def test_walks_follow_the_law(plan: LazySampler) -> None:
     assert stats.chisquare(got, want).pvalue > FALSE_ALARM
 
 
+@pytest.mark.statistical
 def test_secure_walks_follow_the_law() -> None:
     plan, runs = evolve(DARTBOARD, budget=1), 1000
     expected, seen = law(plan, LOSSES), Counter(walked(plan, LOSSES, None) for _ in range(runs))
@@ -164,6 +165,7 @@ NEIGHBOURS = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("plan", PLANS)
 def test_cost_covers_every_transcript(plan: LazySampler) -> None:
     event = plan.event()

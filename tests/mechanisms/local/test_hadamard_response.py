@@ -165,6 +165,7 @@ def test_frequencies_are_unbiased_and_their_variance_is_exact(mechanism) -> None
     np.testing.assert_allclose(mechanism.frequencies(reports), expected, atol=1e-10)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", MECHANISMS[1:3], ids=str)
 def test_accuracy_holds_as_often_as_stated(mechanism) -> None:
     beta, runs = 0.05, 3_000
@@ -175,6 +176,7 @@ def test_accuracy_holds_as_often_as_stated(mechanism) -> None:
     assert stats.binomtest(int((error > radius / 3).sum()), runs, beta, alternative="greater").pvalue < FALSE_ALARM
 
 
+@pytest.mark.statistical
 @given(st.integers(0, 9), st.integers(0, 2**32))
 def test_fast_transform_is_the_matrix_product(log_size, seed) -> None:
     size = 2**log_size

@@ -76,6 +76,7 @@ class Spy(SimulationNoise):
         return np.zeros(count, dtype=np.int64)
 
 
+@pytest.mark.statistical
 @settings(max_examples=200)
 @given(st.one_of(st.floats(0, 40), st.sampled_from([0.0, 1e-100, 1e-12, 300.0])), finite, finite, finite)
 def test_released_odds_are_at_most_e_to_the_epsilon_whatever_rounding_does(epsilon, low, high, value) -> None:

@@ -90,6 +90,7 @@ def test_frequencies_are_unbiased() -> None:
     np.testing.assert_allclose(mechanism.frequencies(reports), [0.6, 0.2, 0.2])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("categories", [2, 10])
 def test_accuracy_holds_as_often_as_stated(categories: int) -> None:
     mechanism = RandomizedResponse(1.0, categories=categories)

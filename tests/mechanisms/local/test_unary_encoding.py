@@ -73,6 +73,7 @@ def test_every_person_is_randomised_alone() -> None:
         assert stats.chisquare(counts(reports.reshape(RUNS, 4)), RUNS * exact).pvalue > FALSE_ALARM
 
 
+@pytest.mark.statistical
 def test_blocks_of_runs_do_not_repeat() -> None:
     reports = UnaryEncoding(0.5, 0.5, categories=64).simulate(np.zeros(500, dtype=int), np.random.default_rng(525), 40)
     assert len(np.unique(reports.reshape(40, -1), axis=0)) == 40

@@ -92,6 +92,7 @@ def test_simulated_and_released_noise_have_the_stated_law(sigma: float) -> None:
         assert chi_square(draws, 8, sigma) < FALSE_ALARM or len(draws) < 100_000
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sigma", [300.0, 4095.0, 1e5])
 def test_simulated_noise_of_large_sigma(sigma: float) -> None:
     draws = DiscreteGaussian(sigma).simulate(0, np.random.default_rng(1403), 200_000)
@@ -267,6 +268,7 @@ def test_calibrated_is_the_least_sigma(epsilon: float, delta: float, sensitivity
         assert exact_delta(sigma * less, sensitivity, epsilon) > delta
 
 
+@pytest.mark.statistical
 def test_calibrated_finds_the_lesser_of_two_windows() -> None:
     # Noise of σ = 0.25 is ±1 with probability e^-8 and hardly ever more; from 0.36 to 0.42 δ is above 0.01.
     assert exact_delta(0.39, 1, 8.0) > 0.01 > exact_delta(0.25, 1, 8.0)

@@ -62,6 +62,7 @@ def test_cost_is_the_exact_profile(sigma: float, sensitivity: float) -> None:
         assert stated <= truth * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.statistical
 def test_cost_depends_on_the_length_of_the_change_alone() -> None:
     """The loss of a diagonal change in three entries, from 2·10⁵ draws, is that of the scalar pair."""
     mechanism = Gaussian(1.3, sensitivity=2.0)

@@ -114,6 +114,7 @@ def test_whole_noise_has_the_law_of_rounded_noise(epsilon: float, gamma: float, 
     assert chi_square(repeatable + 1, law) < FALSE_ALARM
 
 
+@pytest.mark.statistical
 @given(st.fractions(Fraction(1, 50), 6, max_denominator=50))
 def test_rounded_uniform_numbers(width: Fraction) -> None:
     draws = _rounded_below(SimulationNoise(1702), width, 4_000)
@@ -194,6 +195,7 @@ class Target:
         return value + whole_staircase(SimulationNoise(rng), 1.0, 0.375, self.period, runs)
 
 
+@pytest.mark.statistical
 def test_audits() -> None:
     claim = Claim.curve(accounting.Staircase(1.0, gamma=0.375), 1e-3)
     mechanism = Staircase(1.0, gamma=0.375)

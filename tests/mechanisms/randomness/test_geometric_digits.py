@@ -60,6 +60,7 @@ def test_running_sums(scale: float, place: int, k: int, bits: int) -> None:
         )
 
 
+@pytest.mark.statistical
 @settings(max_examples=20)
 @given(scales)
 def test_digits_cover_the_number(scale: float) -> None:
@@ -126,6 +127,7 @@ def p_value(draws: NDArray[np.int64], scale: float) -> float:
     return float(stats.chisquare(observed_kept, expected_kept * observed_kept.sum() / expected_kept.sum()).pvalue)
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(st.sampled_from([0.3, 0.7, 5.0, 300.0, 2.0**50]), st.data())
 def test_ties_are_settled_by_further_bits(scale: float, data: st.DataObject) -> None:

@@ -189,6 +189,7 @@ def test_skellam_is_a_difference_of_poisson_numbers(variance: float) -> None:
         assert p[k - first] == pytest.approx(difference[middle + k], rel=1e-9, abs=1e-40)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "law",
     [
@@ -203,6 +204,7 @@ def test_a_law_too_wide_for_a_table_is_refused(law: IntegerLaw) -> None:
         law.draw(seeded(1), 1)
 
 
+@pytest.mark.statistical
 def test_wide_laplace_laws_are_drawn_digit_by_digit() -> None:
     law = DiscreteLaplaceLaw(1e9)
     assert stats.kstest(law.draw(seeded(1), 10_000) / 1e9, stats.laplace.cdf).pvalue > FALSE_ALARM

@@ -143,6 +143,7 @@ def test_uniform_rejects_the_incomplete_last_round() -> None:
     assert scripted(2**64 - 1, 5).uniform(1, 2).tolist() == [0, 0]
 
 
+@pytest.mark.statistical
 @given(st.fractions(0, 1, max_denominator=10**6), st.integers(-2, 2), st.integers(-2, 2))
 def test_coins_compare_all_binary_digits(probability: Fraction, first: int, second: int) -> None:
     """The coin is True exactly if the words, read as one binary fraction, are below the probability."""

@@ -84,6 +84,7 @@ def test_cost_is_the_worst_of_two_candidates(scale: float, sensitivity: float, m
         assert stated <= truth * 1.02
 
 
+@pytest.mark.statistical
 @given(st.lists(st.tuples(st.floats(-5, 5), unit), min_size=2, max_size=6), st.floats(0, 2), st.floats(0.5, 4))
 def test_cost_covers_every_pair_of_scores(rows: list[tuple[float, float]], epsilon: float, scale: float) -> None:
     mechanism = ExponentialMechanism(scale)
@@ -180,6 +181,7 @@ class TestRelease:
             assert stats.binomtest(second, runs, 1 / (1 + math.exp(-2))).pvalue > FALSE_ALARM
         assert ExponentialMechanism(1.0).release([2**60, 2**60 + 2000, 0.5], noise=noise) == 1  # a list of both
 
+    @pytest.mark.statistical
     def test_extreme_scores_are_taken(self) -> None:
         noise = SimulationNoise(313)
         for scores in ([0.0, 1e6], [-1.7e308, 1.7e308], [1e300, 1e300 * (1 + 1e-9)], [0.0, 5e-324 * 2**60]):
@@ -269,6 +271,7 @@ def test_folded_discrete_laplace_noise_is_geometric(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(totals[1:] / totals[:-1], math.exp(-0.5))  # of ⌊2E⌋
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("place", [1, 2, 5])
 def test_digits_of_an_exponential_variate(place: int) -> None:
     noise, runs = SimulationNoise(315), 20_000
@@ -299,6 +302,7 @@ def test_audit_refutes_the_mutants_and_not_the_release(monotone: bool) -> None:
         assert refuted(broken, (np.array([0.0, 0.5]), np.array([1.0, 0.5])))
 
 
+@pytest.mark.statistical
 @given(st.lists(st.integers(0, 1), min_size=40, max_size=40), st.integers(0, 999), st.integers(1000, 2000))
 def test_later_digits_are_compared_as_numbers(digits: list[int], rest: int, unit: int) -> None:
     """A tail of the 40 digits is at least rest/unit; where they agree as far as they go, more would be asked for."""
@@ -317,6 +321,7 @@ class TestBase2:
 
     WHOLE = (3, 0, 2, 3, -4)
 
+    @pytest.mark.statistical
     @pytest.mark.parametrize("scale", [1, 3, 100])
     @pytest.mark.parametrize("bits", [1, 5, 62])
     def test_choices_follow_the_law(self, scale: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,6 +393,7 @@ def test_opendp_claims_no_less(monotone: bool) -> None:
         assert rho >= 0.95 * stated or distance / scale > 1.0
 
 
+@pytest.mark.statistical
 def test_opendp_draws_the_same_law() -> None:
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")

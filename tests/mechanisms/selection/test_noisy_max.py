@@ -58,6 +58,7 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
     return float(max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", NOISES)
 def test_probabilities_are_those_of_the_noise(noise: str) -> None:
     rng = np.random.default_rng(331)
@@ -85,6 +86,7 @@ def test_probabilities_of_many_candidates() -> None:
             NoisyMax(1.0).log_probabilities(far)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", NOISES)
 def test_each_noise_has_its_own_law(noise: str) -> None:
     behind = int(NoisyMax(1.5, noise).simulate([4.5, 0.0], np.random.default_rng(343), 100_000).sum())
@@ -162,6 +164,7 @@ class Scripted(SimulationNoise):
         return np.array(self.first)
 
 
+@pytest.mark.statistical
 @given(
     st.lists(st.tuples(st.integers(-6, 6), st.integers(-30, 30), st.booleans()), min_size=2, max_size=5),
     st.integers(0, 1),

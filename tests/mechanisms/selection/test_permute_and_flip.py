@@ -46,12 +46,14 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
     return float(max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))))
 
 
+@pytest.mark.statistical
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0.1, 10))
 def test_probabilities_are_those_of_the_procedure(scores: list[float], scale: float) -> None:
     got = np.exp(PermuteAndFlip(scale).log_probabilities(scores))
     np.testing.assert_allclose(got, by_procedure(scores, scale), rtol=1e-10)
 
 
+@pytest.mark.statistical
 def test_probabilities_of_many_candidates() -> None:
     """Against the integral of the polynomial Π (1 − x·w), and as a law: all of them add up to 1."""
     for count, spread in ((40, 3.0), (40, 0.0), (5, 30.0)):
@@ -123,6 +125,7 @@ def test_cost_is_the_worst_of_two_candidates(scale: float, sensitivity: float, m
         assert stated <= truth * 1.01 + 1e-6
 
 
+@pytest.mark.statistical
 @given(st.lists(st.tuples(st.floats(-5, 5), st.floats(-1, 1)), min_size=2, max_size=5), st.floats(0, 2))
 def test_cost_covers_every_pair_of_scores(rows: list[tuple[float, float]], epsilon: float) -> None:
     scores, change = np.array(rows).T
@@ -182,6 +185,7 @@ def test_accuracy_is_none_where_any_choice_is_good_enough() -> None:
     assert PermuteAndFlip(2.0).accuracy(0.499, candidates=2) > 0.0
 
 
+@pytest.mark.statistical
 @given(st.lists(st.floats(-6, 0), min_size=1, max_size=5))
 def test_accuracy_holds_for_any_scores(behind: list[float]) -> None:
     scores = np.array([0.0, *behind])

@@ -56,6 +56,7 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
     return float(max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_simulated_choices_follow_the_law(k: int) -> None:
     outputs = TopK(1.5, k=k).simulate(SCORES, np.random.default_rng(351), 50_000)
@@ -122,6 +123,7 @@ def test_one_choice_is_the_exponential_mechanism() -> None:
     assert TopK(8.0, k=3).event().at(4) == TopK(8.0, k=3, sensitivity=4.0).event()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_worst_case_neighbours_are_neighbours_and_telling(monotone: bool) -> None:
     mechanism = TopK(3.0, k=2, sensitivity=2.0, monotone=monotone)
@@ -163,6 +165,7 @@ def test_accuracy_is_exact_for_the_worst_scores(beta: float, k: int, candidates:
     assert TopK(2.0, k=k).accuracy(beta, candidates=k) == 0.0
 
 
+@pytest.mark.statistical
 @given(st.lists(st.floats(-6, 0), min_size=1, max_size=3), st.integers(1, 3))
 def test_accuracy_holds_for_any_scores(behind: list[float], k: int) -> None:
     scores = np.array([0.0, 0.0, 1.0, *behind])
@@ -196,6 +199,7 @@ def test_audit_refutes_the_mutants_and_not_the_mechanism(monotone: bool) -> None
         assert refuted(broken, 20_000, neighbours=(np.array([0.0, 0.5, -9.0]), np.array([1.0, 0.5, -9.0])))
 
 
+@pytest.mark.statistical
 def test_audit_refutes_one_choice_charged_for_three() -> None:
     mechanism = TopK(2.0, k=3)
     claim = Claim.curve(evolve(mechanism, k=1).event(), 1e-3)

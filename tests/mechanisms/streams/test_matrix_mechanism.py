@@ -292,12 +292,14 @@ class TestMutants:
         diagonal = evolve(self.mechanism, factorisation=identity(16))
         assert refuted(diagonal, scored(self.mechanism), neighbours=self.mechanism.worst_case_neighbours(), rng=517)
 
+    @pytest.mark.statistical
     def test_participations_that_are_not_paid_are_refuted(self) -> None:
         again = evolve(self.mechanism, participations=4, separation=4)
         pair = again.worst_case_neighbours()
         assert refuted(self.mechanism, scored(again), neighbours=pair, rng=518)
         assert not refuted(again, scored(again), rng=519)
 
+    @pytest.mark.statistical
     def test_noise_that_starts_anew_at_every_step_is_refuted(self) -> None:
         """Each answer has the right marginal law; together they say more than is paid for."""
         variances = self.mechanism.variances()
@@ -311,6 +313,7 @@ class TestMutants:
         assert refuted(self.mechanism, Scored(fresh, mean), rng=520)
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, mean), rng=521)
 
+    @pytest.mark.statistical
     def test_the_same_noise_at_every_step_is_refuted(self) -> None:
         def reused(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = np.repeat(rng.standard_normal((runs, 1, 1)), 16, axis=1) * 2.0

@@ -163,6 +163,7 @@ class TestCost:
         zero, one = mechanism.worst_case_neighbours()
         assert np.linalg.norm(c @ (one - zero)) >= 0.8 * worst
 
+    @pytest.mark.statistical
     @pytest.mark.parametrize("scale", [0.7, 2.0])
     def test_event_covers_the_real_pair_of_laplace_laws(self, scale: float) -> None:
         """Three steps, plain: the record of step 0 shifts blocks 0 and 0–1, step 1 the second, step 2 its own."""
@@ -203,6 +204,7 @@ class TestCost:
         assert moved**2 / (2 * scale**2) <= mechanism.event().zcdp_rho()
         assert scale * step <= 0.9 * (1 + 2.0**-15)
 
+    @pytest.mark.statistical
     def test_event_covers_whole_number_gaussian_noise(self) -> None:
         """One step: the largest rounded move, and the discrete law summed up point by point."""
         mechanism = TreeAggregation(1, 1.0, grid=2.0**-20)
@@ -270,6 +272,7 @@ class TestLaw:
         assert stats.kstest(errors.ravel(), stats.laplace(0, 0.8).cdf).pvalue > FALSE_ALARM
         assert np.abs(np.corrcoef(errors.reshape(10_000, 12).T) - np.eye(12)).max() < 0.06
 
+    @pytest.mark.statistical
     @pytest.mark.parametrize("estimate", ESTIMATES)
     @pytest.mark.parametrize("law", ["gaussian", "laplace"])
     def test_released_errors_have_the_stated_covariance(self, estimate: Any, law: Any) -> None:
@@ -369,6 +372,7 @@ class TestContract:
             inverse = np.exp(sign * mechanism.log_likelihood_ratio(outputs, *pair))
             assert abs(inverse.mean() - 1) <= 6 * inverse.std() / math.sqrt(50_000)
 
+    @pytest.mark.statistical
     def test_audit_does_not_refute_it_and_refutes_half_the_noise(self, mechanism: TreeAggregation) -> None:
         assert not refuted(mechanism, scored(mechanism), rng=309)
         half = evolve(mechanism, scale=mechanism.scale / 2)
@@ -390,6 +394,7 @@ def test_log_likelihood_ratio_is_that_of_the_normal_densities(estimate: Any) -> 
 class TestMutants:
     mechanism = TreeAggregation(15, 3.0, estimate="plain")
 
+    @pytest.mark.statistical
     def test_fresh_noise_for_every_prefix_is_refuted(self) -> None:
         """Each answer has the right marginal law; together they tell of step 0 with μ² = Σ 1/ones(t)."""
         variances = self.mechanism.variances()
@@ -401,6 +406,7 @@ class TestMutants:
         assert refuted(self.mechanism, target, rng=312)
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, target.score), rng=313)
 
+    @pytest.mark.statistical
     def test_one_noise_for_all_blocks_of_a_height_is_refuted(self) -> None:
         def reused(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
             noise = [
@@ -416,6 +422,7 @@ class TestMutants:
         assert refuted(self.mechanism, Scored(reused, two_leaves), rng=314)
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, two_leaves), rng=315)
 
+    @pytest.mark.statistical
     def test_a_record_that_comes_back_unpaid_is_refuted(self) -> None:
         again = evolve(self.mechanism, participations=8)
         pair = again.worst_case_neighbours()

@@ -61,6 +61,7 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
     return max(math.fsum(max(0.0, a[o] - math.exp(epsilon) * b[o]) for o in a) for a, b in ((p, q), (q, p)))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("answers", [1, 2, 5])
 def test_simulated_answers_follow_the_law(answers: int) -> None:
     mechanism = AboveThreshold(10.0, threshold_scale=1.0, query_scale=1.5, answers=answers)
@@ -113,6 +114,7 @@ def test_decode_reads_a_run() -> None:
             mechanism.decode(broken)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("answers", [1, 2])
 def test_cost_covers_the_worst_case_neighbours(answers: int, monotone: bool) -> None:
@@ -182,6 +184,7 @@ class TestBrokenVariants:
     value = np.zeros(9)
     moved = np.array([1.0] * 4 + [-1.0] * 5)
 
+    @pytest.mark.statistical
     def test_the_correct_one_is_not_refuted(self) -> None:
         mechanism = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=5)
         assert not refuted(mechanism, law(mechanism, self.value), law(mechanism, self.moved))
@@ -191,6 +194,7 @@ class TestBrokenVariants:
         worlds = [law(mechanism, value, threshold_noise=False) for value in (self.value, np.ones(9))]
         assert refuted(mechanism, *worlds)
 
+    @pytest.mark.statistical
     def test_query_noise_not_scaled_by_the_answers(self) -> None:
         stated = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=5)
         real = AboveThreshold(
@@ -203,6 +207,7 @@ class TestBrokenVariants:
         real = AboveThreshold(0.0, threshold_scale=stated.threshold_scale, query_scale=1e-9, answers=2)
         assert refuted(stated, law(real, [0.0, 1.0]), law(real, [1.0, 0.0]))
 
+    @pytest.mark.statistical
     def test_no_halt(self) -> None:
         mechanism = AboveThreshold.calibrated(0.0, epsilon=1.0)
         assert refuted(mechanism, *(law(mechanism, value, halt=False) for value in (self.value, self.moved)))
@@ -297,6 +302,7 @@ def test_accuracy_holds_as_often_as_stated(beta: float, scales: tuple[float, flo
     assert stats.binomtest(wrong, 50_000, beta, alternative="greater").pvalue < FALSE_ALARM
 
 
+@pytest.mark.statistical
 def test_long_streams_and_many_answers_follow_the_law() -> None:
     """Beyond the answers that matter for the enumeration above: when runs halt, over blocks of runs."""
     mechanism = AboveThreshold(0.0, threshold_scale=0.5, query_scale=1.0, answers=30)
@@ -461,6 +467,7 @@ def stepped_profile(fall: float, rise: float, apart: int, epsilon: float) -> flo
     return float(max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((near, far), (far, near))))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("fall", "rise"), [(0.3, 0.3), (0.4, 0.04), (1.0, 0.3)])
 @pytest.mark.parametrize("apart", [1, 5])
 def test_steps_are_covered_by_slightly_larger_rates_and_by_no_smaller(fall: float, rise: float, apart: int) -> None:

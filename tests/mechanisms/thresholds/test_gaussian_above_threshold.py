@@ -175,6 +175,7 @@ def test_no_more_is_asked_than_was_paid_for() -> None:
         session.ask(-1e6)
 
 
+@pytest.mark.statistical
 def test_contract() -> None:
     assert isinstance(MECHANISM, AuditableMechanism)
     pair = MECHANISM.worst_case_neighbours()

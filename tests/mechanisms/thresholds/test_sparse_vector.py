@@ -192,6 +192,7 @@ class TestContract:
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)
 
+    @pytest.mark.statistical
     def test_likelihoods(self, mechanism: SparseVector) -> None:
         """E over P of P'/P is 1 in both directions, and no loss exceeds the pure ε."""
         pair = mechanism.worst_case_neighbours()
@@ -283,6 +284,7 @@ SIX_UP = (np.array([0.0] * 6 + [1.0]), np.array([1.0] * 6 + [0.0]))
 FAR_ABOVE = (np.full(3, 2000.0), np.full(3, 2001.0))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("stated", "real", "neighbours", "broken"),
     [

@@ -344,6 +344,7 @@ def test_a_run_with_two_directions_is_charged_for_both(shape):
             assert max(hockey_stick(a, b, eps), hockey_stick(b, a, eps)) <= claim * (1 + 1e-9) + 1e-14
 
 
+@pytest.mark.statistical
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.floats(0.05, 6))
 def test_symmetric_pair_is_the_greatest_profile_below_the_points(values, top):
@@ -436,6 +437,7 @@ def test_repetitions_without_failures_are_fewer_and_never_too_few():
             assert rate * (1 - failure) < poisson.without_failures(failure).rate <= rate * (1 - failure) * (1 + 1e-15)
 
 
+@pytest.mark.statistical
 def test_delta_of_one_run_by_its_curve_is_rounded_up():
     """In many digits, from the same divergences: the least over the same orders is never above what is returned."""
     event = RepeatAndSelect(ZCDP(0.2), shape=math.inf, mean=5.0)

@@ -137,6 +137,7 @@ def test_one_rate_is_laplace_noise(rate):
             assert exact_delta * (1 - 1e-12) <= got <= exact_delta * (1 + 1e-4) + 1e-12
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("fall, rise", [(1.0, 1.0), (0.7, 0.2), (0.2, 0.7), (3.0, 0.1)])
 def test_no_path_within_the_rates_ends_further_away(fall, rise):
     """Random families of laws on six outcomes, moved in small steps as fast as the rates allow."""

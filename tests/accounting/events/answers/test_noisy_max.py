@@ -57,6 +57,7 @@ def test_law_agrees_with_closed_forms():
     assert two[0] == pytest.approx(math.exp(-1.2) / 2, abs=1e-13)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("scale, score_range", [(1.0, 2.0), (4.0, 1.0), (1.5, 0.3)])
 def test_no_instance_exceeds_the_event(noise, scale, score_range):
@@ -94,6 +95,7 @@ def test_pure_loss_is_attained():
     assert loss(64, "laplace") > 1.999
 
 
+@pytest.mark.statistical
 def test_exponential_noise_attains_the_whole_profile():
     event = ReportNoisyMax(1.0, "exponential", score_range=1.5)
     for level in (0.0, 0.5, 1.2):

@@ -30,6 +30,7 @@ def random_scores(rng, candidates):
     return scores, scores + change
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("width", [0.02, 0.5, 3.0])
 def test_exponential_mechanism_is_dominated(width):
     rng = np.random.default_rng(71)
@@ -73,6 +74,7 @@ def test_bounded_range_rdp_in_many_digits(width, order):
         assert exact <= got <= exact * (1 + mpmath.mpf(10) ** -12)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("width", [1e-100, 1e-9, 1e-3, 0.4, 2.0, 50.0, 900.0])
 def test_bounded_range_rho(width):
     """w/(e^w − 1) − 1 + ln((e^w − 1)/w), Harrison & Manurangsi 2025."""

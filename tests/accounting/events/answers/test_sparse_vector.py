@@ -103,6 +103,7 @@ def test_stream_law_of_one_query_is_the_closed_form():
     assert outcomes(3, 1) == [(0, 0, 0), (0, 0, 1), (0, 1), (1,)]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("scales", [(2.0, 4.0), (1.0, 1.0), (0.5, 3.0)])
@@ -129,6 +130,7 @@ def test_monotone_queries_rise_at_their_own_rate_alone():
     assert [way.pure_epsilon() for way in event.orientations()] == [2.0, 2.0]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "real", [(1e-3, 4.0, 1), (8.0, 2.0, 1), (8.0, 4.0, 3)], ids=["bare threshold", "small noise", "no halt"]
 )
@@ -194,6 +196,7 @@ def redrawn_law(values, threshold_scale, query_scale, answers):
     return np.array([law[bits] for bits in sorted(law)])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_redrawn_threshold_is_a_composition(monotone):
     rng = np.random.default_rng(94)
@@ -230,6 +233,7 @@ def test_numeric_answers_are_a_further_access():
     assert sparse_vector(2.0, 4.0, answers=5, monotone=True) == AboveThreshold(2.0, 4.0, 5, True)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("scales", [(3.0, 5.0), (1.0, 2.0), (0.6, 20.0)])

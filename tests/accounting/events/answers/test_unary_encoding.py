@@ -22,6 +22,7 @@ def reports(p, q, category, bits):
     return np.array(law)
 
 
+@pytest.mark.statistical
 @given(p=st.floats(0.001, 0.999), q=st.floats(0.001, 0.999), bits=st.integers(2, 5), share=st.floats(0, 1))
 def test_curves_are_those_of_the_enumeration(p, q, bits, share):
     event = UnaryEncoding(p, q)

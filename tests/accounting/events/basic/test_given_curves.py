@@ -287,6 +287,7 @@ def test_a_one_sided_trade_off_function_is_made_symmetric():
     assert event.pure_epsilon() == pytest.approx(math.log(2.0), rel=1e-14) and event.failure_delta() == 0.0
 
 
+@pytest.mark.statistical
 def test_dense_samples_of_the_gaussian_curve_come_close():
     rates = np.unique(np.concatenate([np.linspace(0, 1, 401), 10.0 ** -np.arange(1, 12, 0.05)]))
     event = TradeOff(rates, stats.norm.cdf(stats.norm.isf(rates) - 1.0))
@@ -405,6 +406,7 @@ def test_outcomes_that_tell_nothing_cost_nothing():
     assert (event.rdp(ORDERS) == 0.0).all() and epsilon(event, 0.0).upper == 0.0
 
 
+@pytest.mark.statistical
 def test_many_outcomes_take_the_larger_order_on_a_grid():
     rng = np.random.default_rng(5)
     p, q = (rng.dirichlet(np.ones(600)) for _ in range(2))

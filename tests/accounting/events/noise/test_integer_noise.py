@@ -791,6 +791,7 @@ def test_noise_without_a_loss_has_no_rho():
     assert everywhere.pure_epsilon() == 0.0 == everywhere.zcdp_rho() and everywhere.rdp(ORDERS).max() == 0.0
 
 
+@pytest.mark.statistical
 def test_a_sum_of_too_many_draws_is_refused():
     with pytest.raises(UnsupportedEventError, match="beyond what is tabulated"):
         IntegerNoise(np.log(np.full(2000, 1 / 2000))).sum_of(10**9)

@@ -116,6 +116,7 @@ def test_a_vector_is_not_one_number():
     assert both <= delta(compose((half, 2)), 1.2).upper * (1 + 1e-9)
 
 
+@pytest.mark.statistical
 @given(eps=st.floats(0.05, 5), gamma=st.floats(0, 1), d=st.floats(0.05, 3), growth=st.floats(1, 2))
 @settings(max_examples=15, deadline=None)
 def test_more_distance_costs_more(eps, gamma, d, growth):

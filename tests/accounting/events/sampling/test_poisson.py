@@ -480,6 +480,7 @@ def test_groups_of_other_accesses_and_of_many_records():
     assert epsilon(Gaussian(50.0 / 12), 1e-6).upper < sizes[2] < epsilon(Gaussian(50.0 / 1200), 1e-6).upper
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(6))
 def test_group_dominates_vectors_in_the_plane(seed):
     """k records' vectors point anywhere within the unit disc: no set of outcomes tells the worlds apart better."""

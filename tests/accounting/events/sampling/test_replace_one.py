@@ -162,6 +162,7 @@ def test_renyi_of_a_replacement_is_above_its_pairs(inner, q):
             assert got <= 3 * numeric  # Wang, Balle & Kasiviswanathan 2019 would be above 3
 
 
+@pytest.mark.statistical
 def test_b1_integers_are_floats_without_replacement():
     """B1: with integer noise dp-accounting's RDP accountant drops the inner composition: 2.736 for 17.846."""
     values = {
@@ -252,6 +253,7 @@ def test_replaced_records_of_other_accesses_and_groups(scale, k):
     assert_dominated(gauss[0], gauss[1], PoissonSampledReplace(q, Gaussian(scale)).at(k), 1e-5)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("count, rate, batch", [(3, 0.5, 1), (4, 0.4, 2), (5, 0.8, 3), (4, 0.3, 9)])
 @pytest.mark.parametrize("seed", range(3))
 def test_truncated_batches_by_enumeration(count, rate, batch, seed):
@@ -327,6 +329,7 @@ def test_mixtures_that_are_no_mixtures():
     assert epsilon(same, 1e-5).upper == epsilon(MixtureOfGaussians((0, 1), (0.75, 0.25), 1.0), 1e-5).upper
 
 
+@pytest.mark.statistical
 @given(
     centres=st.lists(st.floats(0, 12), min_size=2, max_size=5, unique=True),
     weights=st.lists(st.floats(1e-6, 1), min_size=5, max_size=5),
@@ -680,6 +683,7 @@ def test_the_losses_of_a_law_lie_between_the_ends_of_its_support(masses):
     assert cells.p.sum() == math.fsum(masses) and cells.p_below == cells.p_above == 0.0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("direction", ["removal", "addition"])
 def test_a_sample_of_one_direction_asks_for_that_of_the_access(direction):
     sensitivities, probabilities = (0.0, 1.0, 3.0), (0.5, 0.3, 0.2)

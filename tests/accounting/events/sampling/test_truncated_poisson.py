@@ -97,6 +97,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("relation", EVENTS)
 @pytest.mark.parametrize(
     "count, rate, batch, sigma",
@@ -138,6 +139,7 @@ def test_dp_accounting_is_never_below_the_truth_nor_far_below_us(relation):
         assert delta(ours, math.log(alpha)).upper <= found + 1e-7
 
 
+@pytest.mark.statistical
 def test_two_steps_may_swap_the_worlds():
     """Replace-one has no direction: the record whose vector is up in one step may be down in the next."""
     count, rate, batch, sigma = 3, 0.5, 1, 1.0
@@ -153,6 +155,7 @@ def test_two_steps_may_swap_the_worlds():
             assert np.maximum(gap, 0.0).sum() * area <= found + 1e-5
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("relation", EVENTS)
 def test_native_events_have_a_meaning_under_every_relation(relation):
     native = Truncated(1000, 0.01, 20, 5.0)

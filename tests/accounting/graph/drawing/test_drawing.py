@@ -46,6 +46,7 @@ def joined(draw: st.DrawFn) -> tuple[list[str], list[tuple[str, str]]]:
     return names, pairs
 
 
+@pytest.mark.statistical
 @given(joined())
 def test_no_two_boxes_meet_and_lines_run_to_the_right(drawn: tuple[list[str], list[tuple[str, str]]]) -> None:
     names, pairs = drawn

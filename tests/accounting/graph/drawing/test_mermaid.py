@@ -110,6 +110,7 @@ def valid(schema, text):
     return jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
 
 
+@pytest.mark.statistical
 def test_the_shipped_schema_is_that_of_the_code():
     assert {path.name: path.read_text(encoding="utf-8") for path in SCHEMAS.glob("*.schema.json")} == files()
     for described in (graph_schema(), guarantee_schema()):

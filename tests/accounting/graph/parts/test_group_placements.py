@@ -120,6 +120,7 @@ def pure_cost(event, d):
     return event.cost * d**event.power if isinstance(event, Concave) else event.epsilon * d
 
 
+@pytest.mark.statistical
 @given(drawn=family_graphs(pure), group=st.integers(2, 3))
 @settings(deadline=None, max_examples=50)
 def test_pure_costs_are_those_of_the_worst_placement(drawn, group):
@@ -139,6 +140,7 @@ def gaussian_delta(mu, e):
         return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
 
 
+@pytest.mark.statistical
 @given(drawn=family_graphs(st.floats(0.7, 5.0).map(Gaussian)), group=st.integers(2, 3))
 @settings(deadline=None, max_examples=40)
 def test_gaussian_costs_are_those_of_the_worst_placement(drawn, group):
@@ -157,6 +159,7 @@ def test_gaussian_costs_are_those_of_the_worst_placement(drawn, group):
         assert gaussian_delta(math.sqrt(square), 0.0) <= 1e-3
 
 
+@pytest.mark.statistical
 @given(drawn=family_graphs(pure, Adjacency.ADD_OR_REMOVE_ONE), pinned=st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_replacements_are_those_of_the_worst_one_or_two_blocks(drawn, pinned):
@@ -171,6 +174,7 @@ def test_replacements_are_those_of_the_worst_one_or_two_blocks(drawn, pinned):
     assert found == pytest.approx(truth, rel=1e-12)
 
 
+@pytest.mark.statistical
 @given(
     windows=st.lists(st.tuples(reaches, st.booleans(), st.booleans()), min_size=1, max_size=3),
     size=st.integers(1, 5),

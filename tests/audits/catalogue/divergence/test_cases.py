@@ -312,6 +312,7 @@ def test_a_secret_cohort_hides_a_record_less_than_a_sample_of_records() -> None:
     assert claimed < 0.103 < 0.782  # 0.103 is what Renyi accounting has for the same sample
 
 
+@pytest.mark.statistical
 def test_skellam_and_normal_noise_far_too_small_differ() -> None:
     """K13 and K15 in whole numbers: a law that hardly ever moves costs less at delta = 1e-5 than normal noise does."""
     deviation = with_variance(spread_over(179, survivors=179), 1.0 / 179)

@@ -70,6 +70,7 @@ def test_colluding_clients_leave_the_loss_of_one(clients: int) -> None:
     assert epsilon_at(root_target(many)) < 0.8 * alone
 
 
+@pytest.mark.statistical
 def test_no_known_noise_tells_more_than_the_certificate() -> None:
     """Given the others' noise, whatever it is, winners of two leaves lose at most 1; a constant loses the most."""
     rng, up = np.random.default_rng(1), np.full(8, 0.5)
@@ -207,6 +208,7 @@ def test_targets_are_checked() -> None:
 # --- the catalogue's cases -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_cases_say_what_they_are() -> None:
     for name, case in CASES.items():
         assert case.name.startswith("learner/") and case.broken == ("[" in name)

@@ -157,6 +157,7 @@ def _laws(chain: LazyChain, first_boundary: int) -> tuple[dict[float, float], di
     return counts, switches
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("variant", ["l2p", "dartboard"])
 @pytest.mark.parametrize("mutation", [None, "decisions every round", "one coin for both switches"])
 def test_counts_and_switches_follow_their_exact_laws(variant: Variant, mutation: Mutation | None) -> None:

@@ -163,6 +163,7 @@ def test_marginals_show_wrong_ratios_and_wrong_measures(
     assert _distance(exact_marginals(chain), chain) == pytest.approx(distance, abs=5e-4 if distance else 1e-12)
 
 
+@pytest.mark.statistical
 def test_late_draws_are_no_privacy_defect() -> None:
     first, second = (_as(Shifted, chain, lag=1) for chain in _chains(B))
     late, correct = exact_loss(first, second).epsilon(1e-2)[0], exact_loss(*_chains(B)).epsilon(1e-2)[0]
@@ -216,6 +217,7 @@ def _mean_regret(n: int, batch: int, chain: LazyChain) -> float:
     return float(total / 2**n)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("p", [0.2, 0.9])
 def test_learners_that_see_the_batch_to_come_fall_below_the_floor(p: float) -> None:
     """The floor is (B/2) E|sum of n signs|, towards 0.399 sqrt(T B); the correct learner attains it exactly.
@@ -290,6 +292,7 @@ def test_more_draws_than_paid_for_are_counted(learner: LazyExperts) -> None:
     assert _undercharged(learner, _drawn(_together(learner.chain(stream), rng, runs)))
 
 
+@pytest.mark.statistical
 def test_inverted_coin_exceeds_the_claim() -> None:
     """Also at p = 0.3, and the more the smaller p: the draws are not paid for."""
     for p, exact, claimed in ((0.3, 6.213, 5.932), (0.02, 5.987, 3.480)):

@@ -146,6 +146,7 @@ def test_forms_are_those_of_the_paper() -> None:
     assert [form.numbers for form in forms] == ["none", "none", "compared", "none", "none", "none"]
 
 
+@pytest.mark.statistical
 def test_compared_numbers_against_densities_on_a_grid() -> None:
     """Two queries, at most one number: the density of each outcome, by adaptive quadrature."""
     form, d0, d1 = lyu_form(3, 1.0), [0.0, 1.0], [1.0, 0.0]
@@ -322,6 +323,7 @@ TRUTHS = {  # exact on the pair of the case, to four digits
 }
 
 
+@pytest.mark.statistical
 def test_cases_know_which_claims_are_false() -> None:
     cases = {case.name: case for case in zoo_cases()}
     assert len(cases) == 48

@@ -65,6 +65,7 @@ def test_names_are_unique_and_mutants_stand_beside_what_they_mutate() -> None:
         assert CASES[name.split("[")[0]].broken is False, name
 
 
+@pytest.mark.statistical
 def test_claims_hold_exactly_where_they_should() -> None:
     """Exact: the truth is at most the claim, and 5 % above it for mutants."""
     unknown = {name for name, case in CASES.items() if case.truth is None}

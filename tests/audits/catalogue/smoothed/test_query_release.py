@@ -43,6 +43,7 @@ def test_they_are_in_the_catalogue_and_claims_hold_exactly_where_they_should() -
             assert right, (name, case.truth, case.claim.epsilon)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", QUICK)
 def test_leaks_are_refuted_at_once(name: str) -> None:
     assert refuted(name)
@@ -54,6 +55,7 @@ def test_larger_budgets_are_refuted(name: str) -> None:
     assert refuted(name)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["smoothed-released", "smoothed-released-error"])
 def test_releases_are_not_refuted(name: str) -> None:
     """False alarm 1e-6 each; the twins are the mutants."""

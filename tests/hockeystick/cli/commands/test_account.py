@@ -24,6 +24,7 @@ def graph(tmp_path: Path) -> Path:
     return tmp_path / "graph.json"
 
 
+@pytest.mark.statistical
 def test_the_report_has_bracket_method_and_cost_per_node(graph: Path) -> None:
     result = run("account", str(graph), "--delta", "1e-6")
 
@@ -147,6 +148,7 @@ def test_bad_paths(graph: Path, tmp_path: Path) -> None:
     assert_refused(run("account", str(graph), "--delta", "0", "--json", missing), "there is no folder")
 
 
+@pytest.mark.statistical
 def test_groups_threat_models_and_what_else_is_certified(tmp_path: Path) -> None:
     built = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
     built = built.release("count", Laplace(2.0), reads=["people"]).view("press", sees=["count"])
@@ -183,6 +185,7 @@ ABOUT = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("relation", ABOUT)
 def test_the_first_line_says_what_the_result_is_about(graph: Path, tmp_path: Path, relation: str) -> None:
     data = json.loads(graph.read_text(encoding="utf-8")) | {"adjacency": relation}

@@ -64,6 +64,7 @@ def audit(target: str, *args: str, d0: str = "0", d1: str = "1", epsilon: str = 
 # ------------------------------------------------------------------------------------------------------ outcomes
 
 
+@pytest.mark.statistical
 def test_a_correct_mechanism_is_consistent() -> None:
     result = audit("mymech:correct", "--samples", "20000", *SURE)
 
@@ -73,6 +74,7 @@ def test_a_correct_mechanism_is_consistent() -> None:
         assert word in result.stdout
 
 
+@pytest.mark.statistical
 def test_half_the_noise_is_refuted() -> None:
     result = audit("mymech:half_noise", "--samples", "20000", *SURE)
 
@@ -88,6 +90,7 @@ def test_too_few_samples_are_inconclusive_with_a_warning() -> None:
     assert last_line(result).startswith("hockeystick: warning: inconclusive: ")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("samples", ["20", "20000"])
 @pytest.mark.parametrize("target", ["mymech:correct", "mymech:half_noise"])
 def test_no_output_promises_too_much(folder: Path, target: str, samples: str) -> None:
@@ -97,6 +100,7 @@ def test_no_output_promises_too_much(folder: Path, target: str, samples: str) ->
     assert "verified" not in everything.lower()
 
 
+@pytest.mark.statistical
 def test_a_float_leak_warns_and_counts_only_with_bits(folder: Path) -> None:
     args = ["mymech:correct", "--samples", "40000", *SURE]
     without = audit(*args, "--json", "out.json", epsilon="1.5")
@@ -118,6 +122,7 @@ def test_exceptions_as_output() -> None:
 # --------------------------------------------------------------------------------------------- streams and files
 
 
+@pytest.mark.statistical
 def test_json_has_the_promised_fields(folder: Path) -> None:
     result = audit("mymech:half_noise", "--samples", "20000", "--delta", "1e-6", "--json", "out.json")
 
@@ -139,6 +144,7 @@ def test_an_infinite_number_in_the_json_is_a_string(folder: Path) -> None:
     assert strict_json((folder / "out.json").read_text())["detectable_epsilon"] == "inf"
 
 
+@pytest.mark.statistical
 def test_the_same_seed_gives_the_same_result(folder: Path) -> None:
     for name in ("a.json", "b.json"):
         audit("mymech:one", "--samples", "500", "--json", name)
@@ -148,6 +154,7 @@ def test_the_same_seed_gives_the_same_result(folder: Path) -> None:
     assert first == second
 
 
+@pytest.mark.statistical
 def test_without_a_seed_a_new_one_is_shown(folder: Path) -> None:
     args = ["audit", "mymech:one", "--d0", "0", "--d1", "1", "--epsilon", "1", "--samples", "100", "--json", "-"]
     seeds = {strict_json(run(*args).stdout)["seed"] for _ in range(2)}
@@ -187,6 +194,7 @@ def test_the_exit_status_survives_a_reader_that_goes_away(folder: Path) -> None:
     assert program.returncode == 1
 
 
+@pytest.mark.statistical
 def test_the_page_stands_alone_and_escapes_what_the_target_says(folder: Path) -> None:
     result = audit("mymech:hostile", "--samples", "2000", "--html", "out.html")
 
@@ -355,6 +363,7 @@ def without_time(result: Result) -> str:
     return re.sub(r"took .*", "", result.stdout)
 
 
+@pytest.mark.statistical
 def test_workers_change_nothing_but_the_time() -> None:
     alone = audit("mymech:correct", "--samples", "2000", "--seed", "7")
     several = audit("mymech:correct", "--samples", "2000", "--seed", "7", "--workers", "2", "--backend", "threading")
@@ -363,6 +372,7 @@ def test_workers_change_nothing_but_the_time() -> None:
     assert without_time(alone) == without_time(several)
 
 
+@pytest.mark.statistical
 def test_an_interrupted_audit_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.drawing import draws
 

@@ -77,6 +77,7 @@ def test_sampled_uses_meet_the_target() -> None:
     assert epsilon(build(plain["value"]), 1e-6).upper <= 1.0 < epsilon(build(plain["rejected"]), 1e-6).upper
 
 
+@pytest.mark.statistical
 def test_samples_of_fixed_size_are_under_replace_one() -> None:
     plain = found("laplace", "--epsilon", 1, "--batch", 10, "--population", 100, "--sensitivity", 1)
     other = calibrate(lambda scale: SampledWithoutReplacement(100, 10, Laplace(scale)), EpsilonDelta(1.0))
@@ -231,6 +232,7 @@ ABOUT = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("args", "line"), ABOUT.items(), ids=ABOUT)
 def test_the_first_line_says_what_the_result_is_about(args: str, line: str, tmp_path: Path) -> None:
     files = [str(word) for kind in ("json", "html", "markdown") for word in (f"--{kind}", tmp_path / kind)]
@@ -245,6 +247,7 @@ def test_the_first_line_says_what_the_result_is_about(args: str, line: str, tmp_
     assert comment.split("\n")[2] == line
 
 
+@pytest.mark.statistical
 def test_other_numbers_can_be_open() -> None:
     uses = found("laplace", "--find", "count", "--noise", 8, "--epsilon", 1)
     assert (uses["parameter"], uses["value"], uses["rejected"]) == ("count", 8, 9) and uses["whole"]
@@ -271,6 +274,7 @@ def template(**changes: Any) -> str:
     return json.dumps(data)
 
 
+@pytest.mark.statistical
 def test_a_graph_with_an_open_number(tmp_path: Path) -> None:
     (tmp_path / "graph.json").write_text(template(mean={"noise_multiplier": "?"}))
     plain = found(tmp_path / "graph.json", "--epsilon", 1, "--delta", 1e-6, "--graph", tmp_path / "found.json")
@@ -295,6 +299,7 @@ def test_one_number_in_two_places_and_a_number_of_times() -> None:
     assert plain["whole"] and plain["rejected"] == plain["value"] + 1 == plain["graph"]["nodes"][2]["count"] + 1
 
 
+@pytest.mark.statistical
 def test_an_open_share_stays_below_one() -> None:
     graph = AccountantGraph().source("people").release("count", PoissonSampled(0.5, Laplace(1.0)), reads=["people"])
     data = json.loads(graph.to_json())

@@ -114,6 +114,7 @@ def comparable(file: Path) -> dict[str, Any]:
 HANDS = ("--workers", "3", "--backend", "threading")
 
 
+@pytest.mark.statistical
 def test_the_catalogue_on_workers_says_the_same(folder: Path) -> None:
     args = (*PAIR, "zoo/noisy-sum@1", "--samples", "300", "--seed", "7", *SURE)
     here, there = catalogue(*args, "--json", "here.json"), catalogue(*args, *HANDS, "--json", "there.json")
@@ -123,6 +124,7 @@ def test_the_catalogue_on_workers_says_the_same(folder: Path) -> None:
     assert "hockeystick: audited 3 of 3 cases" in there.stderr
 
 
+@pytest.mark.statistical
 def test_ctrl_c_with_workers_keeps_finished_cases_and_resume_goes_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +147,7 @@ def test_ctrl_c_with_workers_keeps_finished_cases_and_resume_goes_on(
     assert comparable(folder / "part.json") == comparable(folder / "whole.json")
 
 
+@pytest.mark.statistical
 def test_a_lost_case_is_named_and_the_others_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.drawing import workers
 

@@ -146,6 +146,7 @@ def test_exit_status(outcomes: Callable[[str, str], None], correct: str, broken:
     assert "hockeystick: warning: L2P, no fake switches, worst case neighbours: mind <this>" in result.stderr
 
 
+@pytest.mark.statistical
 def test_json_and_page(outcomes: Callable[[str, str], None], tmp_path: Path) -> None:
     outcomes("consistent", "refuted")
 

@@ -127,6 +127,7 @@ def test_noise_of_counts_by_first_order(tables: list[str]) -> None:
     assert found["noise_deviation"] == pytest.approx(spread, rel=0.15)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("model", ["trusted", "aggregated", "dist"])
 def test_all_symbols_are_asked_for_where_draws_allow_it(tables: list[str], model: str) -> None:
     """Nothing is sampled then, and the result says so; of fewer draws it says how far they may be off."""
@@ -209,6 +210,7 @@ def test_other_symbols(tables: list[str], tmp_path: Path) -> None:
     assert result_of(*tables, *TARGET, "--other", "d")["symbols"] == 4
 
 
+@pytest.mark.statistical
 def test_results_are_the_same_for_neighbours_but_for_what_is_published(tables: list[str], tmp_path: Path) -> None:
     """Nothing in the result tells of a symbol but by way of what is published: by comparison of two data sets."""
     path = tmp_path / "C.csv"
@@ -273,6 +275,7 @@ def test_alarms(tables: list[str]) -> None:
     assert "not asked" in run(*tables, *TARGET, *WATCH, "--alarms", "1", "--epsilon", "40").stdout
 
 
+@pytest.mark.statistical
 def test_a_watch_is_released(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hockeystick._runs.kl.ReleaseNoise", lambda: SimulationNoise(7))
     for more in ([], ["--alarms", "2"], ["--group", "2", "--noise", "gaussian"]):
@@ -304,6 +307,7 @@ def test_more_windows_than_the_budget_is_for(tables: list[str], monkeypatch: pyt
 PLAN = ["--plan", "--population", "50", "--records-each", "8"]
 
 
+@pytest.mark.statistical
 def test_plans_read_no_records(tables: list[str]) -> None:
     for model, cls in (("trusted", TrustedKL), ("aggregated", AggregatedKL), ("dist", DistributedKL)):
         found = result_of(*tables[:2], *TARGET, *PLAN, "--model", model)
@@ -343,6 +347,7 @@ def counts(tables: list[str], tmp_path: Path) -> list[str]:
     return [*tables[:3], str(path), *tables[4:]]
 
 
+@pytest.mark.statistical
 def test_a_line_may_stand_for_many_records(tables: list[str], counts: list[str]) -> None:
     """Whatever is asked: as if each record had a line of its own."""
     for more in ([], WATCH, [*WATCH, "--alarms", "1"]):

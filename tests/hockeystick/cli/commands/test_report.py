@@ -172,6 +172,7 @@ def test_a_damaged_result_is_shown_or_refused(results: dict[str, Any], data: st.
     assert to_markdown(*found).startswith("## ")
 
 
+@pytest.mark.statistical
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     bad = account_result(graph(HOSTILE.replace("\x1b", "")).guarantee(), 1e-6)
     for content in (bad, verdict(event=HOSTILE) | {"target": HOSTILE}):

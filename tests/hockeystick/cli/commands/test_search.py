@@ -26,6 +26,7 @@ def search(target: str, domain: str, *args: str, adjacency: str = "add-or-remove
     return run(*fixed, "--search-samples", "2000", "--seed", "7", *SURE, *args)
 
 
+@pytest.mark.statistical
 def test_the_worst_pair_is_searched_and_audited_with_other_samples(folder: Path) -> None:
     found = search("mymech:leaky", "counts", "--json", "out.json", "--finalists", "2")
 

@@ -63,6 +63,7 @@ def test_a_person_who_answers_again_pays_again() -> None:
     assert "answers 5 times" in run(*SMALL, "--answers", "5", "--plan").stdout
 
 
+@pytest.mark.statistical
 def test_the_printed_lemma_is_shown_to_be_false(tmp_path: Path) -> None:
     """1.0619 at a claimed epsilon of 1, by the exact oracle: levels are further apart than the ln(200) in print."""
     np.save(tmp_path / "W.npy", width_models(2, 100))

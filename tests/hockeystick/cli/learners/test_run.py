@@ -182,6 +182,7 @@ def test_a_convex_plan_without_fake_switches_has_no_printed_normaliser() -> None
 # --- simulated runs --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_a_simulated_run(losses: Path, tmp_path: Path) -> None:
     args = ["lazy-experts", "--losses", str(losses), *TARGET, "--seed", "7"]
     result = run(*args, "--json", str(tmp_path / "out.json"), "--actions", str(tmp_path / "played.npy"))
@@ -256,6 +257,7 @@ def test_bad_files(tmp_path: Path, learner: str) -> None:
     assert_refused(run(learner, "--losses", str(tmp_path / "L.npz"), *TARGET), "--losses")
 
 
+@pytest.mark.statistical
 def test_nan_is_no_loss(tmp_path: Path) -> None:
     stream = np.zeros((30, 2))
     stream[1, 1] = np.nan
@@ -321,6 +323,7 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LazyConvex, "calibrated", calibrated)
 
 
+@pytest.mark.statistical
 def test_a_simulated_run_on_gradients(tmp_path: Path, ready: None) -> None:
     gradients = np.random.default_rng(3).choice([-0.5, 0.5], (40, 2)).astype(np.float32)
     np.savez(tmp_path / "G.npz", gradients=gradients)
@@ -368,11 +371,13 @@ def test_a_release_says_nothing_that_the_guarantee_does_not_cover(losses: Path, 
     assert isinstance(found["switches"], int)
 
 
+@pytest.mark.statistical
 def test_a_release_that_is_kept_nowhere_warns(losses: Path) -> None:
     result = run("lazy-experts", "--losses", str(losses), *TARGET, "--release", "--variant", "dartboard")
     assert result.exit_code == 0 and "written nowhere" in result.stderr
 
 
+@pytest.mark.statistical
 def test_a_release_of_points(tmp_path: Path, ready: None) -> None:
     np.save(tmp_path / "G.npy", np.zeros((20, 1)))
     args = ["lazy-convex", "--losses", str(tmp_path / "G.npy"), *TARGET, "--release", "--actions"]
@@ -423,6 +428,7 @@ def test_help() -> None:
     assert all(name in shown for name in (*DATA, "--fake-switch", "--user-batch", "--release"))
 
 
+@pytest.mark.statistical
 def test_help_loads_no_numerics() -> None:
     code = (
         "import sys; from hockeystick._cli.main import cli\n"

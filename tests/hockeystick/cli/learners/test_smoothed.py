@@ -24,6 +24,7 @@ def result_of(options: str) -> dict[str, Any]:
     return dict(command_line.result_of("run", "smoothed-online", *options.split()))
 
 
+@pytest.mark.statistical
 def test_a_game_is_the_librarys() -> None:
     found = result_of("--sigma 0.1 --rounds 120 --adversary block --runs 6 --seed 3")
     learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.1, rounds=120)

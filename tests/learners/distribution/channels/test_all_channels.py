@@ -193,6 +193,7 @@ PRINTED_TABLE = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("row", PRINTED_TABLE[:3])
 def test_the_table_of_published_noise(row: tuple[float, ...]) -> None:
     """Golden numbers: the specification's table in section 3.3, to 1 %."""
@@ -401,6 +402,7 @@ def test_likelihood_ratios_are_those_of_the_laws() -> None:
         assert there == pytest.approx(-channel_v.log_likelihood_ratio(Messages(None, numbers), 3, 0))
 
 
+@pytest.mark.statistical
 def test_an_audit_refutes_the_published_noise_and_not_the_corrected() -> None:
     """Exact 97.5e-8-level Clopper-Pearson bounds on both rates: false-alarm probability 1e-6. Exact epsilon 1.062."""
     table = np.zeros((2, 100))
@@ -543,6 +545,7 @@ def test_one_message_and_many_have_one_law(build: Build) -> None:
         assert chosen == channel.privatise_all([label], noise=many, index=[2]).one(0) and chosen.index == 2
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("build", [SampledLaplace, SampledDiscreteLaplace])
 def test_secure_messages_have_the_law_of_simulated_ones(build: Build) -> None:
     """Single messages without a seed. False-alarm probability 1e-6; twin: a message about another label is told."""

@@ -113,6 +113,7 @@ def float_or_nan(label: float) -> float:
         return math.nan
 
 
+@pytest.mark.statistical
 @given(st.lists(st.one_of(st.integers(), st.floats(), st.none(), st.text(max_size=2), st.booleans()), max_size=6))
 def test_places_of_one_and_of_many_agree(labels: list[Any]) -> None:
     known = LabelTable(TABLE)

@@ -313,6 +313,7 @@ def test_a_probability_from_losses_that_are_not_clipped_is_refuted() -> None:
     assert not exact_privacy.at_most_exp(exact_privacy.bit_ratio([Fraction(0.5 + t) for t in tilt]), 1.0)
 
 
+@pytest.mark.statistical
 def test_the_released_whole_number_is_private_in_rational_arithmetic() -> None:
     """The ratio of discrete Laplace masses is e^(steps/t): steps/t <= epsilon, compared as fractions."""
     levels = UniformMixture().levels(LabelTable(np.eye(2)), 1000)

@@ -61,6 +61,7 @@ def levels_of(reference: Reference, table: Any, horizon: int) -> TableLevels:
 # --- the published construction --------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1))
 def test_labels_are_equivalent_to_blocks(seed: int) -> None:
     """P, v and q from [N'] symbols, one by one, for M <= 12."""
@@ -165,6 +166,7 @@ def test_candidates_that_agree_have_a_range() -> None:
 # --- what levels are -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.sampled_from(REFERENCES))
 def test_levels_are_logarithms_of_smoothed_masses(seed: int, reference: Reference) -> None:
     """P_j sum to 1 and are (1 - 1/T) f_j + q/T; levels are ln P_j but for what all candidates share."""
@@ -185,6 +187,7 @@ def test_levels_are_logarithms_of_smoothed_masses(seed: int, reference: Referenc
 ANYTHING = st.one_of(st.integers(-3, 15), st.floats(), st.none(), st.text(max_size=1), st.integers())
 
 
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.sampled_from(REFERENCES), st.lists(ANYTHING, min_size=1, max_size=8))
 def test_every_label_has_its_level(seed: int, reference: Reference, labels: list[Any]) -> None:
     """In the range, by every door alike; labels without mass have one level for all candidates."""

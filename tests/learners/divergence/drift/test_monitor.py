@@ -145,6 +145,7 @@ def test_tails_of_laplace_and_normal_noise_together(ratio: float) -> None:
 laws = st.lists(st.integers(0, 60), min_size=K, max_size=K).filter(lambda counts: sum(counts) > 0)
 
 
+@pytest.mark.statistical
 @given(counts=laws, lam=st.floats(0.0, 3.0), a=st.sampled_from([0.01, 0.5, 1.0, 4.0]), tilt=st.floats(0.01, 0.97))
 def test_the_public_bounds_hold(counts: list[int], lam: float, a: float, tilt: float) -> None:
     """Of the variance, against its exact parabola, and of the divergence; for every data set of these sizes."""
@@ -201,6 +202,7 @@ def test_the_whole_watch_keeps_to_its_budget(epsilon: float, delta: float, windo
         assert certified >= 0.95 * epsilon
 
 
+@pytest.mark.statistical
 def test_what_windows_share() -> None:
     """One record is in one window; a client's are in all, which costs more, and least by the better law."""
     alone, shared = monitor(noise="gaussian"), monitor(noise="gaussian", scope="client", group=1)
@@ -214,6 +216,7 @@ def test_what_windows_share() -> None:
     assert isinstance(both[0], Laplace) and isinstance(both[1], Gaussian)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("samples", [None, 2])
 def test_noise_is_for_all_that_a_client_can_change(samples: int | None) -> None:
     """By enumeration of one client's two records; noise for one record alone would be too little."""

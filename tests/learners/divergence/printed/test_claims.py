@@ -449,6 +449,7 @@ def test_e14_little_smoothing_moves_logarithms_far() -> None:
 # --- E15 to E17: utility ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 3.0))
 def test_e15_the_variance_bound_holds_with_a_clean_proof(seed: int, lam: float) -> None:

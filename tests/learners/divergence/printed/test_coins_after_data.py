@@ -79,6 +79,7 @@ def upper(samples: int, symbols: int) -> float:
     return accounting.epsilon(coin_event(release(even(symbols), samples)), DELTA).upper
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("samples", "symbols", "known"), [(1000, 5, 0.183), (10, 20, 0.191), (100, 100, 0.0197)])
 def test_known_numbers(samples: int, symbols: int, known: float) -> None:
     """Noise for epsilon 1 and the worst draw; the exact trinomial mixture is below by rounding alone."""
@@ -180,6 +181,7 @@ def test_the_average_that_is_drawn_costs_what_its_coins_do(rule: CountLogarithm)
     assert (worst <= bounds).all() and (bounds <= worst * 2.0 + 1e-6).all()
 
 
+@pytest.mark.statistical
 def test_the_weights_that_are_drawn_have_the_law_of_the_coins() -> None:
     """Counts of one symbol among 2 draws, 300 times: chi-squared, alarm 1e-6; two mutants are caught."""
     coins = FreshCoins(reference=[0.5, 0.3, 0.2], samples=2, records=4)
@@ -258,6 +260,7 @@ def test_slopes_bound_the_sensitivity_to_a_pair(seed: int, lam: float) -> None:
     assert (exact <= bracket * (1 + 1e-12)).all()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("lam", [0.0, 0.05, 1.0])
 def test_the_worst_pair_is_taken(lam: float) -> None:
     """Four different masses: no pair costs more than the event, one costs as much."""
@@ -273,6 +276,7 @@ def test_the_worst_pair_is_taken(lam: float) -> None:
     assert found.heaviest_pair_is_worst == (lam < 0.1)
 
 
+@pytest.mark.statistical
 def test_many_masses() -> None:
     """The bound for all pairs at once is above that of pairs, here of a rare and a heavy symbol."""
     masses = np.arange(10.0, 50.0)

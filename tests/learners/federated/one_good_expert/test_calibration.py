@@ -70,6 +70,7 @@ def test_the_budget_covers_hard_instances(share: float) -> None:
 # --- tails and margins -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.1, 10.0), st.one_of(st.floats(0.1, 10.0), st.floats(0.999999, 1.000001)), st.floats(0.0, 30.0))
 def test_the_tail_of_two_noises(b1: float, ratio: float, t: float) -> None:
@@ -141,6 +142,7 @@ def test_half_of_the_printed_margin_is_too_little() -> None:
 # --- calibration -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @settings(max_examples=8, deadline=None)
 @given(
     st.integers(1, 100), st.integers(1, 4000), st.integers(2, 500), st.floats(0.01, 20.0), st.sampled_from([0.0, 1e-6])

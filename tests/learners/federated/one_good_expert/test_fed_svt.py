@@ -369,6 +369,7 @@ def test_simulated_runs_follow_the_exact_law() -> None:
         assert gap > allowed, wrong
 
 
+@pytest.mark.statistical
 def test_single_runs_follow_the_exact_law() -> None:
     """As above, for runs with a seed each."""
     losses = streams(10, 2, 5, 2)

@@ -104,6 +104,7 @@ def test_largest_learning_rates(delta: float, split: float, joint: float) -> Non
     assert dict(plan.printed_approximate(1.0, delta, switches=60).constants)["learning_rate"] < split
 
 
+@pytest.mark.statistical
 @given(st.floats(0.001, 30.0), st.floats(1e-12, 0.5), st.integers(1, 300))
 @settings(max_examples=20, deadline=None)
 def test_the_approximate_claim_is_true_by_another_proof(eps: float, delta: float, kappa: int) -> None:
@@ -200,6 +201,7 @@ def neighbours(made: FedSVT, rng: np.random.Generator) -> tuple[np.ndarray, np.n
     return first, second
 
 
+@pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_law_adds_up_to_one(seed: int) -> None:
@@ -212,6 +214,7 @@ def test_the_law_adds_up_to_one(seed: int) -> None:
     assert len(set(map(bytes, np.concatenate([every.experts, every.above], axis=1)))) == len(log_p)
 
 
+@pytest.mark.statistical
 def test_a_window_by_plain_quadrature() -> None:
     gaps, b1, b2 = np.array([-1.3, 0.2, 0.9]), 0.7, 1.1
     ends, none = log_window_law(gaps, b1, b2)
@@ -253,6 +256,7 @@ def check_instances(seed: int, count: int) -> None:
     assert 0.3 < most <= 1.0 + 1e-9
 
 
+@pytest.mark.statistical
 def test_no_small_instance_exceeds_the_certificate() -> None:
     check_instances(1, 20)
 
@@ -297,6 +301,7 @@ def hard(**changes: Any) -> tuple[FedSVT, np.ndarray, np.ndarray]:
     return made, first, second
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "planted",
     [

@@ -181,6 +181,7 @@ def root_row(experts: int, multiple: float = 1.0, secret: bool = False) -> float
     return losses(*pair).epsilon(0.0)[0]
 
 
+@pytest.mark.statistical
 def test_the_row_of_root_records() -> None:
     """Specification 9: claim eps = 1. d = 8: 0.989, d = 2: 0.498; secret at q = 2/3: 0.656; M3, no 2^j: 1.96."""
     assert root_row(8) == pytest.approx(0.989, abs=1e-3)
@@ -209,6 +210,7 @@ def exact_and_certified(phase: TreePhase, d: int, seed: int, slot: int, **kept: 
     return losses(*pair).epsilon(0.0)[0], certified
 
 
+@pytest.mark.statistical
 @given(
     d=st.integers(2, 4),
     seed=st.integers(0, 10**6),
@@ -323,6 +325,7 @@ def test_one_release_is_one_leaf() -> None:
     assert law == pytest.approx(leaf_law([0.0, 1.0, -1.0], scale=0.5), abs=1e-12)
 
 
+@pytest.mark.statistical
 def test_a_secret_law_is_the_mean_over_orders() -> None:
     phase = TreePhase(records=4, trees=1, batch=2, scales=(1.0,))
     records = [constant(*v) for v in ((0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (0.5, 0.5))]

@@ -44,6 +44,7 @@ def test_one_release_is_a_leaf_at_the_root():
     assert only.scale(0) == 1.0
 
 
+@pytest.mark.statistical
 @given(st.integers(0, 7), st.integers(1, 5), st.integers(0, 9))
 def test_counts_of_a_phase(trees, multiple, spare):
     one = phase(trees, multiple * 2**trees, spare)

@@ -232,6 +232,7 @@ def test_secret_is_the_amplified_worst_place_and_never_more_than_contiguous(
 # --- who sees what ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(clients=st.integers(2, 500), trees=st.integers(0, 3), assignment=st.sampled_from(["secret", "contiguous"]))
 @settings(max_examples=8, deadline=None)
 def test_colluding_clients_leave_the_guarantee_of_one_client(clients: int, trees: int, assignment: str) -> None:

@@ -92,6 +92,7 @@ def test_messages_have_the_law_of_real_noise(noise):
     assert stats.kstest(drawn, law(scale=phase.scale(1) / 2).cdf).pvalue < ALARM
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gumbel", "exponential"])
 def test_a_trusted_server_chooses_by_the_noisy_minimum(noise):
     """Chi-square of 1500 choices against the exact law of m times the noise, alarm 1e-6; an m-th of it is caught."""

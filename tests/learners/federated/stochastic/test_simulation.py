@@ -59,6 +59,7 @@ def test_who_wins_has_the_law_of_the_noisy_minimum(noise, where, uplinks):
         assert (statistic < stats.chi2.isf(ALARM, 3)) == proper
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gumbel"])
 def test_a_trusted_server_adds_the_noise_of_the_average(noise):
     """Four clients: 8000 simulated and 600 seeded runs, chi-square each at half of 1e-6 against the noisy minimum of

@@ -111,6 +111,7 @@ def _lower_epsilon(learner: NormalisedLazyExperts, first: FloatArray, second: Fl
 # --- law -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(st.integers(2, 5), st.integers(1, 4), st.sampled_from((1.0, 2.5)), st.integers(0, 10**6))
 def test_actions_follow_the_weights_where_nothing_is_clipped(d: int, batch: int, slack: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -286,6 +287,7 @@ def test_likelihood_ratios_of_all_transcripts() -> None:
         assert ratio == pytest.approx(np.log(p / q), abs=1e-10)
 
 
+@pytest.mark.statistical
 def test_plan() -> None:
     learner = _learner(10**5, 10, 1e-3, 0.01)
     graph = learner.graph()
@@ -301,6 +303,7 @@ def test_plan() -> None:
     assert paid[0] > paid[1] > paid[2] == 0.0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rate", [1e-9, 100.0])
 def test_extreme_rates_have_finite_or_infinite_costs_but_no_errors(rate: float) -> None:
     for p in (0.0, 1e-12, 0.5):

@@ -118,6 +118,7 @@ def _broken_experts(learner: TreeExperts, mutant: str | None) -> object:
     return target
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [None, "one expert's sensitivity", "fresh noise for every sum"])
 def test_audit_tells_the_mutants_of_experts(mutant: str | None) -> None:
     learner = TreeExperts.of_zcdp(rounds=17, experts=4, rho=0.1)
@@ -132,6 +133,7 @@ def test_audit_tells_the_mutants_of_experts(mutant: str | None) -> None:
     assert verdict.refuted == (mutant is not None)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [None, "sensitivity of add or remove", "gradients not scaled down"])
 def test_audit_tells_the_mutants_of_ftrl(mutant: str | None) -> None:
     learner = PrivateFTRL.of_zcdp(rounds=17, domain=BALL, lipschitz=2.0, rho=0.1)
@@ -210,6 +212,7 @@ def test_two_experts_in_closed_form() -> None:
     np.testing.assert_allclose(learner.marginals(losses)[:, 0], stats.norm.cdf(gaps / spread), atol=1e-10)
 
 
+@pytest.mark.statistical
 def test_released_points_follow_the_simulated_ones() -> None:
     learner = PrivateFTRL(rounds=6, domain=BALL, lipschitz=2.0, scale=0.5, regularisation=3.0)
     losses = QuadraticLosses(np.random.default_rng(9).normal(size=(6, 3)) / 10)
@@ -270,6 +273,7 @@ def test_regret_falls_with_the_noise_and_grows_slower_than_the_rounds() -> None:
     assert root.expected_regret(losses) < 1.1 * regrets[4096, 1e-3]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sums", SUMS)
 @pytest.mark.parametrize("domain", [Ball(2, 0.7), Box((-1.0, 0.0), (0.5, 2.0))], ids=["ball", "box"])
 def test_ftrl_regret_is_within_its_bound(sums: Literal["tree", "square root"], domain: Ball | Box) -> None:

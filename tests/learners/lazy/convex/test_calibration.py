@@ -28,6 +28,7 @@ def _certified(learner: LazyConvex, delta: float = 1e-6) -> float:
     return learner.graph().guarantee().epsilon(delta).upper
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("rounds", "domain", "epsilon", "delta"),
     [

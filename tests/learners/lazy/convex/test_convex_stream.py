@@ -106,6 +106,7 @@ def _check_law(learner: LazyConvex, losses: Any, runs: int, play: Callable[[Simu
     assert stats.chi2_contingency(counts[:, seen]).pvalue >= FALSE_ALARM / tests
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("budget", [None, 2])
 def test_release_has_the_law_of_simulate(budget: int | None) -> None:
     learner, losses = _learner(draw_budget=budget), _linear(6)
@@ -214,6 +215,7 @@ def test_draw_budget_lasts_across_a_checkpoint() -> None:
 # --- losses are counted ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_memory_does_not_grow_with_the_rounds() -> None:
     learner = _learner(10_000, 100, domain=Box.cube(3, 1.0), fake_switch_probability=0.02, inverse_temperature=0.01)
     stream, sizes = start(learner, noise=SimulationNoise(1)), []

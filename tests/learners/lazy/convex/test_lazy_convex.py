@@ -297,6 +297,7 @@ def test_draws_of_a_small_domain_cost_their_range() -> None:
         assert costs == sorted(costs) and costs[-1] == pytest.approx(mu**2 / 2)
 
 
+@pytest.mark.statistical
 def test_mutants_that_cost_more_than_they_claim() -> None:
     """By exact laws: no fake switches; half the sensitivity."""
     delta, beta, lam, p = 1e-3, 0.3, 2.0, 0.2
@@ -409,6 +410,7 @@ def test_seeds_repeat_and_runs_are_reported() -> None:
     assert run.regret == pytest.approx(run.loss + 7.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sampler", [TangentSampler(), GridSampler(16), ProximalSampler(1e-6, step=0.05)])
 def test_other_samplers_and_losses(sampler: object) -> None:
     rng = np.random.default_rng(4)
@@ -478,6 +480,7 @@ def test_certificate_is_below_known_and_printed_values(
     assert formula.epsilon == pytest.approx(printed, rel=0.5)
 
 
+@pytest.mark.statistical
 def test_adaptive_adversaries_cost_more() -> None:
     oblivious = _learner(2000, 1, 5e-5, 1e4, 0.02, domain=Ball(20, 1e3), failure=1e-8)
     adaptive = evolve(oblivious, adversary="adaptive")
@@ -493,6 +496,7 @@ def test_one_batch_costs_nothing_and_no_fake_switch_is_not_certified() -> None:
     assert lazy.graph().guarantee().epsilon(1e-3).upper == math.inf
 
 
+@pytest.mark.statistical
 def test_inexact_samplers_pay_and_uncertified_ones_are_refused() -> None:
     exact = _learner(50, 1, 0.05, 2.0, 0.2, domain=Ball(1, 3.0))  # wide: draws are charged as Gaussian-DP
     rough, fine = (evolve(exact, sampler=ProximalSampler(tau)) for tau in (1e-6, 1e-15))

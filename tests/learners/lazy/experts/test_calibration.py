@@ -117,6 +117,7 @@ def test_search_delta_is_close_to_the_certified_one() -> None:
 # --- experts ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("shadow", [True, False])
 @pytest.mark.parametrize("rounds", [10**3, 10**6])
 @pytest.mark.parametrize("target", [1e-6, 1e-3, 10.0])
@@ -135,6 +136,7 @@ def test_search_is_near_what_is_certified(target: float, rounds: int, shadow: bo
     assert certified <= 1.1 * target and (at_best or certified >= 0.3 * target)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("beyond", [None, 1e-9])
 @pytest.mark.parametrize("target", [1e-6, 1e-3, 10.0])
 def test_search_does_not_mind_many_rounds(target: float, beyond: float | None) -> None:
@@ -143,6 +145,7 @@ def test_search_does_not_mind_many_rounds(target: float, beyond: float | None) -
     assert 1e-8 <= found.fake_switch_probability < 1.0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("rounds", "target"),
     [
@@ -189,6 +192,7 @@ def test_refused_targets(arguments: dict[str, object], name: str) -> None:
 # --- convex losses ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
 @pytest.mark.parametrize("target", [1e-6, 0.1])
 def test_convex_search_does_not_mind_many_rounds(target: float, adversary: str) -> None:

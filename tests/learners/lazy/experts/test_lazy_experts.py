@@ -80,6 +80,7 @@ def test_without_fake_switches_nothing_is_certified(variant: Variant) -> None:
     assert learner.graph().guarantee().epsilon(1e-3).upper == math.inf
 
 
+@pytest.mark.statistical
 def test_a_loose_normaliser_stands_in_for_fake_switches() -> None:
     """p = 0: what the normaliser exceeds the largest log-ratio by is a rate of fake switches; exact loss within it."""
     values = []
@@ -217,6 +218,7 @@ def test_calibration_reaches_known_optima(variant: Variant, epsilon: float, boun
     assert learner.regret_bound() <= 1.05 * bound
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("variant", ["l2p", "dartboard"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-5), (8.0, 1e-3)])
 def test_calibration_never_exceeds_its_target(variant: Variant, epsilon: float, delta: float) -> None:
@@ -246,6 +248,7 @@ def test_calibration_refuses(argument: str, value: object) -> None:
 # --- utility ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(2, 6), st.integers(1, 5))
 def test_expected_regret_is_below_its_bound(seed: int, rounds: int, experts: int, batch: int) -> None:
     rng = np.random.default_rng(seed)

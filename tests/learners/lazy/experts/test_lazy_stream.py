@@ -146,6 +146,7 @@ def test_a_release_is_its_stream():
     np.testing.assert_array_equal(again.actions, found.actions)
 
 
+@pytest.mark.statistical
 @given(
     rate=st.floats(1e-6, 3.0),
     a=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2),
@@ -255,6 +256,7 @@ def test_one_batch_reads_nothing():
     assert hs.epsilon(given.event(), 0.0).upper == 0.0
 
 
+@pytest.mark.statistical
 def test_a_state_does_not_grow_and_tells_no_coin():
     given = learner(rounds=10_000, batch=3)
     stream = given.start(noise=SimulationNoise(12345))

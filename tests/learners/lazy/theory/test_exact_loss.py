@@ -176,6 +176,7 @@ def test_no_certificate_below_the_truth(case: tuple[LazyExperts, int, str, int])
         assert certified <= whole.epsilon(delta).upper * (1 + 1e-6)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("people", "exact", "by_rdp"), [(1, 0.756, 0.908), (2, 1.621, 1.932), (4, 3.536, 4.177)])
 def test_golden_group_in_one_batch(people: int, exact: float, by_rdp: float) -> None:
     """Several people of the first batch change together: (200, 4, 0.02, 0.2) at delta = 1e-5, three decimals."""

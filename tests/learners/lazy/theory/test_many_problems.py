@@ -21,6 +21,7 @@ def _slope(rounds: list[int], known: str) -> float:
     return float(np.polyfit(np.log(rounds), np.log([_found(t, known).instances for t in rounds]), 1)[0])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rounds", [10**4, 10**6])
 def test_counted_by_curves(rounds: int) -> None:
     found = _found(rounds, "curve")
@@ -78,6 +79,7 @@ def test_the_shadow_costs_room() -> None:
     assert 1 <= shadowed.instances < 21 and shadowed.learner.variant == "l2p"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("known", ["curve", "epsilon"])
 def test_none_fits(known: str) -> None:
     with pytest.raises(InvalidArgumentError, match="epsilon"):

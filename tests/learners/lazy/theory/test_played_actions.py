@@ -40,6 +40,7 @@ def all_actions(chain: LazyChain) -> NDArray[np.intp]:
     return np.array(list(itertools.product(range(chain.experts), repeat=chain.batches)))
 
 
+@pytest.mark.statistical
 @settings(max_examples=25)
 @given(
     st.integers(0, 2**32 - 1),
@@ -79,6 +80,7 @@ def test_filter_is_the_sum_over_all_shadows(
     np.testing.assert_allclose(found, np.log(masses[0]) - np.log(masses[1]), atol=1e-12)
 
 
+@pytest.mark.statistical
 @settings(max_examples=15)
 @given(
     st.sampled_from(("l2p", "dartboard")),
@@ -138,6 +140,7 @@ def _learner(n: int, batch: int, rate: float, p: float, experts: int = 2) -> Laz
     )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("n", "batch", "rate", "p", "delta", "value"), GOLDEN)
 def test_golden_values(n: int, batch: int, rate: float, p: float, delta: float, value: float) -> None:
     learner = _learner(n, batch, rate, p)
@@ -148,6 +151,7 @@ def test_golden_values(n: int, batch: int, rate: float, p: float, delta: float, 
     assert upper < exact_loss(*chains).epsilon(delta)[0]
 
 
+@pytest.mark.statistical
 @settings(max_examples=15)
 @given(st.integers(2, 40), st.floats(0.01, 0.3), st.floats(0.01, 0.8), st.sampled_from((2, 6)))
 def test_actions_tell_no_more_than_the_full_view(n: int, rate: float, p: float, experts: int) -> None:

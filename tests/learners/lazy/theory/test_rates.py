@@ -144,6 +144,7 @@ def test_small_epsilon_bound_is_close_to_what_is_certified(rounds: int, epsilon:
     assert 1.0 <= formula / learner.regret_bound() <= 1.15
 
 
+@pytest.mark.statistical
 @given(st.floats(3.0, 12.0), st.floats(-5.0, -2.0), st.floats(-12.0, -2.0))
 def test_small_epsilon_bound_depends_on_products(power: float, level: float, share: float) -> None:
     """epsilon times the bound is a function of T*epsilon and delta/epsilon, unless batches come down to one round."""

@@ -239,6 +239,7 @@ def test_over_a_wide_domain_the_learner_of_convex_losses_costs_less() -> None:
 # --- marginals -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(
     st.sampled_from((2, 5)),
     st.sampled_from((0.0, 0.05, 0.6)),
@@ -414,6 +415,7 @@ RARE = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("rare", "chosen"), [RARE[4], *(pytest.param(*case, marks=pytest.mark.statistical) for case in RARE[:4])]
 )

@@ -46,6 +46,7 @@ def test_a_finite_measure_is_its_list(measure: ListedMeasure, p: float) -> None:
         assert np.array_equal(measure.quantile(0, p) <= SPOTS, p <= measure.cdf(0, SPOTS))
 
 
+@pytest.mark.statistical
 @settings(max_examples=30)
 @given(st.integers(1, 60), st.integers(0, 10**6))
 def test_a_grid_is_the_list_of_its_points(size: int, seed: int) -> None:

@@ -51,6 +51,7 @@ def test_a_convex_solver_agrees_to_1e_8(seed: int) -> None:
     np.testing.assert_allclose(found, np.minimum(c * law, caps), atol=1e-8)
 
 
+@pytest.mark.statistical
 @given(seeds, st.integers(1, 40), st.integers(1, 4))
 def test_rows_are_optimal_and_projected_one_by_one(seed: int, size: int, rows: int) -> None:
     weights, masses, sigma = instance(seed, size, rows)
@@ -62,6 +63,7 @@ def test_rows_are_optimal_and_projected_one_by_one(seed: int, size: int, rows: i
     np.testing.assert_allclose(kl_projection(found, masses / sigma), found, atol=1e-12)
 
 
+@pytest.mark.statistical
 @given(seeds, st.integers(2, 30))
 def test_sorting_finds_the_same_multiplier(seed: int, size: int) -> None:
     weights, masses, sigma = instance(seed, size, 3)

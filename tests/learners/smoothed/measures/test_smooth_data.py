@@ -96,6 +96,7 @@ def test_smoothness_of_masses() -> None:
         check_smooth([0.5, 0.5, 0.0], [0.25, 0.25, 0.5], 0.51)
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(st.data())
 def test_chi_of_thresholds_is_the_linear_program(data: st.DataObject) -> None:

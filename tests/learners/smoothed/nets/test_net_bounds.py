@@ -41,6 +41,7 @@ def test_the_example_of_the_specification() -> None:
     assert wide.total == pytest.approx(2.0 * bound.total)
 
 
+@pytest.mark.statistical
 def test_the_plan_is_the_best_of_its_grid_and_falls_with_n() -> None:
     plans = [plan_net(**(EXAMPLE | {"records": n}), thresholds=True) for n in (10_000, 10**5, 10**6)]
     assert plans[0].total < net_bound(**EXAMPLE, accepted=738, size=20, thresholds=True).total
@@ -65,6 +66,7 @@ def test_the_printed_tail_is_false() -> None:
     assert chance == pytest.approx(0.0148, abs=1e-4) and chance > 300 * math.exp(-10)
 
 
+@pytest.mark.statistical
 def test_accepted_points_imitate_the_law() -> None:
     """Domain reduction end to end, for the uniform law on a window: it fails no more often than promised.
 
@@ -106,6 +108,7 @@ def smooth_errors(data: np.ndarray[Any, Any], seed: int) -> float:
     return float(net.largest_error(net.simulate(data, rng, 1), data)[0])
 
 
+@pytest.mark.statistical
 def test_measured_errors_stay_below_the_bound_for_smooth_data_and_only_for_these() -> None:
     """Independent data on a window of width sigma, chi by Dvoretzky, Kiefer, Wolfowitz & Massart at 0.01.
 

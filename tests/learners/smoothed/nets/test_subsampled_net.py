@@ -147,6 +147,7 @@ def test_the_ratio_of_transcripts_is_that_of_the_laws() -> None:
 # --- draws -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("concepts", [Thresholds(), Intervals()])
 def test_simulations_and_releases_have_the_enumerated_law(concepts: ConceptClass) -> None:
     """False alarm 1e-6 each. The planted violation, four times the epsilon, is seen by both."""
@@ -162,6 +163,7 @@ def test_simulations_and_releases_have_the_enumerated_law(concepts: ConceptClass
     assert p_value(released, candidates, law) < FALSE_ALARM
 
 
+@pytest.mark.statistical
 def test_a_chain_certifies_nothing_and_a_short_one_is_seen() -> None:
     """A long chain agrees with the law, false alarm 1e-6; a short one does not. Neither has an epsilon."""
     data = np.array([0.05, 0.3, 0.3, 0.55, 0.9, 0.95])

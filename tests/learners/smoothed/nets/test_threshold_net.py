@@ -103,6 +103,7 @@ def test_simulated_draws_have_the_law_of_enumeration(scale: float) -> None:
         assert chi_square(wrong.simulate(np.random.default_rng(1), 40_000), candidates, law) < FALSE_ALARM
 
 
+@pytest.mark.statistical
 def test_exact_draws_have_the_law_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm 1e-6. The planted violation, all draws from the highest level, is seen."""
     net, candidates, law = instance(4.0)

@@ -143,6 +143,7 @@ def test_perturbed_leader_regret_is_below_its_bound() -> None:
     assert spent[False] <= bound < spent[True]
 
 
+@pytest.mark.statistical
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), max_size=30), st.floats(0.0, 1.0))
 def test_cells_are_hedge_on_a_very_fine_row(examples: list[tuple[float, bool]], x: float) -> None:
@@ -157,6 +158,7 @@ def test_cells_are_hedge_on_a_very_fine_row(examples: list[tuple[float, bool]], 
     assert hedge.cells <= len(examples) + 1
 
 
+@pytest.mark.statistical
 def test_cells_draw_from_their_policy() -> None:
     """False alarm 1e-6: the share of drawn thresholds below a point, binomial."""
     hedge, rng = CellHedge(UniformCube(1), 0.5), np.random.default_rng(2)

@@ -257,6 +257,7 @@ class Half(np.random.Generator):
         return 0.5 if size is None else np.full(size, 0.5)  # type: ignore[call-overload]
 
 
+@pytest.mark.statistical
 def test_draws_that_are_reused_or_seen_make_regret_linear() -> None:
     """M20 and M23: T/2 errors more than the best threshold's, where fresh, unseen draws keep to the bound."""
     rounds, runs, made = 400, 20, online(400)
@@ -290,6 +291,7 @@ def test_looking_ahead_is_refused_and_would_show_as_negative_regret() -> None:
     assert abs(fair.mean() - rounds / 2) <= error < rounds / 2 - ahead.mean()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("rounds", "coarse", "fine"), [(256, 121, 18), pytest.param(1024, 520, 35, marks=pytest.mark.statistical)]
 )

@@ -64,6 +64,7 @@ REFERENCE = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rounds", "sigma", "random", "search", "blocks"), REFERENCE)
 def test_reference_regrets(rounds: int, sigma: float, random: float, search: float, blocks: float) -> None:
     """Within 5 standard errors of 30 runs (false alarm 3e-7 each) and 6 %, for those are rounded means themselves."""
@@ -77,6 +78,7 @@ def test_reference_regrets(rounds: int, sigma: float, random: float, search: flo
     assert mean + 5 * error <= fixed < rounds
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("variant", ["paper", "brackets"])
 def test_regret_is_below_the_bound_on_all_adversaries(variant: str) -> None:
     """Mean of 15 runs and 5 standard errors; too coarse a cover exceeds it."""
@@ -131,6 +133,7 @@ def test_other_classes_and_measures(concepts: ConceptClass, measure: UniformCube
         assert made.size >= 2
 
 
+@pytest.mark.statistical
 def test_squared_regret_of_blocks_is_linear_in_log_sigma() -> None:
     """F8 and Theorem 3.3's ln N: correlation above .98 over sigma = 2^-2 .. 2^-8; random labels show no growth."""
     depth = np.array([2, 4, 6, 8])

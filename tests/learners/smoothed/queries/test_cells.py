@@ -33,6 +33,7 @@ def finite(rng: np.random.Generator, dimension: int) -> tuple[BaseMeasure, np.nd
     return measure, points, np.full(len(points), 1.0 / len(points))
 
 
+@pytest.mark.statistical
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.sampled_from([Thresholds(), Intervals(), Rectangles(1), Rectangles(2)]), st.booleans())
 def test_cells_know_what_a_dense_domain_knows(seed: int, concepts: ConceptClass, signed: bool) -> None:

@@ -163,6 +163,7 @@ def test_a_calibrated_plan_meets_its_target_and_hardly_misses_the_best(delta: fl
     assert best < equal.error_bound().error
 
 
+@pytest.mark.statistical
 def test_groups_and_whole_noise_are_calibrated_for() -> None:
     cells = thresholds(256)
     group = calibrated(cells, records=2**16, sigma=0.25, epsilon=1.0, group=4, rounds=5)
@@ -304,6 +305,7 @@ def test_the_measured_rate() -> None:
 # --- baselines -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 def test_baselines_meet_the_same_target_and_the_cover_wins() -> None:
     """MWEM on all of X assumes nothing; noise on every query loses to both. Bounds and one run of each."""
     cells, n, rng = thresholds(1024), 2**17, np.random.default_rng(22)

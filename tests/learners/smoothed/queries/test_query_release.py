@@ -42,6 +42,7 @@ def ages(n: int = 2000, seed: int = 0) -> Any:
 # --- columns ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @given(
     st.integers(2, 40),
     st.floats(-1e3, 1e3),
@@ -114,6 +115,7 @@ def test_cover_queries_in_the_columns_units_ask_what_the_learner_asks(queries: A
     )
 
 
+@pytest.mark.statistical
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.lists(st.floats(-20.0, 140.0), min_size=1, max_size=5))
 def test_an_answer_off_the_cover_is_the_laws_own(seed: int, ends: list[float]) -> None:

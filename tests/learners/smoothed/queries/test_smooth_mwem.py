@@ -70,6 +70,7 @@ def dense_laws(found: SmoothMWEM, points: np.ndarray, transcript: Transcripts) -
     return np.asarray(np.mean([*laws, law], axis=0))
 
 
+@pytest.mark.statistical
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.booleans(), st.sampled_from(["paper", "hoeffding"]), st.sampled_from([Thresholds(), Intervals()]))
 def test_cells_give_the_laws_of_a_dense_domain(seed: int, project: bool, step: str, concepts: Thresholds) -> None:
@@ -178,6 +179,7 @@ def _first(runs: Transcripts, row: int) -> Transcripts:
     return Transcripts(runs.queries[row : row + 1, :1], runs.measurements[row : row + 1, :1])
 
 
+@pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(
     seeds,
@@ -219,6 +221,7 @@ def test_printed_noise_for_queries_of_range_two_costs_twice() -> None:
     assert worst[1] <= 1.0 + 1e-9
 
 
+@pytest.mark.statistical
 def test_the_released_path_has_the_same_law() -> None:
     """Released code on simulated noise: choices by a G-test, false-alarm probability 1e-6; a wrong law is rejected."""
     rng = np.random.default_rng(14)

@@ -61,6 +61,7 @@ def test_acceptance_has_its_probability(q: float) -> None:
     assert stats.binomtest(hits, 1500, math.exp(-q)).pvalue >= FALSE_ALARM
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("digits")
 def test_acceptance_integrates_over_unknown_digits() -> None:
     """P[pass] for q = U uniform on [0, 1) is 1 - 1/e, and passing makes U exponential."""
@@ -155,6 +156,7 @@ LINES = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("precision", "slope", "low", "high"), LINES)
 def test_law_on_a_line(precision: float, slope: float, low: float, high: float, digits: str) -> None:
     unit, count = (UNIT, 400) if digits == "at once" else (Fraction(1, 1 << 40), 150)
@@ -193,6 +195,7 @@ def _check_ball(dimension: int, precision: float, scale: float, count: int, unit
     assert stats.binomtest(int((draws @ sideways > 0).sum()), count, 0.5).pvalue >= FALSE_ALARM
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("dimension", "precision", "scale"), [(2, 1.0, 0.3), (3, 0.01, 4000.0)])
 def test_law_in_a_ball(dimension: int, precision: float, scale: float) -> None:
     _check_ball(dimension, precision, scale, 150)
@@ -205,6 +208,7 @@ def test_law_in_a_ball_closely(dimension: int, precision: float, scale: float) -
     _check_ball(dimension, precision, scale, 200 if dimension == 6 else 1500)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("scale", [0.2, 0.9])
 def test_law_in_a_ball_digit_by_digit(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact_normal, "_DIGITS", 1)
@@ -212,6 +216,7 @@ def test_law_in_a_ball_digit_by_digit(scale: float, monkeypatch: pytest.MonkeyPa
     _check_ball(2, 3.0, scale, 60, Fraction(1, 1 << 12))
 
 
+@pytest.mark.statistical
 def test_coordinates_in_a_box_are_independent() -> None:
     draws = _draws(Box((-1.0, 0.2, -3.0), (1.0, 4.0, -1.0)), 2.0, [0.5, -1.0, 3.0], 300)
     for i, (slope, low, high) in enumerate([(0.5, -1.0, 1.0), (-1.0, 0.2, 4.0), (3.0, -3.0, -1.0)]):

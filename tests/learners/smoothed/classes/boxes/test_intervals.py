@@ -151,6 +151,7 @@ def test_the_largest_gap_of_thresholds_is_the_kolmogorov_distance_on_both_sides_
     assert Thresholds().max_gap([0.0], [3.0], [1.0]) == 2.0
 
 
+@pytest.mark.statistical
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=7), st.sampled_from([0.0501, 0.1003, 0.2007, 0.3511, 0.6013]))
 def test_no_proper_cover_of_a_listed_measure_is_smaller(weights: list[int], gamma: float) -> None:
     """Against all subsets of thresholds, the smallest first."""

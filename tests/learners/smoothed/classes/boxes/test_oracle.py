@@ -57,6 +57,7 @@ def test_leaves_are_all_labelings_and_nodes_those_of_each_prefix(concepts, seed)
     np.testing.assert_array_equal(concepts.predict(tree.witnesses, points), tree.labels)
 
 
+@pytest.mark.statistical
 def test_halfplanes_have_as_many_nodes_as_general_position_allows():
     points = np.random.default_rng(2).random((8, 2))
     tree = oracle_tree(Halfspaces(2), points)
@@ -91,6 +92,7 @@ def test_samples_keep_to_their_failure_probability(gamma, failure, thin):
         assert failure_bound(concepts, gamma, m, thin=thin) <= failure * (1.0 + 1e-9)
 
 
+@pytest.mark.statistical
 def test_the_oracles_thresholds_are_a_cover():
     """On the true masses: no fresh sample is needed. False alarm 1e-6, the cover's own failure probability."""
     gamma, measure = 0.15, UniformCube(1)
@@ -107,6 +109,7 @@ def test_the_oracles_thresholds_are_a_cover():
     assert np.abs(np.clip(nearest, 0.0, 1.0) - np.clip(thresholds, 0.0, 1.0)).max() > gamma
 
 
+@pytest.mark.statistical
 def test_a_thinned_cover_is_smaller_and_still_a_cover():
     """Intervals on a grid, whose masses are exact. On the sample distances are at most gamma/2, whatever was drawn."""
     gamma, rng, measure, grid = 0.3, np.random.default_rng(4), UniformGrid(101), np.arange(101) / 100

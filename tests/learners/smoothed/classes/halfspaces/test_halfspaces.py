@@ -34,6 +34,7 @@ def all_labels(points):
     }
 
 
+@pytest.mark.statistical
 @settings(max_examples=6, deadline=None)
 @given(_spots, st.integers(0, 2**32 - 1))
 @example(np.array([[2, 2], [0, 0], [1, 1], [0, 2], [2, 0], [1, 0], [0, 0]]), 0)
@@ -192,6 +193,7 @@ def test_brackets_finer_than_all_masses_are_the_labelings():
     assert {tuple(row) for row in brackets.lower.contains(points).tolist()} == {tuple(row) for row in labels.tolist()}
 
 
+@pytest.mark.statistical
 def test_the_number_of_brackets_grows_with_accuracy_and_not_with_the_support():
     """Measured 9 to 12 over epsilon^2; the exponent is the number of parameters."""
     rng, concepts = np.random.default_rng(9), Halfspaces(2)
