@@ -78,7 +78,7 @@ class Torn:
     def __exit__(self, *_):
         self.file.close()
 
-ledger = durable.DurableLedger.open(path)
+ledger = durable_ledger.DurableLedger.open(path)
 if step in ("before", "torn", "written"):
     opened = Path.open
     Path.open = lambda self, mode="r": Torn(opened(self, mode)) if mode == "rb+" else opened(self, mode)
