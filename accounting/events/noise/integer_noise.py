@@ -241,6 +241,12 @@ def _is_wide(vector: tuple[int, ...], sigma: float) -> bool:
     return len(vector) > 1 and (sigma * math.gcd(*vector)) ** 2 >= 36.0 * _norm(vector)
 
 
+@lru_cache(maxsize=256)
+def _neglected(noise: DiscreteGaussian) -> float:
+    """What the bound of a wide vector sets apart: a law of losses, inside another event, has no place for it."""
+    return _NEGLECTED if any(_is_wide(vector, noise.sigma) for vector in noise.shifts()) else 0.0
+
+
 def _spread(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> PrivacyEvent:
     """Shifts of several coordinates: all outcomes where these are few, which is exact at any δ; else a composition."""
     if _shifted(noise, vector) is not None:
@@ -319,6 +325,9 @@ class DiscreteGaussian(Spread):
             return self
         event = _spread(DiscreteGaussian(self.sigma), vector)
         return compose(event, Failure(_NEGLECTED)) if _is_wide(vector, self.sigma) else event
+
+    def failure_delta(self) -> float:
+        return _neglected(self)
 
     def noise(self) -> IntegerNoise:
         """Returns the noise of one integer as a table, for sums of such noise and for shifts of known size.

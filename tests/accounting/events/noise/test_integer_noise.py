@@ -17,6 +17,8 @@ from hockeystick.accounting import (
     NO_EVENT,
     Gaussian,
     InvalidArgumentError,
+    PoissonSampled,
+    PureDP,
     UnsupportedEventError,
     compose,
     delta,
@@ -24,6 +26,7 @@ from hockeystick.accounting import (
     field_checks,
 )
 from hockeystick.accounting.events.noise.integer_noise import (
+    _NEGLECTED,
     DiscreteGaussian,
     DiscreteLaplace,
     Skellam,
@@ -894,3 +897,12 @@ def test_wide_noise_of_several_numbers_composes_and_joins_a_group() -> None:
     several = compose((event, 5))
     assert epsilon(several, 1e-6).upper >= epsilon(event, 1e-6).upper
     assert epsilon(several, 1e-6).upper == pytest.approx(epsilon(Gaussian(10.0 / math.sqrt(5)), 1e-6).upper, rel=2e-2)
+
+
+def test_what_wide_noise_neglects_is_charged_inside_other_events_too():
+    """A law of losses leaves failures out, so that the event itself has to state its own."""
+    wide, narrow = DiscreteGaussian(40.0, distance=2.0), DiscreteGaussian(1.5, distance=2.0)
+    assert wide.failure_delta() == _NEGLECTED > 0.0 and narrow.failure_delta() == 0.0
+    assert any(wide.along(vector).failure_delta() == _NEGLECTED for vector in wide.shifts())
+    assert compose((wide, 3), PureDP(0.1)).failure_delta() >= 3 * _NEGLECTED
+    assert PoissonSampled(0.5, wide).failure_delta() >= 0.5 * _NEGLECTED
