@@ -39,9 +39,15 @@ class Row(Protocol):
         """The line."""
 
 
-def resumable(name: str, description: str, *, only: str, page: Path) -> argparse.ArgumentParser:
+def command() -> str:
+    """How the script that runs was started."""
+    spec = sys.modules["__main__"].__spec__
+    return f"python -m {spec.name}" if spec else Path(sys.argv[0]).name
+
+
+def resumable(description: str, *, only: str, page: Path) -> argparse.ArgumentParser:
     """Returns the options of a benchmark that keeps what it ran, in a folder, and goes on from there."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    parser = argparse.ArgumentParser(prog=command(), description=description)
     parser.add_argument("--only", default="", help=only)
     parser.add_argument("--write", action="store_true", help=f"write docs/{page.name}")
     parser.add_argument("--kept", action="store_true", help="run nothing: show what was run")
@@ -71,13 +77,13 @@ def main(name: str, columns: str, rows: Callable[[bool], Iterable[Row]], page: s
     """Runs a benchmark from the command line and returns the exit status: 1 if a limit is not met.
 
     Args:
-      name: of the script in benchmarks/, and of its page, docs/benchmarks-NAME.md.
+      name: of its page, docs/benchmarks-NAME.md.
       columns: the table's head, "| a | b |".
       rows: measures one row after another; told whether to be quick.
       page: the page, with ``{table}`` where the table goes.
       quick: what ``--quick`` makes smaller.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser = argparse.ArgumentParser(prog=command())
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--write", action="store_true", help=f"write docs/benchmarks-{name}.md")
     options = parser.parse_args()

@@ -204,10 +204,10 @@ def _mark(met: bool) -> str:
 
 
 def main() -> int:
-    parser = resumable("calibration", __doc__.split("\n")[0], only="part of a cell's name", page=PAGE)
+    parser = resumable(__doc__.split("\n")[0], only="part of a cell's name", page=PAGE)
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
-    files = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "accounting").glob("*.py"))]
+    files = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "accounting").rglob("*.py"))]
     mine = Cells(asked.work / "calibration.jsonl", digest(*files))
     theirs = Cells(asked.work / "calibration_peers.jsonl", version("dp-accounting"))
     rows = []

@@ -103,7 +103,7 @@ def cell(python: Path, item: Item, method: str, options: argparse.Namespace) -> 
 def sources() -> str:
     """Returns a digest of our sources."""
     digest = hashlib.sha256()
-    for file in sorted((ROOT / "accounting").glob("*.py")):
+    for file in sorted((ROOT / "accounting").rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 

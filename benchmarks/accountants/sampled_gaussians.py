@@ -250,9 +250,9 @@ def _worst(result: Result) -> str:
 def main() -> int:
     """Runs what was not run yet, and shows it all."""
     page = DOCS / "benchmarks-accounting.md"
-    parser = resumable("sampled_gaussians", __doc__ or "", only="cells whose name matches this pattern", page=page)
+    parser = resumable(__doc__ or "", only="cells whose name matches this pattern", page=page)
     options = parser.parse_args()
-    sources = sorted(str(f.relative_to(DOCS.parent)) for f in (DOCS.parent / "hockeystick" / "accounting").glob("*.py"))
+    sources = sorted(str(f.relative_to(DOCS.parent)) for f in (DOCS.parent / "accounting").rglob("*.py"))
     kept = Path(options.work) / "sampled_gaussians.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     version = digest(*sources, "benchmarks/accountants/sampled_reference.py")

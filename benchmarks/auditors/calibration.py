@@ -340,9 +340,7 @@ is seldom at its level in one of them. Estimates that assume a model are no boun
 
 def main() -> int:
     """Runs the command and returns its exit status: 1 if a level is not kept."""
-    parser = resumable(
-        "audit_calibration", __doc__.split("\n")[0], only="name of the one bound to calibrate", page=PAGE
-    )
+    parser = resumable(__doc__.split("\n")[0], only="name of the one bound to calibrate", page=PAGE)
     parser.add_argument("--audits", type=int, default=100_000, help="of each bound (default: %(default)s)")
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)

@@ -169,7 +169,7 @@ def row(case: Case, runs: int, cells: Cells, *, kept: bool) -> str:
 
 
 def main() -> None:
-    parser = resumable("sequential_audits", __doc__.split("\n")[0], only="part of a case's name", page=PAGE)
+    parser = resumable(__doc__.split("\n")[0], only="part of a case's name", page=PAGE)
     parser.add_argument("--runs", type=int, default=10_000, help="of the published cases; the others make fewer")
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)

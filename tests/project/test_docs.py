@@ -215,7 +215,7 @@ def test_what_the_reader_runs_exists(page: Path) -> None:
             program = Path(program).name
             module = words[1] if program == "python" and words[0] == "-m" else program
             if module in ("pytest", "hockeystick"):
-                source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "hockeystick").glob("*.py"))
+                source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "hockeystick").rglob("*.py"))
             elif module.startswith("benchmarks."):
                 source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
             else:
