@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 
-from hockeystick._pytest.seen import Seen
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
@@ -164,12 +162,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-class Collector(Seen):
-    """Keeps what reports say of privacy until the end of the run."""
+class Collector:
+    """Keeps what reports say of privacy until the end of the run; see ``_pytest.session.Seen``."""
 
     def __init__(self, config: pytest.Config) -> None:
-        super().__init__()
         self._config = config
+        self.reports: list[pytest.TestReport] = []
+        self.problems: list[str] = []
+        self.deselected = 0
+        self.collected = 0
+        self.finished: set[str] = set()
+        self.ignored: set[str] = set()
+        self.interrupted = False
         self._ran = False
         self._summary: Summary | None = None
 

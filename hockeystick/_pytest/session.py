@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pytest
 from attrs import define, evolve, field, frozen
@@ -29,7 +29,6 @@ from hockeystick._pytest.budget_fixture import sentence
 from hockeystick._pytest.levels import UNREGISTERED
 from hockeystick._pytest.lock_file import UPDATE, Budget, Change, LockFile, PrivacyLockError, compare
 from hockeystick._pytest.record import AUDIT, BUDGET, EVIDENCE
-from hockeystick._pytest.seen import Seen
 from hockeystick._pytest.settings import Settings, settings
 from hockeystick.accounting.numerics import rounded_text
 
@@ -147,6 +146,27 @@ class Summary:
     unchecked: tuple[str, ...] = ()
     interrupted: bool = False
     failed: bool = False
+
+
+class Seen(Protocol):
+    """What the hooks of a run saw until it ended. In a parallel run every process has one.
+
+    Attributes:
+      reports: of the tests that use our fixtures, each phase of each.
+      problems: what went wrong so far that may have hidden a budget, in words.
+      deselected, collected: how many tests were collected and will not run, and will.
+      finished: node ids of the tests that ran to the end of their call, or ended at their set-up.
+      ignored: paths that were not looked into.
+      interrupted: whether somebody stopped the run, by Ctrl-C or ``pytest.exit``.
+    """
+
+    reports: list[pytest.TestReport]
+    problems: list[str]
+    deselected: int
+    collected: int
+    finished: set[str]
+    ignored: set[str]
+    interrupted: bool
 
 
 def finish(session: pytest.Session, seen: Seen) -> Summary:
