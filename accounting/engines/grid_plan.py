@@ -28,6 +28,7 @@ _WIDEST = 64.0  # step
 _ATOMS = 32
 _TRIALS = 2**13
 _MANY = 2.0**20  # cells
+_CHEAP = 2.0**16  # cells, whose sums take a few hundredths of a second
 _SPREADS = 20.0  # deviations of the total loss in a window
 
 
@@ -166,6 +167,13 @@ def _wanted(event: PrivacyEvent, width: float, large: bool) -> float:
         steepness = min(tilt, _STEEPEST / spread) if spread > 0 else tilt
         step = min(step, math.sqrt(12 * _AIM * max(epsilon, spread / 4) / (splits * (1 + steepness))))
     return step
+
+
+def finer_by(event: PrivacyEvent, step: float, epsilon: float, steepness: float) -> int:
+    """Returns the powers of 2 by which a grid is too coarse where −ln δ rises so steeply; no finer than is cheap."""
+    wanted = math.sqrt(12 * _AIM * epsilon / (max(1.0, _splits(event)) * (1 + max(0.0, steepness))))
+    least = _width(event) / _CHEAP
+    return max(0, math.ceil(math.log2(step / max(wanted, least)) - 0.5)) if step > 0.0 else 0
 
 
 def is_large(event: PrivacyEvent) -> bool:

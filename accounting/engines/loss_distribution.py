@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hockeystick.accounting.engines.grid_plan import LARGE, grid, sketch
+from hockeystick.accounting.engines.grid_plan import LARGE, finer_by, grid, sketch
 from hockeystick.accounting.engines.tilted_law import Law, Tilted, TooLarge
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
@@ -195,14 +195,36 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     if law.top <= 0:
         return 0.0
     target = math.log(spare) + (-2 * U if upper else 2 * U) * (1 + abs(math.log(spare)))
-    root, sharp = root_of(Points(tilted), target)
+    points = Points(tilted)
+    root, sharp = root_of(points, target)
+    finer = _finer(event, points, root) if upper else 0
     for steeper in _STEEPER:
         if sharp:
             break
         with contextlib.suppress(TooLarge):
             retried, sharp = root_of(Points(law.tilted(steeper * rough.tilt_for_epsilon(root), root)), target)
             root = min(root, retried) if upper else max(root, retried)
-    return root
+    return min(root, _again(event, delta, root, finer)) if finer else root
+
+
+def _finer(event: PrivacyEvent, points: Points, root: float) -> int:
+    """By how many powers of 2 a grid is too coarse for ε: just above an atom of the loss δ may fall steeply."""
+    step = points.tilted.law.step
+    place = math.floor(root / step)
+    if root <= 0.0 or place >= points.top:
+        return 0
+    return finer_by(event, step, root, (points.log_delta(place) - points.log_delta(place + 1)) / step)
+
+
+def _again(event: PrivacyEvent, delta: float, near: float, finer: int) -> float:
+    """A bound on ε from above, on a grid 2^finer times as fine."""
+    law = _law(event, True, delta > LARGE, -finer)
+    if law.infinity >= delta:
+        return math.inf
+    target = math.log((delta - law.infinity) * (1 - 4 * U))
+    return root_of(Points(law.tilted(sketch(event).tilt_for_epsilon(near), near)), target - 2 * U * (1 + abs(target)))[
+        0
+    ]
 
 
 def root_of(points: Points, target: float) -> tuple[float, bool]:

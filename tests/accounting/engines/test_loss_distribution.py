@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import fft, optimize, stats
+from scipy import fft, integrate, optimize, stats
 
 from hockeystick.accounting import (
     BoundedRange,
@@ -1060,3 +1060,25 @@ def test_the_gain_ends_where_next_to_nothing_is_left_or_beyond_the_window(tilt):
     tilted = loss_distribution._computed(compose((Gaussian(10.0), 100)), tilt, tilt, True, False)
     count = len(tilted.gain())
     assert count * tilted.slope >= tilted_law._BEYOND or count >= max(len(tilted.t), tilted.last + 1)
+
+
+def test_just_above_an_atom_the_grid_is_as_fine_as_delta_is_steep():
+    """Laplace noise has an atom at its largest loss, and a rare sample adds next to nothing to it: a kink of δ(ε)."""
+    q, at = math.exp(-6.0), 1e-4
+
+    def of_laplace(t: float) -> float:
+        return 0.0 if t >= 1.0 else -math.expm1((t - 1.0) / 2) if t >= -1.0 else -math.expm1(t)
+
+    def exact(eps: float) -> float:
+        def density(x: float) -> float:
+            p = (1 - q) * math.exp(-x * x / 2) + q * math.exp(-((x - 1) ** 2) / 2)
+            return p / math.sqrt(2 * math.pi) * of_laplace(eps - math.log1p(q * math.expm1(x - 0.5)))
+
+        kink = 0.5 + math.log1p(math.expm1(eps - 1.0) / q)
+        pieces = [(kink, kink + 1), (kink + 1, kink + 4), (kink + 4, 14.0)]
+        return sum(integrate.quad(density, *piece, epsabs=0, epsrel=1e-11)[0] for piece in pieces)
+
+    truth = optimize.brentq(lambda eps: exact(eps) - at, 1.0001, 1.1, xtol=1e-13)
+    event = compose(Laplace(1.0), PoissonSampled(q, Gaussian(1.0)))
+    found = max(loss_distribution.epsilon(way, at) for way in event.directions())
+    assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-6)
