@@ -204,7 +204,10 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
         with contextlib.suppress(TooLarge):
             retried, sharp = root_of(Points(law.tilted(steeper * rough.tilt_for_epsilon(root), root)), target)
             root = min(root, retried) if upper else max(root, retried)
-    return min(root, _again(event, delta, root, finer)) if finer else root
+    if finer:
+        with contextlib.suppress(TooLarge):
+            return min(root, _again(event, delta, root, finer))
+    return root
 
 
 def _finer(event: PrivacyEvent, points: Points, root: float) -> int:
