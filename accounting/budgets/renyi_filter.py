@@ -111,6 +111,7 @@ class RDPFilter(PrivacyFilter):
                 found = cls(kept, tuple(shares.values()), failure_delta=failure_delta, adjacency=adjacency)
                 if found.delta(epsilon) <= delta:
                     return found
+                # A step of the search: what is returned has met the target above.
                 spare *= 1 - 1e-6
             else:
                 kept = tuple(a for a in kept if shares[a] > max(0.0, min(shares.values())))
@@ -132,8 +133,10 @@ class RDPFilter(PrivacyFilter):
         for order, budget in zip(self.orders, self.budgets, strict=True):
             exponent = (order - 1) * (promised(budget) - epsilon)
             log_share = exponent + _log_factor(order)
+            # The exponent is off by 3 U of itself, logarithms by 6 U of 1 and of theirs, sums by U: of 36 U.
             log_share += 4e-15 * (1 + abs(exponent) + abs(_log_factor(order)))
             total += directed_rounding.exp(log_share) if log_share < 0.0 else 1.0
+        # So many sums, off by U each, and this product; 4 U are taken for each.
         return min(1.0, total * (1 + 4e-16 * len(self.orders)))
 
     def _curve_epsilon(self, delta: float) -> float:

@@ -362,6 +362,7 @@ def _sampled(event: PrivacyEvent) -> _Method | None:
     def delta(epsilon: float, upper: bool) -> float:
         t = exact_profile.unamplified(epsilon, q, way, upper)
         share = 0.0 if math.isinf(t) else exact_profile.share(t, q, way)
+        # The share is off by 8 U at most, products by U each.
         return min(1.0, share * _end(_delta(inner, t, not upper, None), upper) * (1 + 64 * U * (1 if upper else -1)))
 
     return _Method(epsilon, delta)
@@ -570,7 +571,8 @@ def merge_gaussians(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:
             others.append((part, count))
     if not precisions or not any(precisions):
         return event, 0.0
-    mu = math.sqrt(math.fsum(precisions)) * (1 + 4e-16)
+    # Squares are off by 2 U, quotients and the sum by U; the root halves that, and is off by U as the product and 1/μ.
+    mu = math.sqrt(math.fsum(precisions)) * (1 + 8 * U)
     if not others:
         return None, mu
     return compose(Gaussian(1.0 / mu), *others), mu

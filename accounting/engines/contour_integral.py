@@ -38,6 +38,7 @@ from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import (
+    MASS_ERROR,
     Array,
     Atoms,
     DominatingPair,
@@ -245,6 +246,7 @@ class _Inverse:
         turned = self.phi * np.exp(-1j * (epsilon * t))
         turned[0] /= 2
         weight = 1 / (z * (z + 1))
+        # The angle is off by 2 U of itself (t, and its product), sine and cosine by 2 U, complex products by √5 U each.
         off = self.error + np.abs(self.phi) * (U * (16 + 4 * epsilon * t))
         unit = self.step / math.pi
         value = unit * float((turned * weight).real.sum())
@@ -260,11 +262,13 @@ class _Inverse:
             alias += _geometric(self.above[1] - self.above[0] * (epsilon + period), self.above[0] * period)
         alias += _geometric(self.below[1] + self.below[0] * (epsilon - period), self.below[0] * period)
         scale = self.k - c * epsilon
+        # The product c·ε, the difference and the sums are off by U each.
         margin = self.k_error + 4 * U * (1 + abs(self.k) + c * epsilon)
-        low, high = value - error - alias - bump, value + error
+        low, high = (math.log(x) if x > 0.0 else -math.inf for x in (value - error - alias - bump, value + error))
+        # A logarithm is off by 2 U of itself; products and sums, the slack's too, by U of what they are of.
         return (
-            scale + math.log(low) - margin if low > 0.0 else -math.inf,
-            scale + math.log(high) + margin if high > 0.0 else -math.inf,
+            scale + low - margin + 4 * U * low if low < 0.0 else scale + low - margin,
+            scale + high + margin - 4 * U * high if -math.inf < high < 0.0 else scale + high + margin,
         )
 
 
@@ -286,8 +290,9 @@ class _Direct:
         (p_low, p_high), (q_low, q_high) = ((x, x) if x >= _LEAST_MASS else (0.0, _LEAST_MASS) for x in (p, q))
         less = math.exp(epsilon + math.log(q_low)) if q_low else 0.0
         more = math.exp(min(epsilon + math.log(q_high), 700.0))
-        low = p_low - more - 1e-13 * (p_low + (1 + epsilon) * more)
-        high = p_high - less + 1e-13 * (p_high + (1 + epsilon) * less)
+        # What cells may be off by, doubled for ln, its sum with ε and the exponential: 5 U, and U for each unit of ε.
+        off = 2 * MASS_ERROR * (1 + epsilon)
+        low, high = p_low - more - off * (p_low + more), p_high - less + off * (p_high + less)
         return math.log(low) if low > 0.0 else -math.inf, math.log(high) if high > 0.0 else -math.inf
 
 
@@ -459,22 +464,24 @@ def _delta(event: PrivacyEvent, epsilon: float, work: Work) -> tuple[float, floa
 
 def _total(infinity: float, finite: float) -> float:
     """The mass at infinity and the rest, rounded up."""
-    return min(1.0, (infinity + finite) * (1 + 1e-14))
+    return min(1.0, (infinity + finite) * (1 + 1e-14))  # a sum and a product: 2 U of the 90
 
 
 def _bare(infinity: float, finite: float) -> float:
     """The same rounded down."""
+    # A sum and a product: 2 U of the 90.
     return max(0.0, (infinity + finite) * (1 - 1e-14))
 
 
 def _top(law: Law) -> float:
     """The largest finite loss, rounded up."""
-    return law.top() + 4 * U * abs(law.top())
+    return law.top() + 4 * U * abs(law.top())  # a sum of products: 2 U, and U for the sum here
 
 
 def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> tuple[float, float | None]:
     """The bound on the side asked for, and that on the other side if it costs nothing more."""
     law, _ = _metered(event, work)
+    # log1p and expm1 are off by 2 U, the products and the sum by U: 7 U of the 90.
     infinity = law.infinity() * (1 + 1e-14 if upper else 1 - 1e-14)
     if delta >= 1.0 or law.infinity() >= 1.0:
         return (math.inf if delta < 1.0 else 0.0), None
@@ -483,11 +490,13 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> tupl
     spare = math.nextafter(delta - infinity, -1.0 if upper else 2.0)
     if spare <= 0.0:
         return (math.inf if infinity > delta else max(0.0, _top(law))), None
-    target = math.log(spare)
+    log = math.log(spare)
+    off = (-4 * U if upper else 4 * U) * (1 + abs(log))  # the logarithm is off by 2 U of itself, the sum by U
+    target, other_target = log + off, log - off
     c, start = _saddle_for_delta(law, target)
     if c >= _cutoff(law):  # ε is within a few parts in 1e9 of the largest loss
         inverse, _ = _resolved(event, c, start, False, work)
-        lower = next((x for k in range(20) if inverse.logs(x := max(0.0, start - k / c))[0] >= target), None)
+        lower = next((x for k in range(20) if inverse.logs(x := max(0.0, start - k / c))[0] >= log + abs(off)), None)
         if lower is None:
             raise NumericalError(f"ε lies below {law.top():g}, and no lower bound near it is to be had")
         return (_top(law), lower) if upper else (lower, _top(law))
@@ -509,7 +518,7 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> tupl
     other_end = None
     if exact:
         with contextlib.suppress(NumericalError):
-            other_end = _solved(inverse, root, target, not upper)
+            other_end = _solved(inverse, root, other_target, not upper)
     return (min(root, _top(law)) if upper else root), other_end
 
 
@@ -531,6 +540,7 @@ def _solved(inverse: _Inverse | _Direct, start: float, log_delta: float, upper: 
         before, x, y = (x, y), following, excess(following)
         secant = (y - before[1]) / (x - before[0])
         slope = secant if secant < 0.0 else slope
+    # Steps until the bound itself says that it holds.
     nudge = abs(y) / inverse.c + 1e-15 * (x + 1 / inverse.c)
     while y > 0.0 if upper else y < 0.0 < x:
         x = max(0.0, x + nudge if upper else x - nudge)

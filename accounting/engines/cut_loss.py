@@ -287,6 +287,7 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     """
     rough = sketch(event)
     margin = rough.margin(epsilon, log_delta)
+    # A level that leaves room; any is sound.
     level = 1.01 * epsilon + 1.05 * margin
     tilt = rough.tilt(epsilon, level)
     ends = rough.ends(tilt, level)
@@ -296,6 +297,7 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
         level = epsilon + margin + 2 * _NEAR_TOP * step
         ends = rough.ends(tilt, level)
     drift = sum(
+        # What rounding is expected to add; it steers the search alone.
         count * (RATIO_ERROR * max(abs(low), high) if pair.rises(step) else RATIO_ERROR + 8 * U)
         for (pair, count, *_), (low, high) in zip(rough.parts, ends, strict=True)
     )
@@ -335,6 +337,7 @@ class CutLaw:
             log_q += count * math.log1p(-min(q * (1 - sign * _OFF), 1 - U))
             log_share += count * math.log1p(-min(more * (1 + sign * _OFF) / (1 - q), 1 - U))
             self.q_each.append(q)
+            # Sums of losses and their steps are off by 1e-10 of the edge at most.
             self.gap_from = min(self.gap_from, edge * (1 - 1e-9))
         self.q_above = -math.expm1(log_q)
         self.more = -math.exp(log_q) * math.expm1(log_share)
@@ -364,11 +367,13 @@ class CutLaw:
             return self.plain
         found = self.more - math.expm1(epsilon) * self.q_above
         if not self.upper:
+            # expm1 is off by 2 U, product and difference by U; what is subtracted is below ``more`` where it counts.
             return max(0.0, found - 4 * U * self.more)
         missed, gap = 1.0, self.gap_from - until
         if gap > 0.0:
             chernoff = min(k - a * gap for k, a in zip(self.rest, self.rates, strict=True))
             missed = min(1.0, math.exp(min(0.0, chernoff)) + self.beneath)
+        # As below the truth: 4 U of ``more``.
         return self.plain + max(0.0, found) + 4 * U * self.more + math.exp(epsilon) * missed * self.mean_q * (1 + _OFF)
 
 
@@ -477,6 +482,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     target = math.log(delta)
+    # The logarithm is off by 2 U of itself, the sum by U.
     target += (-4 * U if upper else 4 * U) * (1 + abs(target))
     guess, _ = _near(event, None, delta)
     best = math.inf if upper else 0.0

@@ -60,13 +60,13 @@ class Normals(Curve):
         """The loss at z, rounded up or down."""
         p, p_off = _log_ratio(self.pair.p, z)
         q, q_off = _log_ratio(self.pair.q, z)
-        off = p_off + q_off + 4 * U * abs(p - q)
+        off = p_off + q_off + 4 * U * abs(p - q)  # the difference, and the sum with what it is off: U each
         return p - q + (off if upper else -off)
 
     def log_delta(self, z: float, upper: bool) -> float:
         """ln δ at the loss of z, rounded up or down."""
         p, q = self.pair.p, self.pair.q
-        log_p, log_q = _log_ratio(p, z)[0], _log_ratio(q, z)[0]
+        (log_p, p_off), (log_q, q_off) = _log_ratio(p, z), _log_ratio(q, z)
         terms: list[tuple[float, float]] = []  # logarithm, relative error
         for c, w in zip(p.centres, p.weights, strict=True):
             if c > 0.0:
@@ -76,12 +76,13 @@ class Normals(Curve):
                 terms.append(_gain(math.log(w) + log_p - log_q, z, c, 1.0))
         peak = max(log for log, _ in terms)
         total = math.fsum(math.exp(log - peak) for log, _ in terms)
-        off = max(off for _, off in terms) + U * (32 + 8 * (abs(log_p) + abs(log_q) + abs(peak)))
+        # Besides a term's own: 2 U of ln w, U for each sum of logarithms, all at most the peak; 2 U of exponentials.
+        off = p_off + q_off + max(off for _, off in terms) + U * (32 + 8 * (abs(log_p) + abs(log_q) + abs(peak)))
         return peak + math.log(total) + (off if upper else -off)
 
     def epsilon(self, delta: float, upper: bool) -> float:
         target = math.log(delta)
-        target += (-4 * U if upper else 4 * U) * (1 + abs(target))
+        target += (-4 * U if upper else 4 * U) * (1 + abs(target))  # the logarithm: 2 U of itself, the sum: U
         low = max(self._below(0.0) if upper else self.pair.place(0.0), -60.0)
         if self.log_delta(low, upper) <= target:
             return 0.0
@@ -121,17 +122,22 @@ class Normals(Curve):
 def _log_ratio(mixture: NormalMixture, z: float) -> tuple[float, float]:
     """ln of a mixture's density over N(0, 1)'s, good relative to itself where it is small, and a bound on its error."""
     exponents = [c * z - c * c / 2 for c in mixture.centres]
+    # Two products and their difference are off by U each: an exponent by 2 U of these, though it may be near 0 itself.
+    widths = [abs(c * z) + c * c / 2 for c in mixture.centres]
     peak = max(exponents)
     if peak > 30.0:
         total = math.fsum(w * math.exp(y - peak) for y, w in zip(exponents, mixture.weights, strict=True))
         found = peak + math.log(total)
-        return found, U * (16 + 8 * abs(peak) + 4 * abs(found))
+        # Exponents: 2 U of their widths; differences from the peak, exponentials, the sum and logarithm: 8 U of 1.
+        return found, U * (16 + 8 * max(widths) + 4 * abs(found))
     parts = [w * math.expm1(y) for y, w in zip(exponents, mixture.weights, strict=True)]
-    sizes = math.fsum(w * math.exp(y) * abs(y) for y, w in zip(exponents, mixture.weights, strict=True))
+    sizes = math.fsum(w * math.exp(y) * m for y, m, w in zip(exponents, widths, mixture.weights, strict=True))
     excess = math.fsum(parts)
     if excess <= -0.9:
         total = math.fsum(w * math.exp(y) for y, w in zip(exponents, mixture.weights, strict=True))
-        return math.log(total), U * (16 + 8 * max(abs(y) for y in exponents))
+        # Positive terms: 2 U of the widths, 2 U of an exponential, a product, a sum; 2 U of the logarithm.
+        return math.log(total), U * (16 + 8 * max(widths))
+    # expm1, its product and the sum: 4 U of each part; the exponents' errors; log1p's, at most 2 U of the sum.
     off = U * (8 * math.fsum(abs(x) for x in parts) + 8 * sizes) / (1 + excess)
     return math.log1p(excess), off
 
@@ -146,7 +152,9 @@ def _gain(log_weight: float, z: float, c: float, side: float) -> tuple[float, fl
         return log_weight + (math.log(value) if value > 0.0 else -800.0), off
     m_near, m_far = (_SQRT_HALF_PI * float(special.erfcx(x / math.sqrt(2))) for x in (near, far))
     difference = m_near - m_far
+    # erfcx is good to some ulp; its argument's 3 U count x² times at x < 0, for which (z − c)² and z·c below have room.
     off = 16 * U * (m_near + m_far) * (1 + abs(z) + abs(c)) / difference if difference > 0.0 else math.inf
+    # The square is off by 3 U of itself, halved; sums by U of what they add.
     exponent = -((z - c) ** 2) / 2 - 0.5 * math.log(2 * math.pi)
     log = math.log(difference) if difference > 0.0 else -800.0
     return log_weight + exponent + log, off + U * (8 + 4 * (z - c) ** 2 + 8 * abs(z * c))
@@ -194,9 +202,10 @@ class ExponentialSums(Sums):
 
     def __init__(self, pair: ExponentialLossPair) -> None:
         self.pair = pair
-        super().__init__(pair.reach * (1 + 64 * U))
+        super().__init__(pair.reach * (1 + 64 * U))  # any number no smaller than the reach
 
     def delta(self, epsilon: float, upper: bool) -> float:
+        # The difference is off by U of itself, at most U of the reach, and so is the sum.
         half = max(0.0, (self.pair.reach - epsilon) / 2 + (2 * U if upper else -2 * U) * self.pair.reach)
         less = -math.expm1(-half)
         value = 2 * self.pair.density * less * less - self.pair.atom * math.expm1(-2 * half)
@@ -223,7 +232,7 @@ class Sampled(Curve):
         self.inner, self.q, self.way = inner, q, way
 
     def epsilon(self, delta: float, upper: bool) -> float:
-        off = 16 * U if upper else -16 * U
+        off = 16 * U if upper else -16 * U  # a quotient, a product and the factor: 3 U
         if delta >= self.q * (1 + off):
             return 0.0
         t = self.inner.epsilon(delta / self.q * (1 - off), upper)
@@ -233,6 +242,7 @@ class Sampled(Curve):
         return amplified(t, self.q, self.way, upper)
 
     def _at(self, t: float, upper: bool) -> float:
+        # share is six operations and an exponential, off by 8 U at most; two products here.
         return share(t, self.q, self.way) * self.inner.delta(t, upper) * (1 + 64 * U if upper else 1 - 64 * U)
 
     def delta(self, epsilon: float, upper: bool) -> float:
@@ -243,16 +253,20 @@ class Sampled(Curve):
 def amplified(t: float, q: float, way: str, upper: bool) -> float:
     """Returns the ε behind a sample that belongs to the access's t, rounded up or down."""
     if math.isinf(t):
+        # log1p is off by 2 U, the product by U.
         return -math.log1p(-q) * (1 + 4 * U if upper else 1 - 4 * U) if way == "addition" else t
     value = float(mixed(np.array(t), q)) if way != "addition" else -float(mixed(np.array(-t), q))
+    # mixed is good to 12 U, as mixed_up has it, and the product to U.
     return max(0.0, value * (1 + 24 * U if upper else 1 - 24 * U))
 
 
 def unamplified(epsilon: float, q: float, way: str, upper: bool) -> float:
     """Returns the access's t that belongs to ε behind the sample, at most it from above and at least it from below."""
     sign = 1.0 if way != "addition" else -1.0
+    # The product is off by U; unmixed, by as many functions as mixed, by 12 U, for which both factors have room.
     seen = epsilon * (1 - 32 * U if upper else 1 + 32 * U)
     t = sign * float(unmixed(np.array(sign * seen), q))
+    # As above, for the function itself.
     return max(0.0, t * (1 - 32 * U if upper else 1 + 32 * U))
 
 

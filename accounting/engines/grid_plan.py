@@ -220,6 +220,7 @@ def _aligned(event: PrivacyEvent, step: float, upper: bool) -> float:
     heaviest = sorted(weights, key=lambda loss: weights[loss], reverse=True)[:_ATOMS]
     unit, losses = abs(heaviest[0]), np.array(heaviest)
     share = np.array([weights[loss] for loss in heaviest])
+    # A ratio that is whole but for rounding counts as whole; any step is sound.
     least = math.ceil(unit / step * (1 - 1e-12))
     if not smooth and len(weights) <= _ATOMS:
         for start in range(math.ceil(unit / _WIDEST), least, _TRIALS):
@@ -262,6 +263,7 @@ def _atoms(event: PrivacyEvent) -> tuple[list[tuple[float, float]], bool]:
 def _end_atoms(pair: DominatingPair) -> list[tuple[float, float]]:
     found = []
     for end in pair.support():
+        # Just around the end: whether an atom is there steers the grid alone.
         cells = pair.cells(np.array([end - 1e-12 * abs(end), end + 1e-12 * abs(end)]))
         if end and cells.p[0] > 1e-9:
             found.append((end, float(cells.p[0])))

@@ -67,6 +67,7 @@ def _between(
     spare = math.fsum([*p, infinity, -delta])
     scaled = math.fsum(p * np.exp(end - losses))
     root = min(end, max(0.0, end + math.log(spare / scaled))) if spare > 0.0 else 0.0
+    # Where steps begin until the bound itself says that it holds.
     step, top = 4 * U * max(1.0, root), float(losses[-1])
     while (root < top and value(root) > delta) if upper else (root > 0.0 and value(root) < delta):
         root = min(top, root + step) if upper else max(0.0, root - step)

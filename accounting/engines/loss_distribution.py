@@ -170,6 +170,7 @@ def values(law: Law, logs: Array, share: Array) -> Array:
         ]
     )
     value = law.infinity + (1.0 - share) * ends[0] + share * ends[1]
+    # Of the mass at infinity two sums and this product: 3 U. The ends, rounded outwards by 4 U, need two more.
     value = value * (1 + 4 * U) + _SMALLEST if law.upper else value * (1 - 4 * U)
     return np.asarray(np.clip(value, 0.0, 1.0))
 
@@ -189,12 +190,13 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     log_delta = math.log(delta - law.infinity)
     tilted = _computed(event, *rough.for_delta(log_delta), upper, delta > LARGE)
     law = tilted.law
-    spare = (delta - law.infinity) * (1 - 4 * U if upper else 1 + 4 * U)
+    spare = (delta - law.infinity) * (1 - 4 * U if upper else 1 + 4 * U)  # the difference and the product: U each
     if spare <= 0.0:
         return math.inf
     if law.top <= 0:
         return 0.0
-    target = math.log(spare) + (-2 * U if upper else 2 * U) * (1 + abs(math.log(spare)))
+    # The logarithm is off by 2 U of itself, the sum by U.
+    target = math.log(spare) + (-4 * U if upper else 4 * U) * (1 + abs(math.log(spare)))
     points = Points(tilted)
     root, sharp = root_of(points, target)
     finer = _finer(event, points, root) if upper else 0
@@ -239,6 +241,7 @@ def root_of(points: Points, target: float) -> tuple[float, bool]:
     above, below = (math.exp(min(700.0, points.log_delta(place + i) - target)) for i in (0, 1))
     part = (above - 1) / (above - below) if above > below else 1.0
     root = place * law.step + math.log1p(min(1.0, part) * math.expm1(law.step))
+    # The place times the step and the sum: 2 U of the root; expm1, log1p and the product between: 6 U of the step.
     root += 8 * U * (root + law.step) if law.upper else -8 * U * (root + law.step) - law.snap
     return max(0.0, root), points.sharp[place]
 

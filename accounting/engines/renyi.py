@@ -34,6 +34,7 @@ def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
         divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
         value = divergence - shrink - (log_delta + np.log(orders)) / (orders - 1)
         slack = 8 * (shrink + (abs(log_delta) + np.log(orders)) / (orders - 1) + np.abs(value))
+        # Logarithms are off by 2 U, other operations by U: 5 U of each term; the sums by U of all.
         return np.asarray(value + U * (slack + _sums(event) * divergence))
 
 
@@ -55,6 +56,7 @@ def _log_deltas(event: PrivacyEvent, epsilons: Array, orders: Array) -> Array:
         divergence, shrink = event.rdp(orders), np.log1p(1 / (orders - 1))
         value = (orders - 1) * (divergence - epsilons - shrink) - np.log(orders)
         slack = 8 * ((orders - 1) * shrink + np.log(orders) + np.abs(value))
+        # As in ``_epsilons``, times the order less 1.
         return np.asarray(value + U * (slack + _sums(event) * (orders - 1) * divergence))
 
 

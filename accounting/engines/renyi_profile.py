@@ -52,6 +52,7 @@ def _pair(event: PrivacyEvent) -> Atoms | None:
     if not 0.0 < end <= 500.0:
         return None
     epsilons = np.linspace(0.0, end, _POINTS)
+    # The exponent is rounded up, to −600 at least: half an ulp of it, 500 U, and exp's 2 U, of 9000 U.
     deltas = np.minimum(np.exp(renyi.log_deltas(event, epsilons)) * (1 + 1e-12), 1.0)
     if end == event.pure_epsilon():
         deltas[-1] = 0.0

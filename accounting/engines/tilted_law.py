@@ -102,6 +102,7 @@ class Law:
             offset += count * (start + peak)
             del weights
         t, error = spectrum.inverse(self.events, (offset - (last - size + 1)) % size)
+        # A product and a sum for each part, off by U each.
         return Tilted(self, slope, k, margin + 4 * U * (abs(k) + len(self.parts)), tails, last, t, error)
 
     def _window(self, tails: _Tails, slope: float, place: int) -> tuple[int, int]:
@@ -141,6 +142,7 @@ def _tilted_masses(pmf: LossPmf, slope: float, upper: bool) -> tuple[Array, floa
         y *= 1 + U * off if upper else 1 - U * off
     total = float(w.sum())
     w /= total
+    # Quotient, logarithm, sum: 4 U of 1, 2 U of the logarithm, U of each term of the sum.
     log_total = math.log(total)
     return w, peak + log_total, U * (4 + 2 * abs(peak) + 2 * abs(log_total))
 
@@ -162,6 +164,7 @@ class _Blocks:
         """ln E[e^{t·(index − centre)}], from above."""
         y = self.log_mass + t * self.places
         peak = float(y.max())
+        # Exponents within 700 of the peak are off by 3 U of theirs, sums by 200 U: of 9e3 U.
         return peak + math.log(float(np.exp(y - peak).sum())) + 1e-12
 
 
@@ -223,6 +226,7 @@ class _Tails:
             nearest * np.exp(-slope * share * room) + self.below(first - 1 - np.floor((1 - share) * room))
             for share in (1.0, 0.75, 0.5, 0.25)
         ]
+        # A hundredth is far above the round-off of these exponentials.
         return np.asarray(1.01 * (self.above(places + size) + np.min(shares, axis=0)))
 
 
@@ -268,6 +272,7 @@ class _Spectrum:
             return
         _multiply_power(self.product, z, count)
         dimmest = float(np.abs(z).min(initial=1.0)) - each if count > 8 else 0.0
+        # The terms of second order, as the first is below ``_LITTLE``.
         share = 1.01 * count * each / dimmest if count * each < _LITTLE * dimmest else math.inf
         self.errors.append((count * self.once * norm, share))
 
@@ -279,6 +284,7 @@ class _Spectrum:
         log_z, off = found
         assert self.product is not None
         self.product *= np.exp(count * log_z)
+        # The product with the count is off by U, as is what the logarithm is; exponential and product by a few U of 1.
         off = np.expm1(np.minimum(count * (off + 2 * U * np.abs(log_z)), 700.0)) + 16 * U
         self.off = off if self.off is None else self.off + off
         self.sharp += count
@@ -305,6 +311,7 @@ class _Spectrum:
         t = fft.irfft(full, self.size, overwrite_x=True)
         norm = float(np.linalg.norm(t))
         np.maximum(t, 0.0, out=t)
+        # A complex product for each event and two more; the last turn's angle and exponential are off by 16 U.
         relative = (events - self.sharp + 2) * (fft_round_off.COMPLEX_PRODUCT + 2 * U) + 16 * U + self.once
         error = sum(min(absolute, share * norm) for absolute, share in self.errors) + unsharp + relative * norm
         return t, 1.2 * error + math.exp(1.0 - _DARK)
@@ -365,6 +372,7 @@ class Tilted:
             off = math.exp(-_BEYOND) + window + between
         else:
             off = self.wrapped(places)
+        # A thousandth is far above the round-off of these sums and norms.
         return np.asarray(1.001 * off + self.error * (1.001 * norm + 1e-9))
 
     def wrapped(self, places: Array) -> Array:

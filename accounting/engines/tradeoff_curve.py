@@ -150,7 +150,9 @@ def _rates_by_profile(ways: tuple[PrivacyEvent, ...], alpha: Array) -> list[tupl
     smallest = float(np.min(np.minimum(alpha, 1 - alpha), initial=0.5, where=(alpha > 0) & (alpha < 1)))
     smallest = max(smallest, 1e-15)
     reach = max(
-        min(best_bound.epsilon(way, min(1.0, way.failure_delta() + 1e-6 * smallest)).upper, 700.0) for way in ways
+        # Only how far the curve is looked at.
+        min(best_bound.epsilon(way, min(1.0, way.failure_delta() + 1e-6 * smallest)).upper, 700.0)
+        for way in ways
     )
     reach = min(reach, 45.0 - math.log(smallest))
     pure = max(way.pure_epsilon() for way in ways)
@@ -186,6 +188,7 @@ def _rates_by_profile(ways: tuple[PrivacyEvent, ...], alpha: Array) -> list[tupl
 
 def _terms(epsilons: Array, first: Array, second: Array, alpha: Array) -> tuple[Array, Array]:
     x = np.exp(epsilons)[:, None]
+    # The exponential is off by 2 U, and U for each unit of ε; two products or the difference and quotient by 2 U.
     slack = 8 * U * (1 + epsilons[:, None])
     return 1.0 - first[:, None] - x * alpha * (1 + slack), (1.0 - second[:, None] - alpha) / x * (1 - slack)
 
@@ -271,6 +274,7 @@ def _excess(fpr: Array, fnr: Array, orders: Array, forward: Array, backward: Arr
         with np.errstate(invalid="ignore", over="ignore"):
             one, two = orders * a - t * c, orders * b - t * d
             moment = np.logaddexp(np.where(np.isnan(one), -math.inf, one), np.where(np.isnan(two), -math.inf, two))
+            # Products and differences are off by 3 U of each term, logarithms by 2 U of theirs; logaddexp by 4 U of 1.
             over = (moment - 16 * U * (orders * size + 2)) / t - curve
         worst = np.maximum(worst, np.where(np.isfinite(curve) & ~np.isnan(over), over, -math.inf))
     return worst

@@ -81,6 +81,7 @@ def from_diffprivlib(mechanism: Any) -> PrivacyEvent:
         return _claimed(mechanism)
     match kind:
         case "Laplace" | "LaplaceTruncated" | "LaplaceFolded":
+            # A δ nearer to 1 is no guarantee.
             budget = _epsilon(mechanism) - math.log1p(-validate.real("delta", mechanism.delta, low=0.0, high=1 - 1e-12))
             return _noise(mechanism, lambda: Laplace(_DOWN / budget))
         case "Gaussian" | "GaussianAnalytic":

@@ -31,6 +31,7 @@ def log_delta(mu: float, epsilon: float, *, upper: bool = True) -> float:
     if difference <= 0:
         return -math.inf
     exponent = -a * a / 2
+    # a is off by U·(|a| + ε/μ), a²/2 by |a| times that and U of itself: 3 of the 9 U. Sums of logarithms need the rest.
     wobble = 1e-15 * (1 + abs(a) * (abs(mu) + abs(epsilon / mu)))
     value = exponent - 0.5 * math.log(2 * math.pi) + math.log(difference) + (wobble if upper else -wobble)
     return min(0.0, value)
@@ -53,6 +54,7 @@ def epsilon(mu: float, delta: float, *, upper: bool = True) -> float:
     while excess(high) > 0.0:
         high *= 2
     root = float(optimize.brentq(excess, 0.0, high, xtol=1e-14 * high, rtol=8.9e-16))
+    # Where steps begin until the bound itself says that it holds.
     step = 2e-14 * high
     if upper:
         while excess(root) > 0.0:

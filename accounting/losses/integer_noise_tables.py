@@ -82,6 +82,7 @@ def renyi(log_p: Array, losses: Array, orders: Array, *, log_error: float = 0.0,
             y = log_p + t * losses
             peak = max(float(y.max()), 0.0)
             moment = peak + math.log(float(np.exp(y - peak).sum()) + float(more[i]) * math.exp(-peak))
+            # t and its product are off by U, the sum with ln p ≥ −745 too; sums and the logarithm by 8 U at most.
             moment += log_error + 4 * U * (abs(peak) + t * widest + 800.0)
         out[i] = max(0.0, moment) / t
     return out
@@ -116,6 +117,7 @@ def steepest(curve: Callable[[Array], Array], beyond: Callable[[float], float], 
         best = max(best, float((found / (1.0 + middle)).max()))
         x, y = np.insert(x, wide + 1, middle), np.insert(y, wide + 1, found)
     rest = max(float(y[0]), beyond(1.0 + float(x[-1])))
+    # A chord is seven operations on positive numbers, off by U each.
     return max(rest, float(_chords(x, y).max(initial=0.0))) * (1 + 16 * U)
 
 
@@ -182,6 +184,7 @@ def skellam(variance: float, reach: int) -> NoiseTable:
     order = first
     while order and r <= 0.5:
         before, r = r, 1.0 / (2.0 * order / variance + r)
+        # Two quotients and the sum are off by U each.
         error = before * r * error + 4 * U
         order -= 1
         value[order], off[order] = r, error
@@ -240,6 +243,7 @@ def whole(distance: float) -> int:
 
     Integer vectors at most ``distance`` apart are at most that far apart.
     """
+    # A distance so near an integer is taken for it: what a few operations in floats have moved it by, at most.
     return max(1, math.ceil(distance * (1 - 1e-12) if distance < 1e9 else distance))
 
 

@@ -102,6 +102,7 @@ def _upper(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
         if i == 0:
             p[0] += cells.p_below
         if j == last - first:
+            # What cells may be off by, times four.
             infinity += cells.p_above * (1 + 1e-12)
     p *= 1 + _mass_error(reach)
     return _trim(LossPmf(step, first, p, infinity))
@@ -130,6 +131,7 @@ def _upper_atoms(pair: Atoms, step: float, first: int, last: int) -> LossPmf:
     coarse = scaled - (scaled - step)
     gap = (losses - at * coarse) - at * (step - coarse)
     at, gap = np.where(gap < 0, at - 1, at), np.where(gap < 0, gap + step, gap)
+    # The gap's last sum is off by U of it, at most U of the step; so is the sum here.
     gap = np.minimum(gap + 2 * U * np.where(gap > 0, step, 0.0), step)
     up = masses * np.minimum(np.expm1(-gap) / math.expm1(-step) * (1 + 8 * U), 1.0)
     where = at.astype(int) - first
@@ -166,10 +168,12 @@ def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
         for _ in range(4):
             from_above, from_below = _parts(part, rate)
             part = np.clip(part / 2 + (from_above + from_below) / 4, 0.0, 1.0)
+        # Ratios of the cells and sums of a few parts, off by U each.
         part = (np.minimum(part, _parts(part, rate)[0]) * (1 - 8 * U))[i - before : j - before]
         mass[i + 1 : j + 1] += part * p[i:j]
         mass[i:j] += (1.0 - part) * p[i:j]
     mass *= 1 - _mass_error(reach)
+    # What cells may be off by, times four.
     mass[-1] += above * (1 - 1e-12)
     return _trim(LossPmf(step, first, mass, pair.infinity()))
 
@@ -194,6 +198,7 @@ def _gather(
         below, beyond = slice(max(before + 1, k - _REACH), k), slice(k + 1, min(after, k + 1 + _REACH))
         lack = np.cumsum((q[below] * math.exp(low) * (1 + error) - p[below] * (1 - error))[::-1])
         spare = np.cumsum(p[beyond] * (1 - error) - q[beyond] * math.exp(high) * (1 + error))
+        # Where sums of neighbours are enough with room for their own round-off: a thousand cells are off by 1e-13.
         raised = int(np.argmax(np.append(lack, math.inf) > over[k] * (1 - 1e-9)))
         enough = spare > under[k] * (1 + 1e-9)
         unused = over[k] - (float(lack[raised - 1]) if raised else 0.0)
@@ -255,7 +260,9 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
     if a.infinity < 1.0 and b.infinity < 1.0:
         infinity = -math.expm1(math.log1p(-a.infinity) + math.log1p(-b.infinity))
     sign = 1 if upper else -1
+    infinity = min(1.0, infinity * (1 + sign * 8 * U))  # log1p and expm1 are off by 2 U, the sum and the product by U
     if len(a.p) * len(b.p) <= 2**26:
+        # A sum of so many products is off by U for each; the product and an odd factor here by U each.
         rounding = 1 + sign * (min(len(a.p), len(b.p)) + 2) * U
         return LossPmf(a.step, a.start + b.start, np.convolve(a.p, b.p) * rounding, infinity)
     size = 1 << (length - 1).bit_length()
@@ -265,6 +272,7 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
     once = fft_round_off.transform(size)
     sizes = [(float(np.linalg.norm(law.p)), float(law.p.sum())) for law in (a, b)]
     either = max(sizes[0][0] * sizes[1][1], sizes[0][1] * sizes[1][0])
+    # A hundredth covers the terms of second order, and the norms' round-off.
     error = 1.01 * (3 * once + fft_round_off.COMPLEX_PRODUCT) * either
     if upper:
         return LossPmf(a.step, a.start + b.start, np.maximum(p, 0.0), min(1.0, infinity + error * math.sqrt(size)))
@@ -308,6 +316,7 @@ def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
         ratio = float(np.max(target[seen] / finite[seen], initial=1.0))
     if not ratio < 1.001:
         raise NumericalError(f"the maximum of {len(branches)} profiles can't be represented on a grid of {step:g}")
+    # Profiles are recursions of ``size`` steps of three operations on positive numbers, each off by U.
     return _trim(LossPmf(step, start, p * ratio * (1 + 8 * U * size), min(1.0, infinity + 1e-280)))
 
 

@@ -159,6 +159,7 @@ class MixturesLaw(Law):
         w = np.exp(y - peak[index])
         total = np.add.reduceat(w.real, starts)
         w /= total[index]
+        # Each integrand is off by 4 U of what its exponent is made of, and of 16; the peak counts as itself.
         rounding = 4 * U * (np.add.reduceat(np.abs(w) * (16 + scale), starts) + np.abs(peak))
         return _Quadrature(
             peak + np.log(total * spacing), rounding + 20 * math.exp(-_NEGLIGIBLE), w, losses, [*starts, len(x)]
@@ -166,6 +167,7 @@ class MixturesLaw(Law):
 
     def log_moment(self, c: float) -> tuple[float, float]:
         found, n = self._quadrature(c), np.array(self.counts, dtype=float)
+        # A product and the sum, off by U each.
         sums = 2 * U * np.abs(found.k) if len(n) > 1 or n[0] > 1 else 0.0
         return math.fsum(n * found.k), math.fsum(n * (found.error + sums))
 

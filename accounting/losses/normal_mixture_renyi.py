@@ -56,6 +56,7 @@ def _attained(p: NormalMixture, q: NormalMixture, a: Array, ceiling: Array) -> A
     if q != ORIGIN:
         return np.zeros(a.shape, dtype=bool)
     alone = [a * math.log(w) / (a - 1) + a * c * c / 2 for c, w in zip(p.centres, p.weights, strict=True)]
+    # Either is a bound from above: this only says which is good enough.
     return np.asarray(ceiling <= np.max(alone, axis=0) * (1 + 1e-14))
 
 
@@ -96,6 +97,7 @@ def _quadrature(p: NormalMixture, q: NormalMixture, a: Array, low: Array, high: 
         ]
     )
     log_f = np.logaddexp(log_sum + rounding, lost)
+    # logaddexp of positive results is off by 4 U, the difference, the quotient and the product by U.
     return np.asarray(np.logaddexp(0.0, log_f) / (a - 1) * (1 + 8 * U))
 
 

@@ -203,6 +203,7 @@ class MixturePair(DominatingPair):
         With y = c·x − c²/2 a mixture's part of the loss L is ln(1 + w·(e^y − 1)), of which rounding y is not more than
         w·e^y/(1 + w·(e^y − 1)) times as much off.
         """
+        # The edge is off by U of itself, and so are the difference and its exponential's argument.
         loss, off = np.zeros_like(x), 8 * U * np.abs(edge)
         for sign, mixture in ((1.0, self.p), (-1.0, self.q)):
             for c, w in zip(mixture.centres, mixture.weights, strict=True):

@@ -174,6 +174,7 @@ class _Law:
             return float(value.ln() - log_goal) if value > 0 else -1e9
 
         high = _rounded(top, True)
+        # A guess: the loop below ends where the bound itself holds.
         root = float(optimize.brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=1e-15))
         nudge = math.ulp(root)
         if upper:

@@ -105,8 +105,10 @@ def _log_up(x: Fraction) -> float:
         return value + 4 * U * abs(value)
     if 1e-300 < x < 1e300:
         value = math.log(float(x))
+        # x is off by U of itself, the logarithm by 2 U of itself, the sum by U.
         return value + 4 * U * (abs(value) + 1)
     value = math.log(x.numerator) - math.log(x.denominator)
+    # Logarithms are off by 2 U of themselves, the difference and the sum by U of theirs.
     return value + 4 * U * (math.log(x.numerator) + math.log(x.denominator) + 1)
 
 

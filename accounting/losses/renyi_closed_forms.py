@@ -15,6 +15,7 @@ import numpy as np
 
 from hockeystick.accounting.losses.dominating_pairs import Array
 
+# 128 U: some twenty operations and functions without cancellation, off by 2 U at most each, are a third of it.
 ROUNDED_UP = 1.0 + 2.0**-46
 """A factor above the rounding of a short formula."""
 

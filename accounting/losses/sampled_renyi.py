@@ -22,6 +22,7 @@ from scipy import special
 
 from hockeystick.accounting.losses.dominating_pairs import Array
 from hockeystick.accounting.losses.loss_of_mixture import mixed_up, moment_up
+from hockeystick.accounting.numerics.directed_rounding import U
 
 Curve = Callable[[Array], Array]
 _ORDERS = 256  # integer orders in closed form
@@ -54,6 +55,7 @@ def _gain_series(a: Array, q: float) -> Array:
     for m in range(2, 12):
         total = total + term
         term = term * (a - 1 + m) / (m + 1) * q
+    # Ten terms, off by 6 U more each than the one before, are 70 U of 9000; what the series goes on to is below 1e-30.
     return np.asarray(total * (1 + 1e-12))
 
 
@@ -86,7 +88,10 @@ def removal_moments(curve: Curve, q: float) -> Array:
     excess = np.full(_ORDERS + 1, -math.inf)
     excess[2:] = log_expm1(l[1:-1] * curve(l[2:].astype(float)))
     with np.errstate(invalid="ignore"):
-        terms = _log_binomials() + (n - l) * math.log1p(-q) + l * math.log(q) + excess
+        first, second = (n - l) * math.log1p(-q), l * math.log(q)
+        # Each of the three is off by 3 U of itself, a sum by U of all; the binomials by 4e-12. They may cancel.
+        slack = 8 * U * (np.where(l <= n, -first, 0.0) - second + np.where(excess > -math.inf, np.abs(excess), 0.0))
+        terms = _log_binomials() + first + second + excess + slack
     terms[np.isnan(terms)] = -math.inf  # no such term, times an infinite moment
     return np.asarray(np.logaddexp(0.0, special.logsumexp(terms, axis=1) + 4e-12))
 
@@ -97,6 +102,7 @@ def _chords(log_moments: Array, a: Array) -> Array:
     with np.errstate(invalid="ignore"):
         along = (low + 1 - a) * log_moments[low] + (a - low) * log_moments[low + 1]
         along = np.where(a == low, log_moments[low], along)
+        # Differences, products, their sum and the quotient: 4 U, and U for a − 1 and for the product: of the 36 U here.
         return np.asarray(np.where(a <= len(log_moments) - 1, along / (a - 1) * (1 + 4e-15), math.inf))
 
 
@@ -128,6 +134,8 @@ def without_replacement(curve: Curve, pure: float, q: float, orders: Array) -> A
     second = float(log_expm1(np.array(moments[0]))) + math.log(4.0)
     terms[2] = 2 * math.log(q) + min(second, float(moments[0]) + min(math.log(2.0), 2 * log_pure))
     with np.errstate(invalid="ignore"):
-        table = np.where(l <= n, _log_binomials() + terms, -math.inf)
+        # Each logarithm is off by 3 U of itself, a sum by U of all; the binomials by 4e-12. They may cancel.
+        slack = 8 * U * (np.where(terms > -math.inf, np.abs(terms), 0.0) - 2 * l * math.log(q))
+        table = np.where(l <= n, _log_binomials() + terms + slack, -math.inf)
     logs = np.logaddexp(0.0, special.logsumexp(table, axis=1) + 4e-12)
     return np.asarray(np.minimum(np.minimum(_chords(logs, a), convex(curve(a), q, a)), curve(a)))

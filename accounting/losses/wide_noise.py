@@ -59,6 +59,7 @@ def normal_step(variance: float) -> NormalStep:
     inverse = np.exp(0.5 * most * most) * math.sqrt(2 * math.pi) * (1 + 512 * U)
     trapezia = 0.5 * p[:last] * (1 + error) * (inverse + np.concatenate([inverse[:1], inverse[:-1]]))
     steps = np.minimum(most - before, trapezia)
+    # A difference, or the three products and the sum of a trapezium, and this product: 5 U.
     return NormalStep(float(steps.max()) * (1 + 8 * U), last)
 
 
@@ -68,4 +69,5 @@ def normal_bound(variance: float, square: int, coordinates: int | None) -> tuple
     shift = math.isqrt(square)
     far = math.exp(-float(integer_noise_tables.skellam_exponent(float(max(0, step.compared - shift)), variance)))
     entries = square if coordinates is None else min(square, coordinates)
+    # The square, its root and two products would be off by 3.5 U.
     return math.sqrt(square) * step.mu * (1 + 4 * U), min(1.0, 1.01 * entries * far)

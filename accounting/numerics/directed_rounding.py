@@ -41,6 +41,14 @@ def product_up(count: int, value: float) -> float:
     return product
 
 
+def share_up(share: float, value: float) -> float:
+    """Returns a float that is at least share · value, both in [0, 1]."""
+    product = share * value * (1 + 4 * U)  # two products, each off by U
+    if product >= sys.float_info.min or share == 0.0 or value == 0.0:
+        return product
+    return math.nextafter(product, 1.0)  # where each may be off by half of what floats are apart there
+
+
 def sum_up(values: Iterable[float]) -> float:
     """Returns the smallest float that is at least the sum of ``values``."""
     terms = list(values)
@@ -54,7 +62,7 @@ def exp(log_value: float, *, upper: bool = True) -> float:
     """Returns e^log_value ≤ 1 rounded up, never to 0, or rounded down; an ulp of the logarithm counts."""
     if log_value == -math.inf:
         return 5e-324 if upper else 0.0
-    slack = 4e-16 * (1.0 + abs(log_value))
+    slack = 4e-16 * (1.0 + abs(log_value))  # an ulp of the logarithm is 2 U of it, the sum with the slack U more
     if upper:
         return min(1.0, math.nextafter(math.exp(log_value + slack), 2.0))
     return max(0.0, math.nextafter(math.exp(log_value - slack), -1.0))

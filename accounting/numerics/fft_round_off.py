@@ -27,8 +27,10 @@ import math
 
 from hockeystick.accounting.numerics.directed_rounding import U
 
+# What a root of unity may be off by, as told above.
 TWIDDLE = 4 * U
 
+# γ_4 = 4u/(1 − 4u): four roundings (Higham 2002, Lemma 3.1).
 _GAMMA_4 = 4 * U / (1 - 4 * U)
 STAGE = TWIDDLE + _GAMMA_4 * (math.sqrt(2) + TWIDDLE)
 """η: the relative error of one stage."""

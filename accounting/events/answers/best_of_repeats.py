@@ -25,6 +25,7 @@ from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import _profile
+from hockeystick.accounting.numerics.directed_rounding import U
 
 _ORDERS = 1.0 + np.geomspace(1e-4, 1e12, 321)
 _CONVERSION_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 721)
@@ -77,10 +78,11 @@ class Repetitions:
     def without_failures(self, failure: float) -> Repetitions:
         """The law given that no run failed: of the same kind, and smaller."""
         if self.is_poisson:
-            return Repetitions(
-                self.shape, math.nextafter(self.rate * (1.0 - failure), math.inf) if failure else self.rate
-            )
-        return Repetitions(self.shape, min(1.0, self.rate + (1.0 - self.rate) * failure * (1 - 1e-15)))
+            # The difference, the product and the product with the factor are off by U each.
+            return Repetitions(self.shape, self.rate * (1.0 - failure) * (1 + 4 * U) if failure else self.rate)
+        # The difference and two products are off by U each, of the 9 here; a step makes good for the sum.
+        rate = self.rate + (1.0 - self.rate) * failure * (1 - 1e-15)
+        return Repetitions(self.shape, min(1.0, math.nextafter(rate, 0.0) if failure else self.rate))
 
 
 @frozen
@@ -140,6 +142,7 @@ class RepeatAndSelect(PrivacyEvent):
 
     def failure_delta(self) -> float:
         failure = self.event.failure_delta()
+        # Six operations on positive numbers and three functions off by 2 U: 12 of 90 U.
         return min(1.0, float(self.repetitions().any_of(np.array(failure))) * (1 + 1e-14)) if failure else 0.0
 
     def pure_epsilon(self) -> float:
@@ -147,9 +150,11 @@ class RepeatAndSelect(PrivacyEvent):
         if math.isinf(epsilon) or epsilon == 0.0:
             return epsilon
         if runs.is_poisson:
+            # tanh is off by 4 U, two products and the sum by U each: 7 of the 10 U that this comes to.
             return (epsilon + runs.rate * math.tanh(epsilon / 2)) * (1 + 1e-15)
         weight = math.log1p((1.0 - runs.rate) * -math.expm1(-epsilon) / (runs.rate + math.exp(-epsilon)))
-        return min((2.0 + self.shape) * epsilon, epsilon + (1.0 + self.shape) * weight) * (1 + 1e-15)
+        # exp, expm1 and log1p are off by 2 U each, the eight other operations by U: 14, and all terms are positive.
+        return min((2.0 + self.shape) * epsilon, epsilon + (1.0 + self.shape) * weight) * (1 + 16 * U)
 
     def _rdp(self, orders: Array) -> Array:
         a, runs = np.asarray(orders, dtype=float), self._sound_runs()
@@ -162,11 +167,12 @@ class RepeatAndSelect(PrivacyEvent):
             if runs.is_poisson:
                 added = runs.rate * self._best_delta(np.log1p(1.0 / (every - 1.0)))
                 # Both worlds publish nothing with probability e^{−mean}, which the moment has to hold too.
-                bound = np.logaddexp(-runs.rate, (every - 1.0) * (curve + added) + runs.log_mean()) / (every - 1.0)
+                bound = _log_moment(runs.rate, (every - 1.0) * (curve + added)) / (every - 1.0)
             else:
                 spread = -math.log(runs.rate)
                 least = min(spread, float(np.min((1 - 1 / every) * curve + spread / every)))
                 bound = curve + (1.0 + runs.shape) * least + runs.log_mean() / (every - 1.0)
+        # What is left are sums, products and quotients of positive terms and logarithms: about 20 of the 90 U.
         bound = np.minimum.accumulate(np.where(np.isnan(bound), math.inf, bound)[::-1])[::-1] * (1 + 1e-14)
         found = np.maximum(bound[np.searchsorted(every, a)], 0.0)
         pure = self.pure_epsilon()
@@ -285,6 +291,14 @@ class RunProfile:
         return np.asarray(np.where(epsilons < 0.0, -np.expm1(-e) + np.exp(-e) * value, value))
 
 
+def _log_moment(rate: float, exponents: Array) -> Array:
+    """ln(e^{−rate} + rate·e^x), rounded up."""
+    log_mean = math.log(rate)
+    # Both may cancel: x is off by 3 U of itself, ln by 2 U of itself; both sums by U, functions by 2 U.
+    slack = 8 * U * (1 + exponents + abs(log_mean))
+    return np.asarray(np.logaddexp(-rate, exponents + log_mean) + slack)
+
+
 @lru_cache(maxsize=64)
 def _run_profile(event: PrivacyEvent) -> RunProfile:
     """The profile of ``event``, its failure left out, in the worse of its directions."""
@@ -294,6 +308,7 @@ def _run_profile(event: PrivacyEvent) -> RunProfile:
     law = discretise(event, max(high, -low) / _CELLS, True)
     start = min(law.start, 0) - 1
     values = _profile(law, start, max(law.start + len(law.p), 1) - start)[-start:]
+    # A cumulative sum and a recursion of so many cells: 3 U for each step at most, but their errors add in pairs.
     return RunProfile(law.step, np.minimum(values * (1 + 1e-12), 1.0), (len(values) - 1) * law.step)
 
 
@@ -302,6 +317,7 @@ def _dominating_pair(event: RepeatAndSelect) -> DominatingPair:
     run = _run_profile(event.one_run())
     top = min(event.reach(run), _LARGEST_LOSS)
     losses = np.unique(np.append(np.linspace(0.0, top, _POINTS), np.geomspace(1e-4 * top, top, _POINTS))).clip(0.0, top)
+    # Exponentials and integrals of bounded exponents are off by 1e-12 at most.
     return symmetric_pair(losses, np.minimum(1.0, event.bound(run, losses) * (1 + 1e-10)))
 
 

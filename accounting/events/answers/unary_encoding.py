@@ -73,6 +73,7 @@ class UnaryEncoding(PrivacyEvent):
             return 0.0
         if low == 0.0 or high == 1.0:
             return math.inf
+        # Four operations, off by U each, which log1p counts no more; log1p by 2 U, the product by U: 7 of 10 U.
         return math.log1p((high - low) / low / (1.0 - high)) * (1 + 1e-15)
 
     def zcdp_rho(self) -> float:

@@ -13,6 +13,7 @@ from hockeystick.accounting.errors import UnsupportedEventError
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.renyi_closed_forms import three_point_rdp, three_point_rho
+from hockeystick.accounting.numerics.directed_rounding import product_up
 
 
 def two_point_rdp(epsilon: float, orders: Array) -> Array:
@@ -65,11 +66,13 @@ class ApproximateDP(PrivacyEvent):
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         k = math.ceil(distance)
+        epsilon = product_up(k, self.epsilon)
         # Group privacy: delta·(1 + e^ε + ... + e^{(k−1)ε}), in logarithms so that it can't overflow.
-        if k * self.epsilon > 700:
-            return ApproximateDP(k * self.epsilon, 1.0 if self.delta else 0.0)
-        factor = math.expm1(k * self.epsilon) / math.expm1(self.epsilon) if self.epsilon else float(k)
-        return ApproximateDP(k * self.epsilon, min(1.0, self.delta * factor * (1 + 1e-14)))
+        if epsilon > 700:
+            return ApproximateDP(epsilon, 1.0 if self.delta else 0.0)
+        factor = math.expm1(epsilon) / math.expm1(self.epsilon) if self.epsilon else float(k)
+        # The exponent is from above; two exponentials of 2 U each, a quotient and two products: 7 U of the 90 here.
+        return ApproximateDP(epsilon, min(1.0, self.delta * factor * (1 + 1e-14)))
 
     def pure_epsilon(self) -> float:
         return self.epsilon

@@ -47,6 +47,7 @@ def numbers(name: str, values: object, *, low: float, high: float) -> tuple[floa
 
 
 def _law(name: str, values: object) -> tuple[float, ...]:
+    # Rounded masses may be so much above 1; what is used is divided by their sum.
     masses = numbers(name, values, low=0.0, high=1.0 + 1e-9)
     total = math.fsum(masses)
     if abs(total - 1.0) > 1e-9:
@@ -71,6 +72,7 @@ def _orientation(value: object) -> str:
 
 
 def _masses(values: object) -> tuple[float, ...]:
+    # As for laws.
     return numbers("masses", values, low=0.0, high=1.0 + 1e-9)
 
 
@@ -102,6 +104,7 @@ def atoms_rdp(pair: Atoms, orders: Array) -> Array:
             y = y + np.log(p)
             peak = float(y.max())
             moment = peak + math.log(float(np.exp(y - peak).sum()))
+            # t, its product, the sum with ln p, the peak: U each; ln p: 2 U; so many sums; exp and ln: 4 U of 1.
             slack = 4 * U * (float(np.abs(t * losses).max()) + float(np.abs(np.log(p)).max()) + len(p) + 4.0)
         out[i] = (max(0.0, moment) + slack) / t
     return np.minimum(out, float(losses.max()))
@@ -209,6 +212,7 @@ def _log_ratio(x: float, y: float) -> float:
     if x == y:
         return 0.0
     value = math.log1p((x - y) / y) if 0.5 < x / y < 2.0 else math.log(x) - math.log(y)
+    # Four sums and quotients of masses: 4 U of 1; logarithms by 2 U of themselves, differences and quotients by U.
     return value + 4 * U * (abs(value) + (0.0 if 0.5 < x / y < 2.0 else abs(math.log(x))) + 1.0)
 
 
@@ -271,6 +275,7 @@ class LossDistribution(_TwoLaws):
         """Q's mass outside the losses, and a bound on its rounding."""
         q = self._q_masses()
         total, widest = math.fsum(q), max(map(abs, self.losses))
+        # ln p is off by U of itself, the difference too: q·|ln q| is below 1/2; the exponential and fsum are by 2 U.
         return 1.0 - total, 2 * U * (len(q) + 4.0 + widest) * max(1.0, total)
 
     def _atoms(self, forward: bool) -> Atoms:

@@ -117,6 +117,7 @@ class Chain(PrivacyEvent):
         for before, last in zip(ends[:-1], ends[1:], strict=True):
             weight = (last - before) * (k * a / (k * (a - 1) + before + 1))
             total += weight * self.event.rdp(k * (a - 1) + last)
+        # A weight and an order are off by 8 U and 3 U, their product and each sum by U; there are two ends at least.
         return np.asarray(np.minimum(total * (1 + 8 * U * len(ends)), self.pure_epsilon()))
 
     def accepts(self, adjacency: Adjacency) -> bool:

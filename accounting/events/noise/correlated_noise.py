@@ -105,6 +105,7 @@ def matrix_sensitivity(
     if not c.size:
         return 0.0
     steps: int = c.shape[1]
+    # Sums over rows and over steps, each term off by U for each before it; squares, roots and products by 4 U.
     slack = 1.0 + 4 * U * float(len(c) + steps + 4)
     cost = _l1_costs(c) if norm == "l1" else _overlaps(c)
     if patterns is not None:
@@ -214,6 +215,7 @@ def _overlaps(c: Array) -> Array:
     """|CᵀC|, with a bound on the rounding of its entries added where they are not zero for sure."""
     magnitude = np.abs(c)
     touching = magnitude.T @ magnitude
+    # A sum of so many products is off by U for each, and so is the sum of their sizes.
     return np.asarray(np.abs(c.T @ c) + 2 * U * len(c) * touching)
 
 

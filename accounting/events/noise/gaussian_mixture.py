@@ -130,4 +130,5 @@ def _norm_bound(mixture: NormalMixture, a: Array) -> Array:
     log_norm = np.where(
         peak < 1.0, np.log1p(np.sum(small, axis=0)), peak + np.log(np.sum(np.exp(np.array(terms) - peak), axis=0))
     )
-    return np.asarray(a / (a - 1) * log_norm * (1 + 1e-14))
+    # Exponents up to 745 + |ln w|, three roundings each, may cancel to a sum of 1: 4e3 of the 9e3 U that this comes to.
+    return np.asarray(a / (a - 1) * log_norm * (1 + 1e-12))

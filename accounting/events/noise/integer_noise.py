@@ -91,6 +91,7 @@ class DiscreteLaplace(PrivacyEvent):
             half = m * (m - 1) / 2
             less = a * half - a * a * half * (2 * m - 1) / 6 + a**3 * half * half / 6
         else:
+            # Functions are off by 2 U, m·a, the quotient and the difference by U: 7 U of m at most.
             less = m - math.expm1(-x) / math.expm1(-a) + 8 * U * m
         return integer_noise_tables.known_rho(a * (less + math.tanh(a / 2) * (m - less)) * (1 + 32 * U))
 
@@ -101,6 +102,7 @@ class DiscreteLaplace(PrivacyEvent):
         q = math.exp(-a)
         with np.errstate(over="ignore"):
             lesser = q * np.expm1(-2 * (o - 1) * a) * np.expm1(-(2 * o - 1) * a * m) / np.expm1(-(2 * o - 1) * a)
+        # 64 U as derived above.
         exact = m * a * (1 + 64 * U) + np.log1p(lesser / (1 + q)) / (o - 1)
         return np.asarray(np.minimum(np.clip(exact, 0.0, self.pure_epsilon()), self.zcdp_rho() * o))
 
@@ -307,15 +309,18 @@ class DiscreteGaussian(Spread):
             c = np.maximum(np.minimum(c, 1 - c) - 4 * U * a * shift, 0.0)
             log_theta = special.logsumexp(-((y - c[..., None]) ** 2) / (2 * self.sigma**2), axis=-1)
             gap = log_theta - special.logsumexp(-(y**2) / (2 * self.sigma**2))
+            # Exponents are off by 5 U of themselves; exponentials, sums of some hundreds and logarithms by 32 U, twice.
             return np.asarray(np.minimum(gap * (1 - 16 * U) + 64 * U, 0.0) / (a - 1))
 
         if self.coordinates == 1:
             return np.asarray(bound + less(math.isqrt(square)))
 
         def curve(shift: int) -> Array:
-            return np.asarray(np.maximum(a * (shift * shift / (2 * self.sigma**2)) * (1 + 4 * U) + less(shift), 0.0))
+            # The square is off by 2 U; the quotient, two products and the sum by U each.
+            return np.asarray(np.maximum(a * (shift * shift / (2 * self.sigma**2)) * (1 + 8 * U) + less(shift), 0.0))
 
-        return np.asarray(integer_noise_tables.knapsack(curve, square, self.coordinates) * (1 + square * U))
+        # Up to ``square`` − 1 sums and this product; of an odd number of U the factor itself would lose one.
+        return np.asarray(integer_noise_tables.knapsack(curve, square, self.coordinates) * (1 + 2 * square * U))
 
     def shifts(self) -> tuple[tuple[int, ...], ...]:
         return _distinct(_shifts(self, self._square(), self.coordinates), self.sigma)
@@ -389,7 +394,8 @@ class Skellam(Spread):
         if self.coordinates == 1:
             return np.asarray(np.minimum(bound, _skellam_renyi(self.variance, math.isqrt(square), a)))
         exact = integer_noise_tables.knapsack(lambda s: _skellam_renyi(self.variance, s, a), square, self.coordinates)
-        return np.asarray(np.minimum(bound, exact * (1 + square * U)))
+        # Sums and a product, as of discrete Gaussians.
+        return np.asarray(np.minimum(bound, exact * (1 + 2 * square * U)))
 
     def shifts(self) -> tuple[tuple[int, ...], ...]:
         return _shifts(self, self._square(), self.coordinates)
@@ -427,6 +433,7 @@ def _skellam_moment(variance: float, tilt: Array | float) -> Array:
     t = high
     u = tau / (variance * np.cosh(t))
     g = tau * (t - np.tanh(t)) + 2 * variance * np.sinh(u / 2) ** 2
+    # t − tanh t is off by 5 U of t, its product by U; u by 8 U, which sinh² counts u times, and V·cosh u is below τ/u.
     return np.asarray((g + np.log1p(0.5 * np.exp(-g))) * (1 + 64 * U) + 8 * U * tau * t)
 
 

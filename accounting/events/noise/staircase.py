@@ -91,6 +91,7 @@ def _rho(event: Staircase) -> float:
 @lru_cache(maxsize=256)
 def _atoms(event: Staircase) -> Atoms:
     n = integer_noise_tables.whole(event.distance)
+    # Exponentials, products and a quotient of positive numbers: 16 U at most.
     p = _law(event.epsilon, Fraction(event.gamma), Fraction(min(event.distance, n)), n) * (1 + 64 * U)
     return Atoms(tuple((np.arange(-n, n + 1) * event.epsilon).tolist()), tuple(p.tolist()))
 

@@ -226,6 +226,7 @@ def public_coin_gaussian(probabilities: Any, mus: Any, *, most: int = 256) -> Pr
     if worst == 0.0:
         return NO_EVENT
     if len(np.unique(shifts)) > limit:
+        # Quotient and product before rounding up, quotient and two products after: 5 of the 10 U.
         shifts = np.minimum(np.ceil(shifts / worst * limit) / limit * (1 + 1e-15), 1.0) * worst
     values, where = np.unique(shifts, return_inverse=True)
     totals = [math.fsum(weights[where == i]) for i in range(len(values))]
@@ -411,6 +412,7 @@ def _mixed_rdp(weights: tuple[float, ...], curves: list[Array], orders: Array) -
         large = np.logaddexp.reduce(np.concatenate([np.log(w) + exponents, np.log(rest)]))
         large += (len(weights) + 8) * U * peak
     log_moment = np.where(peak < _LARGEST_LOSS, small, large)
+    # expm1 and log1p are off by 2 U, each sum by U; a product, a − 1, the quotient, this product and its factor by U.
     return np.asarray(log_moment * (1 + (len(weights) + 8) * U) / (orders - 1))
 
 

@@ -22,6 +22,7 @@ from hockeystick.accounting.losses.dominating_pairs import DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf
 from hockeystick.accounting.losses.loss_of_mixture import mixed, mixed_up
 from hockeystick.accounting.losses.normal_mixtures import NormalMixture, coarse
+from hockeystick.accounting.numerics import directed_rounding
 
 _LARGEST_GROUP = 2**16  # with all numbers of sampled records told apart
 
@@ -94,7 +95,7 @@ class PoissonSampled(DirectedEvent):
 
     def failure_delta(self) -> float:
         failure = self.event.failure_delta()
-        return failure if self.probability == 1.0 else self.probability * failure * (1 + 4e-16)
+        return failure if self.probability == 1.0 else directed_rounding.share_up(self.probability, failure)
 
     def pure_epsilon(self) -> float:
         if self.direction == "both":

@@ -7,6 +7,7 @@ import math
 from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
+from hockeystick.accounting.numerics.directed_rounding import U, quotient_up
 
 _INNER_CELLS = 2**13
 
@@ -27,10 +28,12 @@ def gaussian_shift(event: PrivacyEvent) -> float:
     if len(noise) < len(parts):
         return 0.0
     if len(noise) == 1 and noise[0][1] == 1:
-        return 1.0 / noise[0][0]
-    return math.sqrt(math.fsum(count / sigma**2 for sigma, count in noise)) * (1 + 4e-16)
+        return quotient_up(1.0, noise[0][0])  # 1/μ is then no more than σ
+    # Squares are off by 2 U, quotients and the sum by U; the root halves that, and is off by U as the product and 1/μ.
+    return math.sqrt(math.fsum(count / sigma**2 for sigma, count in noise)) * (1 + 8 * U)
 
 
 def any_of(k: int, q: float) -> float:
     """Returns 1 − (1−q)^k, rounded up."""
+    # log1p is off by 2 U, its product by U, the result by no more of itself; expm1 by 2 U, the product by U: 6 of 90.
     return 1.0 if q == 1.0 else min(1.0, -math.expm1(k * math.log1p(-q)) * (1 + 1e-14))
