@@ -171,6 +171,7 @@ class SkellamShares(NoiseShares):
             return cls(share_variance, survivors=count, rise=rise, fall=fall)
 
         guess = min(1e7, _guess(build(1e-9), epsilon) ** 2) / count
+        # The sum over all is to be 1e8 at most: quotient and products are off by U each, of 9 U.
         low, high = 1e-9, 1e8 / count * (1 - 1e-15)
         return build(least_noise(build, epsilon=epsilon, delta=delta, guess=guess, low=low, high=high))
 

@@ -142,6 +142,7 @@ class LazySwitch(Releasable):
     def largest_switch_probability(self) -> float:
         """Returns the probability of a switch at the log-ratio ``lowest``, rounded up."""
         kept = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
+        # Logarithm, difference and sum are off by 4 U, which expm1 counts no more; it by 2 U, the product by U: 7 U.
         return min(1.0, -math.expm1(kept) * (1.0 + 1e-14))
 
     def _checked(self, value: float | Fraction) -> Fraction:
@@ -198,6 +199,7 @@ class LazySwitch(Releasable):
         """(1 − p)·e^min(0, highest − c), rounded up: near 1, one bit too low would hide much of a switch's loss."""
         keep = arguments.difference_up(1.0, self.fake_switch)
         if self.highest < self.normaliser:
+            # The exponential is off by 2 U, two products by U each: 4 of the 10 U.
             keep *= math.exp(min(0.0, arguments.difference_up(self.highest, self.normaliser))) * (1.0 + 1e-15)
         return min(1.0, max(keep, 5e-324))
 

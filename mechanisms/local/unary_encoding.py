@@ -78,7 +78,12 @@ class UnaryEncoding(Releasable):
         target = field_checks.epsilon(epsilon)
         odds = math.exp(-min(target, _LARGEST_OPTIMISED))
         return cls._within(
-            target, odds / (1.0 + odds), lambda _: 0.5, lambda rate: min(0.5, rate * (1.0 + 2.0**-50)), categories
+            target,
+            odds / (1.0 + odds),
+            lambda _: 0.5,
+            # A step of the search: the cost of what is returned is asked for.
+            lambda rate: min(0.5, rate * (1.0 + 2.0**-50)),
+            categories,
         )
 
     @classmethod

@@ -181,6 +181,7 @@ class Toeplitz(Factorisation):
             raise InvalidArgumentError(
                 "separation", gap, f"is below the band {len(whole)} in {self.steps} steps", "use fewer coefficients"
             )
+        # The integer as a float, its root and the product: 2.5 of the 8 U; ``UNIT`` is a power of 2.
         return math.sqrt(square) * UNIT * (1 + 2.0**-50)
 
     def _whole(self) -> list[int]:

@@ -80,6 +80,7 @@ def lower_bound(steps: int) -> float:
     """
     t = validate.integer("steps", steps, low=1, high=2**24)
     values = 0.5 / np.sin((2 * np.arange(1, t + 1) - 1) * math.pi / (4 * t + 2))
+    # Angles are off by 4 U, which a sine counts no more, itself by 2 U; sums in pairs by 200 U at most: of 9000 U.
     return float(values.mean()) * (1 - 1e-12)
 
 
