@@ -188,6 +188,7 @@ class DistributedKL:
             def skellam(share_variance: float) -> DistributedKL:
                 return cls(average=plan, shares=SkellamShares(share_variance, survivors=whole), group=many)
 
+            # The sum over all is to be 1e8 at most: quotient and products are off by U each, of 9 U.
             return _least(skellam, first.share_variance, epsilon, allowed, low=1e-9, high=1e8 / whole * (1 - 1e-15))
         factor = first.factor
 

@@ -37,6 +37,7 @@ Law = Literal["auto", "laplace", "gaussian"]
 Additive = Laplace | Gaussian
 Estimator = TypeVar("Estimator", "TrustedKL", "AggregatedKL")
 
+# 32 U: a power or root, off by 2 U, and five products and quotients.
 _UP = 1.0 + 2.0**-48
 
 

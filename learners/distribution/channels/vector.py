@@ -89,6 +89,7 @@ class VectorLaplace(_Vector):
         target = level_channel.epsilon(epsilon)
         unit, count = cls(levels, scale=1.0, span=span), levels.count
         if real("delta", delta, low=0.0, high=1.0, high_open=True) == 0.0:
+            # A quotient and a product: 2 U of the 9000.
             multiplier = count / target * (1.0 + 1e-12)
         else:
             found = accounting.calibrate(

@@ -22,6 +22,7 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.thresholds.threshold_stream import ThresholdSession
 
+# 32 U: a sensitivity is rounded up already; this product is off by U.
 _UP = 1.0 + 2.0**-48
 
 

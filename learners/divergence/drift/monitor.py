@@ -46,6 +46,7 @@ from hockeystick.mechanisms.release import AnyLedger, charged
 
 Finding = Literal["above", "below", "unclear"]
 
+# 32 U: two products, off by U each.
 _UP = 1.0 + 2.0**-48
 _KIND, _VERSION = "checkpoint of a drift monitor", 1
 

@@ -242,6 +242,7 @@ class CoinRelease:
             square += distance**2
         distance = np.minimum(np.sqrt(square) * _UP, top)
         moved = distance > 0.0
+        # A larger distance is the safe one: a lower index, by more than the round-off of a logarithm over a step.
         indices = np.maximum(0, np.floor(np.log(top / distance[moved]) / _STEP - 1e-9)).astype(np.int64)
         of_level = np.bincount(indices, weights=probabilities[moved], minlength=1)
         of_level[0] += max(0.0, 1.0 - math.fsum(probabilities))
@@ -249,6 +250,7 @@ class CoinRelease:
 
     def _event(self, tails: FloatArray) -> PrivacyEvent:
         probabilities = np.append(np.diff(tails, prepend=0.0), 1.0 - tails[-1])
+        # Exponents to −745 are off by U of themselves, at most 750 U, exp by 2 U, two products by U: of 900 U.
         distances = np.append(self.worst * np.exp(-_STEP * np.arange(len(tails))) * (1.0 + 1e-13), 0.0)
         return public_coin_gaussian(np.maximum(probabilities, 0.0), distances, most=len(distances))
 

@@ -117,6 +117,7 @@ def noise_margin(
         high *= 2.0
     found = float(optimize.brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-14))
     while excess(found) > 0.0:
+        # A step of the search: the loop ends where the bound itself says so.
         found *= 1.0 + 1e-12
     return found
 

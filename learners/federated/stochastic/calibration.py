@@ -176,6 +176,7 @@ def _tree_scale(found: list[Place], target: _Target, epsilon: float, delta: floa
     shape = tuple((place.leaves, math.ceil(place.shift / largest / _GRID) * _GRID) for place in found)
     kind = evolve(target.setting, phases=(), clients=1)
     scale = _searched(kind, target.experts, target.model, shape, epsilon, delta)
+    # Two products and a quotient here, two roundings before shapes are rounded up: 5 of the 8 U.
     return min(pure, scale * largest / found[0].scale * (1.0 + 2.0**-50))
 
 

@@ -84,8 +84,10 @@ def released_winner(setting: StochSetting, phase: TreePhase, tree: int, total: F
     """
     m = setting.clients
     shift = _least_shift(setting, phase, tree)
+    # A sum over m clients is off by U for each, of m times the largest; 2 U are taken.
     error = m * (_rounding(setting, phase) + m * _largest(setting, phase) * 2.0**-52)
     _check_rounding(error, shift)
+    # 2^13 U, of which products, the quotient and the sum need 5.
     scale = m * phase.scale(tree) * (1 + 2 * error / shift) * (1 + 2.0**-40)
     if setting.noise == "gaussian":
         sensitivity = math.sqrt(len(total)) * shift

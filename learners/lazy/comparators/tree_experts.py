@@ -101,6 +101,7 @@ def _calibrated(sums: Sums, rounds: int, sensitivity: float, epsilon: float, del
 def _of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:
     """The scale at which a person costs ``rho``, rounded up."""
     unit = _prefix_sums(_sums(sums), rounds, sensitivity, sensitivity).event().zcdp_rho()
+    # The root and two products: 3 of the 8 U.
     return sensitivity * math.sqrt(quotient_up(unit, real("rho", rho, low=0.0, low_open=True))) * (1.0 + 2.0**-50)
 
 
@@ -418,6 +419,7 @@ class PrivateFTRL:
 
 def _gradient_sensitivity(lipschitz: float) -> float:
     """2L, and a little more than scaling down to L may err."""
+    # 2^13 U: norms of up to 2^24 coordinates are summed in pairs, and off by 200 U at most.
     return 2.0 * lipschitz * (1.0 + 2.0**-40)
 
 

@@ -182,6 +182,7 @@ class _Search:
         weights = -np.diff(tails.chances, append=0.0) if averaged else np.ones(1)
         draw = (0.5 * orders * (k * mu) ** 2)[None]
         redraw = np.array(
+            # Below 1, as logarithms of the rest are taken; a search, whose choice is accounted for afterwards.
             [min(1.0 - 1e-12, -math.expm1(math.log1p(-p) - min(normaliser, tails.largest) - tails.largest))]
         )
         draws = max(0, n - 2) * mixture_curve(orders, redraw, draw) + (n - 1) * mixture_curve(

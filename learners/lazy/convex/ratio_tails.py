@@ -55,7 +55,9 @@ Adversary = Literal["oblivious", "adaptive"]
 
 _CELLS, _POINTS, _AGES = 24, 8, 40
 _AT_DRAW = 0.05
+# 9000 U: sums of at most a few hundred positive terms, products and roots.
 _SLACK = 1.0 + 1e-12
+# A normal tail at x counts its argument's round-off x² times: 40² times 10 U, of 9e6 U.
 _TAIL_SLACK = 1.0 + 1e-9
 
 

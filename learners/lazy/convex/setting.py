@@ -113,6 +113,7 @@ class ConvexSetting(Batched):
     @property
     def largest_log_ratio(self) -> float:
         """The bound on |r| that holds for sure: beta*L*B times the diameter."""
+        # Ten times ``LIPSCHITZ_SLACK``, by which declared constants may be exceeded; products are off by U.
         return self.inverse_temperature * self.lipschitz * self.batch * self.domain.diameter * (1.0 + 1e-8)
 
     @cached_property

@@ -211,6 +211,7 @@ class _Walk:
     def _drawn(self, rng: np.random.Generator) -> int:
         """An expert from the weights after all losses so far, by rejection from those taken last."""
         rate = self.learner.learning_rate
+        # Below what the exponential of any such loss comes to in floats: it saves work and decides nothing else.
         surely = (1.0 - 1e-9) * math.exp(-rate * self.learner.batch * (self._batch - self._taken))
         while True:
             at, accept = rng.random(2).tolist()

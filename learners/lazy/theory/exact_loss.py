@@ -233,6 +233,7 @@ def _grid_laws(
     atoms = (finite[:, None] + grid[None, :]).ravel()
     weight = (kept if s0 + 1 < n else kept + moved).sum(axis=(0, 1)).ravel()
     order = np.argsort(atoms, kind="stable")
+    # Sums of losses are off by 1e-12 at most, and each snapped draw by ``_SNAP`` of a step, in up to four terms.
     slack = 1e-12 + 4 * _SNAP * step * (n - s0)
     return (
         LossLaw(atoms[order], weight[order], infinite, slack),

@@ -147,6 +147,7 @@ class EpochAdversary:
     @property
     def epochs(self) -> int:
         """E."""
+        # A number that is whole but for rounding counts as whole.
         return math.floor(math.pow(self.rounds * self.epsilon, 4.0 / 3.0) * (1.0 + 1e-12))
 
     @property

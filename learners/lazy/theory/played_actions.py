@@ -183,6 +183,7 @@ def _laws(chain0: LazyChain, chain1: LazyChain, s0: int) -> tuple[LossLaw, LossL
             masses.append((mass * ended[half]).ravel())
     loss, mass = np.concatenate([*atoms, np.zeros(1)]), np.concatenate([*masses, np.zeros(1)])
     order = np.argsort(loss, kind="stable")
+    # Sums of losses are off by 1e-12 at most, and each that counts as equal by ``_EQUAL`` of its unit.
     slack = 1e-12 + _EQUAL * (unit_a + unit_b) * (steps + 1)
     return (
         LossLaw(loss[order], mass[order], infinite, slack),

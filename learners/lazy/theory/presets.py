@@ -187,6 +187,7 @@ def _experts(
 
 def _batch(rounds: int, printed: float, formula: str) -> tuple[int, tuple[PresetWarning, ...]]:
     """The whole number of rounds, 1 .. T, below a printed batch; a number that is whole up to rounding counts as it."""
+    # A number that is whole but for rounding counts as whole.
     batch = max(1, min(rounds, math.floor(printed * (1.0 + 1e-12))))
     if abs(printed - batch) <= 1e-9 * batch:
         return batch, ()

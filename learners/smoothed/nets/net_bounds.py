@@ -86,6 +86,7 @@ def log_growth(vc_dimension: int, points: int) -> float:
     d, k = integer("vc_dimension", vc_dimension, low=1), integer("points", points, low=1)
     if min(d, k) > _FEW_TERMS:
         labels = k * math.log(2.0)
+        # ln is off by 2 U and by U of 1 for its quotient; sum and products by U each: 6 of the 10 U.
         return (labels if d >= k else min(labels, d * (1.0 + math.log(k / d)))) * (1 + 1e-15)
     return math.log(sum(math.comb(k, i) for i in range(min(d, k) + 1)))
 
@@ -117,6 +118,7 @@ def net_gap(vc_dimension: int, size: int, *, thresholds: bool = False) -> float:
     m = integer("size", size, low=1)
     if boolean("thresholds", thresholds):
         return 0.5 / m
+    # A chance below 1.
     return min(1.0, sample_deviation(vc_dimension, m, 1.0 - 2.0**-40))
 
 

@@ -254,6 +254,7 @@ class CellConcentration(SmoothAdversary):
     @property
     def kept(self) -> int:
         """floor(sigma K), at least sigma K but for rounding of products such as 0.1 * 30."""
+        # More than the product's U.
         return math.floor(self.stated * self.cells * (1.0 + 1e-12))
 
     @property

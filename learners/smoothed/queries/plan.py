@@ -227,6 +227,7 @@ def _root(cost: Callable[[float], float], target: float) -> float:
     """Where an increasing cost reaches the target, from below."""
     found = float(optimize.brentq(lambda e: cost(e) - target, 0.0, 1.0 + target, xtol=1e-300, rtol=1e-14))
     while cost(found) > target:
+        # A step of the search: the loop ends where the cost itself says so.
         found *= 1.0 - 2.0**-40
     return found
 

@@ -58,6 +58,7 @@ class LossUnits:
             InvalidArgumentError: the domain is so far from the origin, or has so many dimensions, that it is not.
         """
         away = domain.largest_norm / domain.diameter
+        # A thousandth above, so that k and s of a loss within ``LIPSCHITZ_SLACK``, and rounded, still fit.
         curvature = _power_above(2.0 * lipschitz / domain.diameter * 1.001)
         slope = _power_above(lipschitz * (1.0 + 2.0 * away) * 1.001)
         error = math.sqrt(domain.dimension) * slope + curvature * domain.largest_norm
