@@ -227,6 +227,7 @@ def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray,
     def standing(i: IntArray, j: IntArray) -> FloatArray:
         plus, minus = _rates(first, second, i, j)
         gap = plus - ratio * minus
+        # Away from 0, to divide by it; it chooses an event, which fresh outputs test.
         error = np.sqrt(np.maximum(plus + ratio**2 * minus - gap**2, 0.0) + 1e-12)
         found = (gap - delta) / error - _chance(plus, outputs) / math.sqrt(2 * first.runs)
         return np.where(first.sizes[i] + second.sizes[j] <= divided, found, -np.inf)
@@ -285,6 +286,7 @@ class _Rated:
         points = np.array(claim.points)
         ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
         spread = (p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 2 * ratio * (both * p * q)[:, None]
+        # As above.
         excess = (p[:, None] - ratio * q[:, None] - delta) / np.sqrt(spread + 1e-12) * np.sqrt(n)[:, None]
         at = excess.argmax(axis=1)
         best = excess[np.arange(len(p)), at]

@@ -101,6 +101,7 @@ def shapes(place: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
 def standardised(values: FloatArray, mass: FloatArray) -> FloatArray:
     """Returns functions of cells, shape (models, cells), moved and scaled to mean 0 and variance 1 over the cells."""
     values = values - (values @ mass)[:, None]
+    # Away from 0, to divide by it: a constant stays 0.
     return np.asarray(values / np.sqrt(np.square(values) @ mass + 1e-12)[:, None])
 
 
@@ -121,6 +122,7 @@ def fitted(
         share = special.expit(logits)
         spread, rest = both * share * (1 - share), first - both * share
         slope_a, slope_b = rest.sum(axis=1), (rest * models).sum(axis=1) - penalty * b
+        # So that the step's matrix has an inverse; any fit is as valid.
         aa, ab = spread.sum(axis=1) + 1e-9, (spread * models).sum(axis=1)
         bb = (spread * models**2).sum(axis=1) + penalty
         size = aa * bb - ab**2

@@ -142,6 +142,7 @@ def both_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
         there = ratio * at + delta
         return -p * math.log(there) - q * math.log(at) - (rest * math.log(1 - there - at) if rest > 0 else 0.0)
 
+    # Inside, where the logarithms are finite; it guesses a threshold.
     found = optimize.minimize_scalar(divergence, bounds=(1e-9 * top, top * (1 - 1e-9)), method="bounded")
     near = float(found.x)
     there = ratio * near + delta
@@ -257,4 +258,5 @@ class _Minus:
         reach[inside] = special.betainc(needed, others - needed + 1, shares)
         np.minimum.accumulate(reach, axis=1, out=reach)
         total = np.einsum("ij,ij->i", self.mass[rows], reach) + self.outside[rows]
+        # 1e-6 is far above the error of betainc and of sums; ``ROUND_OFF`` is that of the masses.
         return np.asarray(np.minimum(total * (1 + 1e-6 + two_counts.ROUND_OFF * self.trials), 1.0))

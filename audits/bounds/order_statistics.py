@@ -80,6 +80,7 @@ def equal_level(n: int, alpha: float) -> float:
             best = max(best, eta)
             if found >= 0.997 * alpha:
                 break
+        # A step of the search, to just below the level; what is returned has met it.
         eta *= 0.9985 * alpha / found
     return best
 

@@ -81,6 +81,7 @@ def _fit(seen: dict[int, tuple[int, int]], power: float) -> tuple[float, float, 
         z = np.clip(line @ design, -5, 5)
         p, density = special.ndtr(z), np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         weight = m * density**2 / (p * (1 - p))
+        # So that it has an inverse; a fit of powers, no bound.
         information = (design * weight) @ design.T + 1e-9 * np.eye(2)
         step = np.linalg.solve(information, design @ ((k - m * p) * density / (p * (1 - p))))
         line = line + np.clip(step, -0.5, 0.5)

@@ -205,6 +205,7 @@ def _refined(n: int, p: float, q: float, *, epsilon: float, delta: float, alpha:
     at = float(n)
     for _ in range(3):
         got = refutation_power(max(1, round(at)), p, q, epsilon=epsilon, delta=delta, alpha=alpha)
+        # Where the normal quantile is finite; a guess of n.
         z = float(special.ndtri(min(max(got, 1e-6), 1 - 1e-9)))
         places.append((at, z))
         if abs(z - wanted) < 0.04:

@@ -222,6 +222,7 @@ def detectable_probability(
     low, high = np.sin(places) ** 2, np.sin(np.minimum(places + cell, np.pi / 2)) ** 2
     critical = _solve_threshold(n, m, slope, np.minimum(slope * high + delta, 1.0), low, level)
     within = start + (end - start) * np.linspace(0, 1, 9)[:, None]
+    # A tie counts as reached; this estimates a power.
     needed = np.ceil(slope * y + np.interp(within, places, critical).max(axis=0) - 1e-9)
 
     def shortfall(p: float) -> float:
@@ -346,4 +347,5 @@ def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArr
     index += np.arange(len(p))[:, None] * (width + 1)
     reach = np.where(need <= 0, 1.0, above.ravel()[index])
     total = np.einsum("ij,ij->i", y.mass, reach) + x.outside + y.outside
+    # 1e-6 is far above the error of betainc and of sums; ``ROUND_OFF`` is that of the masses.
     return np.asarray(np.minimum(total * (1 + 1e-6 + ROUND_OFF * n), 1.0))

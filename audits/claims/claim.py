@@ -294,6 +294,7 @@ class _LinearRenyi(PrivacyEvent):
         return math.inf if self.xi else self.rho
 
     def rdp(self, orders: Array) -> Array:
+        # A product, the sum and this product: 3 of the 4 U.
         return np.asarray((self.xi + self.rho * np.asarray(orders, dtype=float)) * (1 + 2.0**-51))
 
 
@@ -385,6 +386,7 @@ def _renyi_points(event: PrivacyEvent) -> tuple[Array, Array]:
             found.append((ratio.ravel(), (s - ratio * t + (1.0 - one - other) / by_s).ravel()))
     ratio, delta = (np.concatenate(values) for values in zip(*found, strict=True))
     valid = np.isfinite(delta) & (ratio >= 0) & (ratio < _STEEPEST)
+    # A slope counts e^ε times: the quotient's and hull's roundings, of 10 U; the height has ``_SLACK``.
     return _lower_hull(ratio[valid] * (1 + 1e-15), np.clip(delta[valid] + failure + _SLACK, 0.0, 1.0))
 
 

@@ -118,6 +118,7 @@ class LawPair:
 
 
 def _law(name: str, value: object, like: object = None) -> FloatArray:
+    # Rounded masses may be so much above 1.
     masses = array(name, value, ndim=1, low=0.0, high=1.0 + 1e-9)
     if like is not None and len(masses) != len(array("p", like, ndim=1)):
         raise InvalidArgumentError(name, value, f"has {len(masses)} outcomes", "expected as many as p has")

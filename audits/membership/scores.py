@@ -195,5 +195,6 @@ def _moments(scores: FloatArray, used: BoolArray, how: str) -> tuple[FloatArray,
     squares = np.where(used, np.square(scores - mean), 0.0).sum(axis=0)
     pooled = squares.sum() / (count - 1).sum()
     variance = squares / (count - 1) if count.min() >= _FEW else np.full_like(mean, pooled)
+    # Away from 0 where an example's scores are all the same; a score, no bound.
     floor = 1e-4 * pooled + 1e-12 * (1 + float(np.abs(scores).max())) ** 2
     return mean, np.sqrt(np.maximum(variance, floor))

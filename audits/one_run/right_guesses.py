@@ -154,7 +154,9 @@ def one_run_mu_lower(correct: int, guesses: int, canaries: int, *, confidence: f
 def gaussian_points(mu: float, epsilons: npt.ArrayLike) -> Points:
     """Returns (epsilon, delta) of mu-Gaussian-DP, delta rounded up, at each of ``epsilons``."""
     return tuple(
-        (float(e), math.exp(gaussian_profile.log_delta(mu, float(e))) * (1 + 1e-12)) for e in np.ravel(epsilons)
+        # The logarithm, above −745, may be off by half its ulp, 512 U; exp by 2 U, the product by U: of 9000 U.
+        (float(e), math.exp(gaussian_profile.log_delta(mu, float(e))) * (1 + 1e-12))
+        for e in np.ravel(epsilons)
     )
 
 
@@ -314,6 +316,7 @@ def _proved(
     start, omega = _start(wrong, guesses, float(epsilon[0]), float(prices[0]), theta)
     open_, proved = np.ones(len(theta), dtype=bool), np.zeros(len(theta), dtype=bool)
     for k in range(start, guesses + 1):
+        # The step that gave ω: three products, a difference and a quotient, at 10 U; what rests is in ``_ROUND_OFF``.
         value = omega * (1 + 1e-15) - theta + (1.0 if k <= wrong else 0.0)
         if k > wrong:
             proved |= open_ & (value <= 0.0)

@@ -199,6 +199,7 @@ class Game:
         log = 2 * np.log(worth) + np.where(over < 0, -0.5, 0.25) * np.square(over) * (trials > 0)
         log -= log.max(axis=-1, keepdims=True)
         weight = np.exp(np.maximum(log, -30.0))
+        # So that shares add up to no more than 1 after rounding: a sum of a few hundred, off by U each, of 9000 U.
         return np.asarray(weight / weight.sum(axis=-1, keepdims=True) * (1 - 1e-12))
 
     def settle(self, happened: tuple[BoolArray, BoolArray], places: tuple[IntArray, IntArray] | None = None) -> bool:

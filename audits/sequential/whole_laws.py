@@ -116,6 +116,7 @@ def _share(counts: FloatArray, mass: FloatArray, place: FloatArray, rules: tuple
 
 def _modelled(counts: FloatArray, mass: FloatArray, place: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Returns the parts that models with two parameters say, and the log-odds that they gave to the outputs."""
+    # Below 1, where the logarithm is finite; a model's feature, no bound.
     far = np.clip(2 * np.abs(place - 0.5), 0.0, 1 - 1e-9)
     scaled = np.stack([far, -np.log1p(-far), special.ndtri((1 + far) / 2) ** 2])
     models = standardised(np.concatenate([shapes(place, BREAKS, 1 - BREAKS), scaled]), mass)
@@ -175,6 +176,7 @@ def worst_points(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: Float
     for x, y in ((p, q), (q, p)):
         front = x > ratio * y
         at_x, at_y = (front * x).sum(axis=1), (front * y).sum(axis=1)
+        # Away from 0, to divide by it; it chooses which points to bet on.
         spread = np.sqrt(at_x * (1 - at_x) + ratio[:, 0] ** 2 * at_y * (1 - at_y)) + 1e-12
         best = np.maximum(best, (at_x - ratio[:, 0] * at_y - delta) / spread)
     order = np.argsort(epsilon, kind="stable")
@@ -348,6 +350,7 @@ def _direction(z: FloatArray, at: _At, forms: _Forms) -> FloatArray:
     slope = np.where(fixed, 0.0, slope)
     curve[fixed[:, :, None] | fixed[:, None, :]] = 0.0
     size = np.einsum("ijj->ij", curve)
+    # So that the matrix has an inverse; any multipliers give a valid bet.
     curve[:, np.arange(z.shape[1]), np.arange(z.shape[1])] += np.where(fixed, 1.0, 1e-9 * size + np.abs(slope) + 1e-9)
     return np.asarray(np.linalg.solve(curve, slope[..., None])[..., 0])
 

@@ -27,6 +27,7 @@ Pair = tuple[int, int]
 
 def barely_two_symbols(experts: int = 2, labels: int = 100) -> LabelTable:
     """M/K labels for each candidate: all but one of mass (1 + 1e-6)/M, and one with the rest."""
+    # A little above 1/labels, so that rounding leaves none below.
     width, least = labels // experts, (1.0 + 1e-6) / labels
     table = np.zeros((experts, labels))
     for j in range(experts):

@@ -220,6 +220,7 @@ def _samples() -> Iterator[Case]:
     cut = Subsampled(TruncatedPoissonSample(3, 0.25, 2), noise)
     pair = cut.worst_case_neighbours()
     yield _claimed("subsampled-truncated", cut, cut, pair)
+    # As near to certain as the sample's domain allows.
     all_join = Subsampled(TruncatedPoissonSample(3, 1.0 - 1e-9, 3), noise)
     yield _claimed("subsampled-truncated[everybody in the sample]", cut, all_join, pair, 4_000)
     poisson = Subsampled(PoissonSample(0.25), noise)

@@ -283,6 +283,7 @@ def _scaled_streams() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     yield (
         "subsampled-gaussian",
         sampled,
+        # As near to certain as a sample may be that is still drawn.
         [("everybody in the sample", Subsampled(PoissonSample(1.0 - 1e-9), Gaussian(1.0)), 4_000)],
     )
 
