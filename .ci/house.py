@@ -10,10 +10,13 @@ The exit status is 1 if a rule is broken. Which folder may import which stands i
 from __future__ import annotations
 
 import ast
+import io
+import itertools
 import os
 import resource
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick")
 MODULES = 15  # of one folder
 FUNCTION = 80  # lines of one function, without its docstring
+NEAR = 3  # lines from a factor to the comment that gives its reason
+UNEXPLAINED = 0  # factors of the product that may be without one
 LINES = {"product": 98_000, "tests": 84_500, "benchmarks": 15_500}
 
 
@@ -56,6 +61,81 @@ def long_functions(root: Path = ROOT) -> dict[str, int]:
                     if lines > FUNCTION:
                         found[f"{file.relative_to(root).as_posix()}:{node.name}"] = lines
     return found
+
+
+def _constant(node: ast.expr) -> float | None:
+    """The value of an expression of numbers alone."""
+    names = [
+        inner for inner in ast.walk(node) if not isinstance(inner, (ast.Constant, ast.UnaryOp, ast.BinOp, ast.USub))
+    ]
+    if any(isinstance(inner, ast.expr) for inner in names):
+        return None
+    try:
+        return float(eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}}))
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def _is_safety_factor(node: ast.AST) -> bool:
+    """Whether it multiplies by a number near 1 or by round-off, or adds a tiny number."""
+    if isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.AugAssign):
+        operands = [node.value]
+    else:
+        return False
+    for operand in operands:
+        if ast.unparse(operand) in ("U", "directed_rounding.U") and isinstance(node.op, (ast.Mult, ast.Add, ast.Sub)):
+            return True
+        value = abs(_constant(operand) or 0.0)
+        if isinstance(node.op, (ast.Mult, ast.Div)) and 0.0 < abs(value - 1.0) <= 0.0201:
+            return True
+        if isinstance(node.op, (ast.Add, ast.Sub)):
+            tiny = [value, *(abs(_constant(x) or 0.0) for x in _factors(operand))]
+            if any(1e-20 <= x <= 1e-6 for x in tiny):
+                return True
+    return False
+
+
+def _factors(node: ast.expr) -> list[ast.expr]:
+    return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else []
+
+
+def safety_factors(text: str) -> dict[int, bool]:
+    """The lines with factors against round-off, and whether a comment or a docstring of a name is near.
+
+    Comparisons say what is near enough; they are left out, and so are the conditions of loops.
+    """
+    tree = ast.parse(text)
+    near = {
+        token.start[0]
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# type:", "# noqa"))
+    }
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef))]
+    near |= {
+        after.lineno
+        for body in bodies
+        for before, after in itertools.pairwise(body)
+        if isinstance(before, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr)
+    }
+    compared = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Compare) for inner in ast.walk(node)}
+    return {
+        node.lineno: any(abs(line - node.lineno) <= NEAR for line in near)
+        for node in ast.walk(tree)
+        if _is_safety_factor(node) and id(node) not in compared
+    }
+
+
+def unexplained(root: Path = ROOT) -> tuple[list[str], int]:
+    """Where factors against round-off are without a reason, and how many there are in all."""
+    found = {
+        f"{file.relative_to(root).as_posix()}:{line}": said
+        for part in PARTS
+        for file in sources(part, root)
+        for line, said in safety_factors(file.read_text(encoding="utf-8")).items()
+    }
+    return [place for place, said in found.items() if not said], len(found)
 
 
 def without_sentence(root: Path = ROOT) -> list[str]:
@@ -109,7 +189,11 @@ def main() -> int:
     for module in ("hockeystick", "hockeystick.accounting", "hockeystick.learners.lazy.experts.lazy_experts"):
         print(f"import {module}: {import_seconds(module):.2f} CPU s")
     print("; ".join(f"{name} {number} lines of {LINES[name]}" for name, number in lines().items()))
-    broken = [f"{folder} has {number} modules" for folder, number in crowded().items()]
+    bare, factors = unexplained()
+    print(f"{factors} factors against round-off, {len(bare)} of them without a reason near by")
+    broken = bare if len(bare) > UNEXPLAINED else []
+    broken = [f"{place}: a factor, and no comment says which round-off it covers" for place in broken]
+    broken += [f"{folder} has {number} modules" for folder, number in crowded().items()]
     broken += [f"{name} has {number} lines" for name, number in long_functions().items()]
     broken += [f"{folder}/__init__.py does not say what it is for" for folder in without_sentence()]
     broken += [f"these import each other: {', '.join(group)}" for group in cycles(graph)]

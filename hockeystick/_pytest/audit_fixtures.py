@@ -226,6 +226,7 @@ def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
 
 def shown_level(level: float) -> str:
     """Returns a level in three digits, rounded up, but for what subtracting it from 1 and back added to it."""
+    # 1 − (1 − level) is off by U of 1, at most 1e-9 of a level of 1e-7 or more; only a text.
     return rounded_text.upper(level * (1 - 1e-9), 3)
 
 

@@ -89,6 +89,35 @@ def test_functions_fit_a_screen(house: ModuleType) -> None:
     assert house.long_functions() == {}
 
 
+def test_factors_against_round_off_say_what_they_cover(house: ModuleType) -> None:
+    bare, factors = house.unexplained()
+    assert len(bare) <= house.UNEXPLAINED, bare
+    assert factors > 200  # it finds them
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("x * (1 + 1e-12)", True),
+        ("x * (1.0 - 2.0**-40)", True),
+        ("x + 4e-16", True),
+        ("1.01 * x", True),
+        ("16 * U * x", True),
+        ("x + 1e-12 * abs(x)", True),
+        ("2.0 * x + 1.0", False),
+        ("x * 1e-12", False),
+        ("x / -1", False),
+        ("x > y * (1 + 1e-12)", False),
+        ("'a' * 2", False),
+    ],
+)
+def test_factors_against_round_off_are_found(house: ModuleType, line: str, found: bool) -> None:
+    assert list(house.safety_factors(f"{line}\n").values()) == [False] * found
+    far = "\n" * (house.NEAR + 1)
+    assert not any(house.safety_factors(f"# why{far}y = {line}\n").values())
+    assert all(house.safety_factors(f"# why\n\n\ny = {line}\n").values())
+
+
 def test_what_breaks_a_rule_is_found(house: ModuleType, tmp_path: Path) -> None:
     for part in (*house.PARTS, "tests", "benchmarks"):
         (tmp_path / part).mkdir()
