@@ -26,36 +26,20 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from functools import singledispatch
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
+from hockeystick.accounting.engines.event_laws import law_of
+from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture
 from hockeystick.accounting.events.basic.event import PrivacyEvent
-from hockeystick.accounting.losses.dominating_pairs import (
-    MASS_ERROR,
-    Array,
-    Atoms,
-    DominatingPair,
-    ExponentialLossPair,
-    GaussianPair,
-)
-from hockeystick.accounting.losses.loss_moments import (
-    AtomsLaw,
-    ExponentialLaw,
-    GaussianLaw,
-    Law,
-    MeteredLaw,
-    MixtureLaw,
-    SumLaw,
-    discretised,
-)
-from hockeystick.accounting.losses.normal_mixture_moments import MixturesLaw, NormalMixtureLaw
+from hockeystick.accounting.losses.dominating_pairs import MASS_ERROR, Array, DominatingPair, GaussianPair
+from hockeystick.accounting.losses.loss_moments import GaussianLaw, Law, MeteredLaw, SumLaw
 from hockeystick.accounting.losses.normal_mixtures import MixturePair
 from hockeystick.accounting.numerics import directed_rounding
 from hockeystick.accounting.numerics.directed_rounding import U
@@ -103,7 +87,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, work: floa
     worst, refused = 0.0, []
     for one in alternatives(event):
         try:
-            worst = max(worst, _epsilon(one, number, upper, Work(work))[0])
+            worst = max(worst, _epsilon(one, number, upper, Work(work)).asked)
         except NumericalError as error:
             refused.append((law_of(one)[0], error))
     for law, refusal in refused:
@@ -150,71 +134,6 @@ def alternatives(event: PrivacyEvent) -> list[PrivacyEvent]:
         return [one for branch in event.branches for one in alternatives(branch)]
     ways = event.directions()
     return [event] if len(ways) == 1 else [one for way in ways for one in alternatives(way)]
-
-
-def law_of(event: PrivacyEvent, *, upper: bool = True, tilt: float = 0.0) -> tuple[Law, bool]:
-    """Returns the law of an event's loss, and whether it is exact; otherwise it lies above (or below) it.
-
-    Args:
-      tilt: where accuracy is wanted: the real part of z.
-    """
-    if isinstance(event, Composed):
-        found = [(*law_of(inner, upper=upper, tilt=tilt), count) for inner, count in event.parts]
-        variance = math.fsum(count * law.variance for law, _, count in found if isinstance(law, GaussianLaw))
-        parts = _side_by_side([(law, count) for law, _, count in found if not isinstance(law, GaussianLaw)])
-        if variance:
-            parts.append((GaussianLaw(variance), 1))
-        return SumLaw(tuple(parts)), all(exact for _, exact, _ in found)
-    if isinstance(event, VisibleMixture):
-        if event.probability == 0.0:
-            return GaussianLaw(0.0), True
-        inner, exact = law_of(event.event, upper=upper, tilt=tilt)
-        return (inner if event.probability == 1.0 else MixtureLaw(event.probability, inner)), exact
-    pair = event.pair()
-    if pair is None:
-        raise UnsupportedEventError(f"{event} has no dominating pair of its own, which an inversion needs")
-    law = closed_form(pair)
-    if law is None:
-        return discretised(pair, upper=upper, tilt=tilt), False
-    return law, True
-
-
-def _side_by_side(parts: list[tuple[Law, int]]) -> list[tuple[Law, int]]:
-    """The parts with mixtures of normals of one shape taken together."""
-    shapes: dict[tuple[int, int], list[tuple[NormalMixtureLaw, int]]] = {}
-    others: list[tuple[Law, int]] = []
-    for law, count in parts:
-        if isinstance(law, NormalMixtureLaw):
-            shapes.setdefault((len(law.p.centres), len(law.q.centres)), []).append((law, count))
-        else:
-            others.append((law, count))
-    return [(MixturesLaw(*zip(*alike, strict=True)), 1) for alike in shapes.values()] + others
-
-
-@singledispatch
-def closed_form(pair: DominatingPair) -> Law | None:
-    """Returns the law of a pair's loss by a formula for its moments, or None if there is none."""
-    return None
-
-
-@closed_form.register
-def _(pair: GaussianPair) -> Law:
-    return GaussianLaw(pair.mu**2)
-
-
-@closed_form.register
-def _(pair: ExponentialLossPair) -> Law:
-    return ExponentialLaw(pair.reach, pair.density, pair.atom)
-
-
-@closed_form.register
-def _(pair: MixturePair) -> Law:
-    return NormalMixtureLaw(pair.p, pair.q)
-
-
-@closed_form.register
-def _(pair: Atoms) -> Law:
-    return AtomsLaw.of(pair.losses, pair.p, pair.at_infinity)
 
 
 @frozen(eq=False)
@@ -478,55 +397,95 @@ def _top(law: Law) -> float:
     return law.top() + 4 * U * abs(law.top())  # a sum of products: 2 U, and U for the sum here
 
 
-def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> tuple[float, float | None]:
-    """The bound on the side asked for, and that on the other side if it costs nothing more."""
+class _Ends(NamedTuple):
+    """The bound on the side that was asked for, and that on the other side if it costs nothing more."""
+
+    asked: float
+    other: float | None
+
+
+def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> _Ends:
+    """ε at δ, from above or below: known at once, next to the largest loss, or by inversion."""
     law, _ = _metered(event, work)
     # log1p and expm1 are off by 2 U, the products and the sum by U: 7 U of the 90.
     infinity = law.infinity() * (1 + 1e-14 if upper else 1 - 1e-14)
-    if delta >= 1.0 or law.infinity() >= 1.0:
-        return (math.inf if delta < 1.0 else 0.0), None
-    if law.top() <= 0.0 and infinity <= delta:
-        return 0.0, None
     spare = math.nextafter(delta - infinity, -1.0 if upper else 2.0)
-    if spare <= 0.0:
-        return (math.inf if infinity > delta else max(0.0, _top(law))), None
+    known = _known_epsilon(law, delta, infinity, spare)
+    if known is not None:
+        return _Ends(known, None)
     log = math.log(spare)
     off = (-4 * U if upper else 4 * U) * (1 + abs(log))  # the logarithm is off by 2 U of itself, the sum by U
-    target, other_target = log + off, log - off
+    target = log + off
     c, start = _saddle_for_delta(law, target)
     if c >= _cutoff(law):  # ε is within a few parts in 1e9 of the largest loss
-        inverse, _ = _resolved(event, c, start, False, work)
-        lower = next((x for k in range(20) if inverse.logs(x := max(0.0, start - k / c))[0] >= log + abs(off)), None)
-        if lower is None:
-            raise NumericalError(f"ε lies below {law.top():g}, and no lower bound near it is to be had")
-        return (_top(law), lower) if upper else (lower, _top(law))
+        lower = _below_top(event, law, c, start, log + abs(off), work)
+        return _Ends(_top(law), lower) if upper else _Ends(lower, _top(law))
+    inverse, exact, root = _root(event, law, c, start, target, upper, work)
+    if root == 0.0:
+        return _Ends(0.0, None)
+    _refuse_wide(event, inverse, exact, root, upper, work)
+    other = None
+    if exact:
+        with contextlib.suppress(NumericalError):
+            other = _solved(inverse, root, log - off, not upper)
+    return _Ends(min(root, _top(law)) if upper else root, other)
+
+
+def _known_epsilon(law: Law, delta: float, infinity: float, spare: float) -> float | None:
+    """ε where it takes no inversion."""
+    if delta >= 1.0 or law.infinity() >= 1.0:
+        return math.inf if delta < 1.0 else 0.0
+    if law.top() <= 0.0 and infinity <= delta:
+        return 0.0
+    if spare <= 0.0:
+        return math.inf if infinity > delta else max(0.0, _top(law))
+    return None
+
+
+def _below_top(event: PrivacyEvent, law: Law, c: float, start: float, log_delta: float, work: Work) -> float:
+    """A lower bound on an ε that is next to the largest loss."""
+    inverse, _ = _resolved(event, c, start, False, work)
+    for k in range(20):
+        x = max(0.0, start - k / c)
+        low, _ = inverse.logs(x)
+        if low >= log_delta:
+            return x
+    raise NumericalError(f"ε lies below {law.top():g}, and no lower bound near it is to be had")
+
+
+def _root(
+    event: PrivacyEvent, law: Law, c: float, start: float, log_delta: float, upper: bool, work: Work
+) -> tuple[_Inverse | _Direct, bool, float]:
+    """The inverse near the root, whether its law is exact, and the root: ε on the side that was asked for."""
     aim = _AIM * max(1.0, c * start)
     inverse, exact = _resolved(event, c, start, upper, work, aim)
-    root = _solved(inverse, start, target, upper)
+    root = _solved(inverse, start, log_delta, upper)
     low, high = inverse.logs(root)
     if abs(root - start) * c > 1.0 or high - low > 2 * aim:  # the line missed the saddle of the root, or an atom at it
         inverse, exact = _resolved(event, _saddle(law, root), root, upper, work, _AIM * max(1.0, c * root))
-        root = _solved(inverse, root, target, upper)
-    if root == 0.0:
-        return 0.0, None
+        root = _solved(inverse, root, log_delta, upper)
+    return inverse, exact, root
+
+
+def _refuse_wide(
+    event: PrivacyEvent, inverse: _Inverse | _Direct, exact: bool, root: float, upper: bool, work: Work
+) -> None:
+    """Raises NumericalError where the bracket at the root is too wide; an inexact law needs that on its other side."""
     low, high = inverse.logs(root)
     if not exact:
         other, _ = _resolved(event, inverse.c, root, not upper, work)
-        low, high = (other.logs(root)[0], high) if upper else (low, other.logs(root)[1])
+        other_low, other_high = other.logs(root)
+        low, high = (other_low, high) if upper else (low, other_high)
     if high - low > _REFUSE * inverse.c * root + 1e-6:
         raise NumericalError(f"ln δ({root:g}) is known to {high - low:.1g} only, too wide a bracket to return")
-    other_end = None
-    if exact:
-        with contextlib.suppress(NumericalError):
-            other_end = _solved(inverse, root, other_target, not upper)
-    return (min(root, _top(law)) if upper else root), other_end
 
 
 def _solved(inverse: _Inverse | _Direct, start: float, log_delta: float, upper: bool) -> float:
     """An ε ≥ 0 near ``start`` at which the upper bound is at most δ, or the lower one at least δ (else 0)."""
 
     def excess(x: float) -> float:
-        return inverse.logs(x)[upper] - log_delta
+        low, high = inverse.logs(x)
+        return (high if upper else low) - log_delta
 
     x, y, slope = start, excess(start), -inverse.c
     for _ in range(20):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 
 from hockeystick.accounting import delta
-from hockeystick.accounting.engines import best_bound, contour_integral, loss_distribution
+from hockeystick.accounting.engines import best_bound, contour_integral, event_laws, loss_distribution
 from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, UnsupportedEventError
 from hockeystick.accounting.events.answers.drifting_law import LogLipschitz
 from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, RandomizedResponse
@@ -549,7 +549,7 @@ def test_what_wraps_round_is_the_sum_over_all_periods(mu):
 
 def test_a_line_within_its_errors_gives_bounds_within_the_bounds():
     """Also where an error stands at a place that hardly counts for δ, and does for what smoothing may have added."""
-    inverse = contour_integral._on_line(contour_integral.law_of(compose((PureDP(0.3), 12)))[0], 2.0, 1.0, 2**10)
+    inverse = contour_integral._on_line(event_laws.law_of(compose((PureDP(0.3), 12)))[0], 2.0, 1.0, 2**10)
     assert inverse is not None and inverse.smoothing > 0.0
     for place in (0, 10, -1):
         error = np.zeros(len(inverse.t))
@@ -563,7 +563,7 @@ def test_a_line_within_its_errors_gives_bounds_within_the_bounds():
 @pytest.mark.statistical
 def test_a_composition_without_a_formula_is_resolved(monkeypatch):
     """The first of its sums, of 2^13 terms, leaves a bracket of 1e-3."""
-    monkeypatch.setattr(contour_integral, "discretised", functools.partial(discretised, cells=64))
+    monkeypatch.setattr(event_laws, "discretised", functools.partial(discretised, cells=64))
     inverse, exact = contour_integral._resolved(
         compose((LogLipschitz(1.0, 0.5), 2)), 2.0, 1.0, True, Work(contour_integral.WORK)
     )
