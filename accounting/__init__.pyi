@@ -31,6 +31,10 @@ from .errors import NumericalError as NumericalError
 from .errors import RenamedMethodError as RenamedMethodError
 from .errors import UnsupportedAdjacencyError as UnsupportedAdjacencyError
 from .errors import UnsupportedEventError as UnsupportedEventError
+from .events.answers.above_threshold import AboveThreshold as AboveThreshold
+from .events.answers.above_threshold import CumulativeAboveThreshold as CumulativeAboveThreshold
+from .events.answers.above_threshold import GaussianAboveThreshold as GaussianAboveThreshold
+from .events.answers.above_threshold import sparse_vector as sparse_vector
 from .events.answers.best_of_repeats import RepeatAndSelect as RepeatAndSelect
 from .events.answers.drifting_law import LogLipschitz as LogLipschitz
 from .events.answers.drifting_law import OneWay as OneWay
@@ -41,10 +45,6 @@ from .events.answers.randomized_response import Oriented as Oriented
 from .events.answers.randomized_response import RandomizedResponse as RandomizedResponse
 from .events.answers.selection import BoundedRange as BoundedRange
 from .events.answers.selection import PermuteAndFlip as PermuteAndFlip
-from .events.answers.sparse_vector import AboveThreshold as AboveThreshold
-from .events.answers.sparse_vector import CumulativeAboveThreshold as CumulativeAboveThreshold
-from .events.answers.sparse_vector import GaussianAboveThreshold as GaussianAboveThreshold
-from .events.answers.sparse_vector import sparse_vector as sparse_vector
 from .events.answers.unary_encoding import UnaryEncoding as UnaryEncoding
 from .events.basic.composition import Composed as Composed
 from .events.basic.composition import Parallel as Parallel

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect
-from hockeystick.accounting.events.answers.drifting_law import LogLipschitz, OneWay
-from hockeystick.accounting.events.answers.noisy_max import ReportNoisyMax, gumbel_top
-from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, Oriented, RandomizedResponse
-from hockeystick.accounting.events.answers.selection import BoundedRange, PermuteAndFlip
-from hockeystick.accounting.events.answers.sparse_vector import (
+from hockeystick.accounting.events.answers.above_threshold import (
     AboveThreshold,
     CumulativeAboveThreshold,
     GaussianAboveThreshold,
     sparse_vector,
 )
+from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect
+from hockeystick.accounting.events.answers.drifting_law import LogLipschitz, OneWay
+from hockeystick.accounting.events.answers.noisy_max import ReportNoisyMax, gumbel_top
+from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, Oriented, RandomizedResponse
+from hockeystick.accounting.events.answers.selection import BoundedRange, PermuteAndFlip
 from hockeystick.accounting.events.answers.unary_encoding import UnaryEncoding
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture, compose, parallel
 from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP

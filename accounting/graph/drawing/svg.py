@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from html import escape
 
 from hockeystick.accounting.errors import InvalidArgumentError
-from hockeystick.accounting.graph.drawing.layout import LINE, PADDING, Box, layout
 from hockeystick.accounting.graph.drawing.mermaid import costs, edges, label
+from hockeystick.accounting.graph.drawing.node_places import LINE, PADDING, Box, layout
 from hockeystick.accounting.graph.parts.drawn import GraphLike
 from hockeystick.accounting.graph.parts.nodes import Node, Release, Source, Transform
 from hockeystick.accounting.numerics import rounded_text

@@ -15,8 +15,8 @@ from scipy import optimize
 
 from hockeystick._report.parts.graph_tree import GraphTree
 from hockeystick.accounting import AccountantGraph, Adjacency, Gaussian, InvalidArgumentError, Laplace, NonPrivate
-from hockeystick.accounting.graph.drawing.layout import _heights, _isotonic, layout, text_width
 from hockeystick.accounting.graph.drawing.mermaid import charged, costs
+from hockeystick.accounting.graph.drawing.node_places import _heights, _isotonic, layout, text_width
 from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -18,13 +18,13 @@ from hockeystick.accounting import (
     delta,
     epsilon,
 )
-from hockeystick.accounting.events.answers.drifting_law import LogLipschitz
-from hockeystick.accounting.events.answers.sparse_vector import (
+from hockeystick.accounting.events.answers.above_threshold import (
     CumulativeAboveThreshold,
     GaussianAboveThreshold,
     log_outcomes,
     sparse_vector,
 )
+from hockeystick.accounting.events.answers.drifting_law import LogLipschitz
 
 ORDERS = np.array([1.001, 1.3, 2.0, 4.0, 16.0, 100.0])
 SHARES = np.array([0.0, 0.2, 0.6, 0.95])
