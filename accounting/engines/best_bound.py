@@ -14,59 +14,56 @@
 Kinds are never added to each other; each bounds the whole composition alone, so the least of them is a bound. A method
 is left out where it can't win by more than a few parts in 1e6 of ε: where a closed form is exact nothing else is
 computed; of the two numerical engines, which share no code, the second one is asked where the first refuses, or expects
-its own grid or round-off to cost more than 1e-5 of ε (``_doubt``). It can also be asked for, to check the first.
+its own grid or round-off to cost more than 1e-5 of ε (``Method.doubt``). It can also be asked for, to check the first.
 ``pld`` is the first, or ``contour``, which takes no grid, where that of ``pld`` would be large.
 
-``pld`` sums over a grid of all losses, or, where that would be large or too coarse, over losses cut off above ε
-(``engines/cut_loss.py``). A direction whose losses all lie below what another one costs is not computed.
+Each method is a class of ``engines/methods.py``, and here is who is asked when. ``pld`` sums over a grid of all losses,
+or, where that would be large or too coarse, over losses cut off above ε (``engines/cut_loss.py``). A direction whose
+losses all lie below what another one costs is not computed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from numbers import Real
+from typing import ClassVar
 
 from attrs import frozen
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.engines import (
-    contour_integral,
-    cut_loss,
-    exact_profile,
-    grid_plan,
-    listed_losses,
-    loss_distribution,
-    renyi,
-    renyi_profile,
+from hockeystick.accounting.engines import contour_integral, event_parts, exact_profile, grid_plan
+from hockeystick.accounting.engines.methods import (
+    CoarseGrid,
+    Concentrated,
+    Contour,
+    Gaussians,
+    Listed,
+    LossGrid,
+    Method,
+    OwnProfile,
+    Pure,
+    QuickContour,
+    Renyi,
+    SharpContour,
+    TwoPoint,
 )
-from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, NumericalError, UnsupportedEventError
+from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, UnsupportedEventError
 from hockeystick.accounting.events.basic.checked_event import check_event
-from hockeystick.accounting.events.basic.composition import Composed, Parallel, compose
-from hockeystick.accounting.events.basic.declared import ZCDP, Failure
+from hockeystick.accounting.events.basic.composition import Composed, Parallel
 from hockeystick.accounting.events.basic.event import PrivacyEvent
-from hockeystick.accounting.events.basic.given_curves import GaussianDP
-from hockeystick.accounting.events.basic.group_steps import Chain
-from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.events.noise.integer_noise import Spread
-from hockeystick.accounting.field_checks import LARGEST
-from hockeystick.accounting.losses import gaussian_profile, optimal_composition
-from hockeystick.accounting.losses.dominating_pairs import Atoms
-from hockeystick.accounting.losses.normal_mixtures import MixturePair
-from hockeystick.accounting.numerics import directed_rounding, rounded_text
+from hockeystick.accounting.numerics import rounded_text
 from hockeystick.accounting.numerics.directed_rounding import U
 
-_FIRST = "contour!"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
-_QUICK = 2.0**26  # of work
-_COARSE = "coarse!"  # a bound of a second direction, good enough where it is far below the first one's
-_COARSER = 3  # powers of 2 by which its grid is coarser
 METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
 _NUMERICAL = ("pld", "contour")
-_LEAST_DELTA = 1e-280  # of what is cut off
-_DOUBT = 1e-5  # a part of ε
-_NOTHING = 1e-10
+# Ways of two methods that are not to be asked for by name:
+_COARSE = "coarse pld"  # a bound of a second direction, good enough where it is far below the first one's
+_QUICK = "quick contour"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
+_SHARP = "sharp contour"  # before all others
 
 
 @frozen(order=False)  # its own order; said for type checkers
@@ -118,7 +115,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, bracket: bool = False, method:
       InvalidArgumentError: delta outside [0, 1], or an unknown method.
     """
     _check(event, method)
-    return _epsilon(_one_step(event), validate.probability("delta", delta), bracket, method)
+    return _epsilon(event_parts.one_step(event), validate.probability("delta", delta), bracket, method)
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method: str | None = None) -> Bracket:
@@ -131,7 +128,8 @@ def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method:
       InvalidArgumentError: epsilon negative or NaN, or an unknown method.
     """
     _check(event, method)
-    return _delta(_one_step(event), validate.real("epsilon", epsilon, low=0.0, allow_inf=True), bracket, method)
+    number = validate.real("epsilon", epsilon, low=0.0, allow_inf=True)
+    return _delta(event_parts.one_step(event), number, bracket, method)
 
 
 def _check(event: object, method: str | None) -> None:
@@ -140,363 +138,93 @@ def _check(event: object, method: str | None) -> None:
         raise InvalidArgumentError("method", method, "is unknown", f"choose one of {', '.join(METHODS)}")
 
 
-def _one_step(event: PrivacyEvent) -> PrivacyEvent:
-    """The event with chains of one step replaced by that step: groups alone tell them apart."""
-    if isinstance(event, Chain) and event.length == 1:
-        return _one_step(event.event)
-    if isinstance(event, Composed):
-        return compose(*((_one_step(part), count) for part, count in event.parts))
-    return event
+# --- what is asked ---------------------------------------------------------------------------------------------------
 
 
-def _worst_of(
-    ways: tuple[PrivacyEvent, ...], bound: Callable[[PrivacyEvent, bool, str | None], Bracket], bracket: bool
-) -> Bracket:
-    """The worst of several alternatives; those left out that a cheap bound shows to be below another one's bound.
+@frozen(eq=False)
+class _Question(ABC):
+    """What is asked of an event: ε at a δ, or δ at an ε."""
 
-    One direction of a sampled access is often far below the other, and takes an engine as long.
-    """
-    found: list[Bracket] = []
-    for way in ways:
-        above = max((b.upper if b.lower is None else b.lower for b in found), default=-math.inf)
-        cheap = ("pure",) if contour_integral.is_schedule(way) else ("pure", "rdp", _COARSE)
-        if not found or all(bound(way, False, name).upper > above for name in cheap):
-            found.append(bound(way, bracket, None))
-    return _worst(found)
+    at: float
+    most: ClassVar[float]  # of any answer
 
+    @abstractmethod
+    def of(self, event: PrivacyEvent, bracket: bool, only: str | None) -> Bracket:
+        """The answer for another event, remembered."""
 
-def _worst(brackets: list[Bracket]) -> Bracket:
-    worst = max(brackets, key=lambda b: b.upper)
-    if worst.lower is None:
-        return worst
-    return Bracket(worst.upper, max(b.lower for b in brackets if b.lower is not None), worst.method)
+    @abstractmethod
+    def bound(self, method: Method, upper: bool) -> float:
+        """One method's answer."""
 
+    @abstractmethod
+    def in_doubt(self, method: Method, found: float) -> bool:
+        """Whether that answer may be so far off that another engine is worth its cost."""
 
-@frozen
-class _Method:
-    """One way to bound an event in one direction: ε at δ and δ at ε, from above or from below."""
-
-    epsilon: Callable[[float, bool], float]
-    delta: Callable[[float, bool], float]
-    doubt: Callable[[float, float], bool] = lambda epsilon, delta: False
-    exact: bool = False
+    @abstractmethod
+    def known(self, event: PrivacyEvent) -> float | None:
+        """The answer where no method need be asked."""
 
 
-def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, _Method]:
-    """The methods that apply to an event with one direction, the cheapest first."""
-    aside = event.failure_delta()
-    found = {"pure": _after_failure(_pure(event), aside)}
-    if only in (None, "zcdp") and (rho := event.zcdp_rho()) <= LARGEST**2:  # a search of its own for some events
-        found["zcdp"] = _after_failure(_rdp(ZCDP(rho)), aside)
-    found["rdp"] = _after_failure(_rdp(event), aside)
-    merged, mu = _without_failures(event)
-    if merged is None:
-        found["gaussian"] = _after_failure(_gaussian(mu), aside)
-        return found
-    if (parts := _two_point_parts(event)) is not None:
-        found["kov"] = _after_failure(_kov(parts), _failures(event))
-    if (laws := listed_losses.laws(merged)) is not None:
-        found["direct"] = _after_failure(_finite(laws), aside)
-    elif (single := _direct(event)) is not None:
-        found["direct"] = _after_failure(single, aside)
-    elif (sampled := _sampled(event)) is not None:
-        found["direct"] = sampled  # the failure of the access is in its own bound
-    if (complete := renyi_profile.completed(merged)) is not None:
-        found["pld"] = _after_failure(_Method(_pld_epsilon(complete), _pld_delta(complete), _doubt(complete)), aside)
-        found[_COARSE] = _after_failure(_coarse(complete), aside)
-    if event.has_profile():
-        found["contour"] = _after_failure(_contour(event), aside)
-        if contour_integral.is_schedule(event):
-            found["schedule"] = _sharp_contour(event)
-        if "pld" in found and grid_plan.is_large(merged):
-            found[_FIRST] = _after_failure(_contour_first(event), aside)
-    return found
+@frozen(eq=False)
+class _EpsilonAt(_Question):
+    most = math.inf
+
+    def of(self, event: PrivacyEvent, bracket: bool, only: str | None) -> Bracket:
+        return _epsilon(event, self.at, bracket, only)
+
+    def bound(self, method: Method, upper: bool) -> float:
+        return method.epsilon(self.at, upper)
+
+    def in_doubt(self, method: Method, found: float) -> bool:
+        return method.doubt(found, self.at)
+
+    def known(self, event: PrivacyEvent) -> float | None:
+        if self.at < 1.0:
+            return None
+        # No guarantee at all is none at δ = 1 either, by convention.
+        return math.inf if event.failure_delta() >= 1.0 and math.isinf(event.pure_epsilon()) else 0.0
 
 
-def _after_failure(method: _Method, failure: float) -> _Method:
-    """The method for the event with its failure: that δ is set aside, and added at the end."""
+@frozen(eq=False)
+class _DeltaAt(_Question):
+    most = 1.0
 
-    def epsilon(delta: float, upper: bool) -> float:
-        spare = delta if failure == 0.0 else math.nextafter(delta - failure, -1.0)
-        return math.inf if spare < 0.0 else method.epsilon(spare, upper)
+    def of(self, event: PrivacyEvent, bracket: bool, only: str | None) -> Bracket:
+        return _delta(event, self.at, bracket, only)
 
-    def delta(epsilon: float, upper: bool) -> float:
-        if failure >= 1.0:
-            return 1.0
-        total = method.delta(epsilon, upper) + failure
-        if failure:
-            total = math.nextafter(total, 2.0 if upper else -1.0)
-        return min(1.0, max(0.0, total))
+    def bound(self, method: Method, upper: bool) -> float:
+        return method.delta(self.at, upper)
 
-    return _Method(epsilon, delta, method.doubt, method.exact)
+    def in_doubt(self, method: Method, found: float) -> bool:
+        return method.doubt(self.at, found)
 
-
-def _pure(event: PrivacyEvent) -> _Method:
-    def delta(epsilon: float, upper: bool) -> float:
-        pure = event.pure_epsilon()
-        return 0.0 if epsilon >= pure and not math.isinf(pure) else 1.0
-
-    return _Method(lambda delta, upper: event.pure_epsilon(), delta)
-
-
-def _rdp(event: PrivacyEvent) -> _Method:
-    def epsilon(delta: float, upper: bool) -> float:
-        found = renyi.epsilon(event, delta) if delta > 0.0 else math.inf
-        return found if upper or math.isinf(found) else renyi.epsilon_floor(event, delta, found)
-
-    def delta(epsilon: float, upper: bool) -> float:
-        if math.isinf(epsilon):  # only what P puts where Q has nothing is left, and a finite ρ rules that out
-            return 0.0 if math.isfinite(event.zcdp_rho()) else 1.0
-        return directed_rounding.exp(renyi.log_delta(event, epsilon), upper=upper)
-
-    return _Method(epsilon, delta)
-
-
-def _gaussian(mu: float) -> _Method:
-    def delta(epsilon: float, upper: bool) -> float:
-        if math.isinf(epsilon):
-            return 0.0
-        return directed_rounding.exp(gaussian_profile.log_delta(mu, epsilon, upper=upper), upper=upper)
-
-    return _Method(lambda delta, upper: gaussian_profile.epsilon(mu, delta, upper=upper), delta)
-
-
-def _kov(parts: tuple[optimal_composition.Part, ...]) -> _Method:
-    return _Method(
-        lambda delta, upper: optimal_composition.epsilon(parts, delta, upper=upper),
-        lambda epsilon, upper: optimal_composition.delta(parts, epsilon, upper=upper),
-    )
-
-
-def _finite(laws: tuple[Atoms, ...]) -> _Method:
-    """A single event with finitely many losses, by sums over them."""
-    return _Method(
-        lambda delta, upper: max(listed_losses.epsilon(law, delta, upper=upper) for law in laws),
-        lambda epsilon, upper: max(listed_losses.delta(law, epsilon, upper=upper) for law in laws),
-    )
-
-
-def _pld_epsilon(event: PrivacyEvent) -> Callable[[float, bool], float]:
-    def found(delta: float, upper: bool) -> float:
-        if delta <= 0.0:
-            return math.inf
-        if delta > _LEAST_DELTA and cut_loss.is_better(event, None, delta):
-            with contextlib.suppress(NumericalError, ArithmeticError, ValueError):
-                if math.isfinite(cut := cut_loss.epsilon(event, delta, upper=upper)):
-                    return cut
-        return loss_distribution.epsilon(event, delta, upper=upper)
-
-    return found
-
-
-def _pld_delta(event: PrivacyEvent) -> Callable[[float, bool], float]:
-    def found(epsilon: float, upper: bool) -> float:
-        if math.isinf(epsilon):
-            return 1.0
-        if epsilon > 0.0 and cut_loss.is_better(event, epsilon, None):
-            with contextlib.suppress(NumericalError, ArithmeticError, ValueError):
-                return cut_loss.delta(event, epsilon, upper=upper)
-        return loss_distribution.delta(event, epsilon, upper=upper)
-
-    return found
-
-
-def _coarse(event: PrivacyEvent) -> _Method:
-    """The law of losses cut off on a coarse grid; no bound where a grid over all losses is better."""
-
-    def epsilon(delta: float, upper: bool) -> float:
-        if delta <= _LEAST_DELTA or not cut_loss.is_better(event, None, delta):
-            return math.inf
-        return cut_loss.epsilon(event, delta, upper=upper, coarser=_COARSER)
-
-    def delta(epsilon: float, upper: bool) -> float:
-        if not (0.0 < epsilon < math.inf and cut_loss.is_better(event, epsilon, None)):
-            return 1.0
-        return cut_loss.delta(event, epsilon, upper=upper, coarser=_COARSER)
-
-    return _Method(epsilon, delta)
-
-
-def _doubt(event: PrivacyEvent) -> Callable[[float, float], bool]:
-    """Whether a pld bound of (ε, δ) may be so far above the truth that the other engine is worth its cost."""
-
-    def doubt(epsilon: float, delta: float) -> bool:
-        if not (0.0 < epsilon < math.inf and delta > _LEAST_DELTA):
-            return epsilon > 0.0
-        if cut_loss.is_better(event, None, delta):
-            part = cut_loss.excess(event, epsilon, delta)
-            return part > _DOUBT and part * epsilon > _NOTHING
-        return grid_plan.is_clamped(event)
-
-    return doubt
-
-
-def _direct(event: PrivacyEvent) -> _Method | None:
-    """A single event by the closed form of its own profile."""
-    pair = None if isinstance(event, Composed) else event.pair()
-    curve = None if pair is None else exact_profile.curve_of(pair)
-    if curve is None:
+    def known(self, event: PrivacyEvent) -> float | None:
         return None
-    return _Method(
-        lambda delta, upper: curve.epsilon(delta, upper) if delta > 0.0 else math.inf,
-        lambda epsilon, upper: 1.0 if math.isinf(epsilon) else curve.delta(epsilon, upper),
-        exact=isinstance(pair, MixturePair),
-    )
-
-
-def _sampled(event: PrivacyEvent) -> _Method | None:
-    """A single access to a secret sample by what is known of the access; its failure counted."""
-    access = None if isinstance(event, Composed) else event.sampled_access()
-    if access is None:
-        return None
-    q, inner, way = access
-
-    def epsilon(delta: float, upper: bool) -> float:
-        if way == "addition" and not upper:
-            return 0.0
-        share = delta / q * (1 - 4 * U if upper else 1 + 4 * U)
-        value = 0.0 if share >= 1.0 else _end(_epsilon(inner, share, not upper, None), upper)
-        # An addition's δ is smaller than q·δ(t): its ε is not known from one value alone, but it is no larger.
-        return exact_profile.amplified(value, q, way, upper)
-
-    def delta(epsilon: float, upper: bool) -> float:
-        t = exact_profile.unamplified(epsilon, q, way, upper)
-        share = 0.0 if math.isinf(t) else exact_profile.share(t, q, way)
-        # The share is off by 8 U at most, products by U each.
-        return min(1.0, share * _end(_delta(inner, t, not upper, None), upper) * (1 + 64 * U * (1 if upper else -1)))
-
-    return _Method(epsilon, delta)
-
-
-def _end(bracket: Bracket, upper: bool) -> float:
-    return bracket.upper if upper else bracket.lower or 0.0
-
-
-def _contour(event: PrivacyEvent, work: float = contour_integral.WORK) -> _Method:
-    def epsilon(delta: float, upper: bool) -> float:
-        return contour_integral.epsilon(event, delta, upper=upper, work=work) if delta > 0.0 else math.inf
-
-    def delta(epsilon: float, upper: bool) -> float:
-        return 1.0 if math.isinf(epsilon) else contour_integral.delta(event, epsilon, work=work)[1 if upper else 0]
-
-    return _Method(epsilon, delta)
-
-
-def _contour_first(event: PrivacyEvent) -> _Method:
-    """The contour engine with little work, unless losses cut off above ε have a grid of their own that is fine."""
-    quick = _contour(event, _QUICK)
-
-    def epsilon(delta: float, upper: bool) -> float:
-        if delta > _LEAST_DELTA and cut_loss.suits(event, None, delta):
-            raise NumericalError("the cut law is enough")
-        return quick.epsilon(delta, upper)
-
-    def delta(epsilon: float, upper: bool) -> float:
-        if 0.0 < epsilon < math.inf and cut_loss.suits(event, epsilon, None):
-            raise NumericalError("the cut law is enough")
-        return quick.delta(epsilon, upper)
-
-    return _Method(epsilon, delta)
-
-
-def _sharp_contour(event: PrivacyEvent) -> _Method:
-    """The contour engine where its bracket is so narrow that nothing else need be asked; else it refuses.
-
-    A schedule's parts are those of Gaussian mechanisms that attain their pairs: no sound bound is below the truth, of
-    which the bracket is one.
-    """
-
-    def epsilon(delta: float, upper: bool) -> float:
-        return contour_integral.sharp_epsilon(event, delta) if delta > 0.0 else math.inf
-
-    def delta(epsilon: float, upper: bool) -> float:
-        low, high = contour_integral.delta(event, epsilon) if math.isfinite(epsilon) else (0.0, 1.0)
-        if high > low * (1 + 1e-7):
-            raise NumericalError("the bracket is too wide to be the only one")
-        return high
-
-    return _Method(epsilon, delta, exact=True)
-
-
-def _least(
-    methods: dict[str, _Method],
-    value: Callable[[_Method], float],
-    doubt: Callable[[_Method, float], bool],
-    only: str | None,
-) -> tuple[float, str]:
-    """The least of the methods asked for, and its name; one that refuses leaves the others standing."""
-    if only is not None:
-        if only not in methods:
-            return math.inf, only
-        try:
-            return value(methods[only]), only
-        except (NumericalError, UnsupportedEventError):
-            return math.inf, only
-    found: dict[str, float] = {"pure": value(methods["pure"])}
-
-    def ask(*names: str) -> None:
-        for name in names:
-            with contextlib.suppress(NumericalError):
-                if name in methods:
-                    found[name] = value(methods[name])
-
-    ask("gaussian", "kov")
-    if len(found) == 1 and found["pure"] > 0.0:
-        ask("direct", "schedule")
-        exact = any(name in found and methods[name].exact for name in ("direct", "schedule"))
-        if not exact:
-            ask("zcdp", "rdp")
-        if not exact and ("direct" not in found or math.isinf(found["direct"])):
-            if _FIRST in methods:
-                with contextlib.suppress(HockeystickError):
-                    found[_FIRST] = value(methods[_FIRST])
-            # The next engine is for what one refuses, or drowns in its own round-off.
-            if _FIRST not in found or not found[_FIRST] <= found.get("rdp", math.inf):
-                ask("pld")
-                if "contour" in methods and ("pld" not in found or doubt(methods["pld"], found["pld"])):
-                    with contextlib.suppress(HockeystickError):
-                        found["contour"] = value(methods["contour"])
-    for name in ("schedule", _FIRST):
-        if name in found:
-            found["contour"] = min(found.pop(name), found.get("contour", math.inf))
-    winner = min(found, key=lambda name: (found[name], METHODS.index(name)))
-    return found[winner], winner
 
 
 @lru_cache(maxsize=4096)
 def _epsilon(event: PrivacyEvent, delta: float, bracket: bool, only: str | None) -> Bracket:
-    if ways := _ways(event, only):
-        if only is not None:
-            return _worst([_epsilon(way, delta, bracket, only) for way in ways])
-        return _worst_of(ways, lambda way, both, only: _epsilon(way, delta, both, only), bracket)
-    if delta >= 1.0:
-        found = math.inf if _is_unprotected(event) else 0.0
-        return Bracket(found, found if bracket else None, only or "pure")
-    methods = _methods(event, only)
-    best, winner = _least(methods, lambda m: m.epsilon(delta, True), lambda m, found: m.doubt(found, delta), only)
-    return Bracket(best, _lower(methods, winner, lambda m: m.epsilon(delta, False), best) if bracket else None, winner)
+    return _bound(event, _EpsilonAt(delta), bracket, only)
 
 
 @lru_cache(maxsize=4096)
 def _delta(event: PrivacyEvent, epsilon: float, bracket: bool, only: str | None) -> Bracket:
+    return _bound(event, _DeltaAt(epsilon), bracket, only)
+
+
+# --- who is asked ----------------------------------------------------------------------------------------------------
+
+
+def _bound(event: PrivacyEvent, question: _Question, bracket: bool, only: str | None) -> Bracket:
+    """The least bound of an event, by all methods that apply or by one of them."""
     if ways := _ways(event, only):
-        if only is not None:
-            return _worst([_delta(way, epsilon, bracket, only) for way in ways])
-        return _worst_of(ways, lambda way, both, only: _delta(way, epsilon, both, only), bracket)
+        return _worst(_of_ways(ways, question, bracket, only))
+    if (known := question.known(event)) is not None:
+        return Bracket(known, known if bracket else None, only or "pure")
     methods = _methods(event, only)
-    best, winner = _least(methods, lambda m: m.delta(epsilon, True), lambda m, found: m.doubt(epsilon, found), only)
-    best = min(1.0, best)  # 1 is what a method says that can't bound it
-    return Bracket(best, _lower(methods, winner, lambda m: m.delta(epsilon, False), best) if bracket else None, winner)
-
-
-def _lower(methods: dict[str, _Method], winner: str, value: Callable[[_Method], float], best: float) -> float:
-    """The other end of the bracket: 0 where the winner has none."""
-    if winner not in methods:
-        return best
-    try:
-        return min(best, value(methods[winner]))
-    except (NumericalError, UnsupportedEventError):
-        return 0.0
+    best, winner = _least(methods, question) if only is None else (_alone(methods, question, only), only)
+    best = min(question.most, best)
+    return Bracket(best, _lower(methods, winner, question, best) if bracket else None, winner)
 
 
 def _ways(event: PrivacyEvent, only: str | None = None) -> tuple[PrivacyEvent, ...]:
@@ -511,68 +239,150 @@ def _ways(event: PrivacyEvent, only: str | None = None) -> tuple[PrivacyEvent, .
     return ways if len(ways := event.directions()) > 1 else ()
 
 
+def _of_ways(ways: tuple[PrivacyEvent, ...], question: _Question, bracket: bool, only: str | None) -> list[Bracket]:
+    """The bounds of several alternatives; those left out that a cheap bound shows to be below another one's bound.
+
+    One direction of a sampled access is often far below the other, and takes an engine as long.
+    """
+    if only is not None:
+        return [question.of(way, bracket, only) for way in ways]
+    found: list[Bracket] = []
+    for way in ways:
+        above = max((b.upper if b.lower is None else b.lower for b in found), default=-math.inf)
+        cheap = ("pure",) if contour_integral.is_schedule(way) else ("pure", "rdp", _COARSE)
+        if not found or all(question.of(way, False, name).upper > above for name in cheap):
+            found.append(question.of(way, bracket, None))
+    return found
+
+
+def _worst(brackets: list[Bracket]) -> Bracket:
+    worst = max(brackets, key=lambda b: b.upper)
+    if worst.lower is None:
+        return worst
+    return Bracket(worst.upper, max(b.lower for b in brackets if b.lower is not None), worst.method)
+
+
+def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, Method]:
+    """The methods that apply to an event with one direction."""
+    aside = event.failure_delta()
+    found: dict[str, Method | None] = {"pure": Pure(aside, event)}
+    if only in (None, "zcdp"):  # a search of its own for some events
+        found["zcdp"] = Concentrated.of(event, aside)
+    found["rdp"] = Renyi(aside, event)
+    merged, mu = event_parts.without_failures(event)
+    if merged is None:
+        found["gaussian"] = Gaussians(aside, mu)
+    else:
+        found["kov"] = TwoPoint.of(event)
+        found["direct"] = Listed.of(merged, aside) or OwnProfile.of(event, aside) or _SampledAccess.of(event)
+        grid = found["pld"] = LossGrid.of(merged, aside)
+        if grid is not None:
+            found[_COARSE] = CoarseGrid(aside, grid.event)
+        if event.has_profile():
+            found["contour"] = Contour(aside, event)
+            found[_SHARP] = SharpContour.of(event, aside)
+            if grid is not None and grid_plan.is_large(merged):
+                found[_QUICK] = QuickContour(aside, event)
+    return {name: method for name, method in found.items() if method is not None}
+
+
+def _least(methods: dict[str, Method], question: _Question) -> tuple[float, str]:
+    """The least bound and the name of its method; engines that take long are asked only where they may win."""
+    found = {"pure": question.bound(methods["pure"], True)}
+
+    def ask(*names: str) -> None:
+        """One that refuses leaves the others standing."""
+        for name in names:
+            if name in methods:
+                with contextlib.suppress(methods[name].refusal):
+                    found[name] = question.bound(methods[name], True)
+
+    def least() -> tuple[float, str]:
+        best, place = min((value, METHODS.index(methods[name].name)) for name, value in found.items())
+        return best, METHODS[place]
+
+    ask("gaussian", "kov")
+    if len(found) > 1 or found["pure"] <= 0.0:  # the profile is exact, or nothing is to be gained
+        return least()
+    ask("direct", _SHARP)
+    if any(methods[name].exact for name in found):
+        return least()
+    ask("zcdp", "rdp")
+    if not math.isinf(found.get("direct", math.inf)):
+        return least()
+    ask(_QUICK)
+    if _QUICK in found and found[_QUICK] <= found.get("rdp", math.inf):
+        return least()
+    ask("pld")
+    # The other engine is for what this one refuses, or drowns in its own round-off.
+    if "contour" in methods and ("pld" not in found or question.in_doubt(methods["pld"], found["pld"])):
+        ask("contour")
+    return least()
+
+
+def _alone(methods: dict[str, Method], question: _Question, only: str) -> float:
+    """The bound of one method; inf where it doesn't apply or refuses."""
+    with contextlib.suppress(NumericalError, UnsupportedEventError):
+        if only in methods:
+            return question.bound(methods[only], True)
+    return math.inf
+
+
+def _lower(methods: dict[str, Method], winner: str, question: _Question, best: float) -> float:
+    """The other end of the bracket: 0 where the winner has none."""
+    if winner not in methods:
+        return best
+    try:
+        return min(best, question.bound(methods[winner], False))
+    except (NumericalError, UnsupportedEventError):
+        return 0.0
+
+
 def takes_an_engine(event: PrivacyEvent) -> bool:
     """Says whether ``epsilon`` and ``delta`` ask a numerical engine for the event, as no closed form is known."""
     if ways := _ways(event):
         return any(map(takes_an_engine, ways))
-    merged = _without_failures(event)[0]
-    if merged is None or _two_point_parts(event) is not None:
+    merged = event_parts.without_failures(event)[0]
+    if merged is None or event_parts.two_point_parts(event) is not None:
         return False
-    return listed_losses.laws(merged) is None and _direct(event) is None
+    return Listed.of(merged, 0.0) is None and OwnProfile.of(event, 0.0) is None
 
 
-def _is_unprotected(event: PrivacyEvent) -> bool:
-    """Whether there is no guarantee at all; by convention not even at δ = 1."""
-    return event.failure_delta() >= 1.0 and math.isinf(event.pure_epsilon())
+# --- the method that asks again --------------------------------------------------------------------------------------
 
 
-def _parts(event: PrivacyEvent) -> tuple[tuple[PrivacyEvent, int], ...]:
-    return event.parts if isinstance(event, Composed) else ((event, 1),)
+@frozen(eq=False)
+class _SampledAccess(Method):
+    """A single access to a secret sample by what is known of the access; its failure is in that bound."""
 
+    inner: PrivacyEvent
+    q: float
+    way: str
+    name = "direct"
 
-def _two_point_parts(event: PrivacyEvent) -> tuple[optimal_composition.Part, ...] | None:
-    """(ε, δ, count) of each part where all are worst at a randomised response; failures of side conditions left out."""
-    found = []
-    for part, count in _parts(event):
-        if isinstance(part, Failure):
-            continue
-        guarantee = part.two_point()
-        if guarantee is None or guarantee[0] > optimal_composition.LARGEST:
+    @classmethod
+    def of(cls, event: PrivacyEvent) -> _SampledAccess | None:
+        access = None if isinstance(event, Composed) else event.sampled_access()
+        if access is None:
             return None
-        found.append((*guarantee, count))
-    return tuple(found)
+        q, inner, way = access
+        return cls(0.0, inner, q, way)
+
+    def _epsilon(self, delta: float, upper: bool) -> float:
+        if self.way == "addition" and not upper:
+            return 0.0
+        share = delta / self.q * (1 - 4 * U if upper else 1 + 4 * U)
+        value = 0.0 if share >= 1.0 else _end(_epsilon(self.inner, share, not upper, None), upper)
+        # An addition's δ is smaller than q·δ(t): its ε is not known from one value alone, but it is no larger.
+        return exact_profile.amplified(value, self.q, self.way, upper)
+
+    def _delta(self, epsilon: float, upper: bool) -> float:
+        t = exact_profile.unamplified(epsilon, self.q, self.way, upper)
+        share = 0.0 if math.isinf(t) else exact_profile.share(t, self.q, self.way)
+        inner = _end(_delta(self.inner, t, not upper, None), upper)
+        # The share is off by 8 U at most, products by U each.
+        return min(1.0, share * inner * (1 + 64 * U * (1 if upper else -1)))
 
 
-def _failures(event: PrivacyEvent) -> float:
-    return min(1.0, math.fsum(count * part.delta for part, count in _parts(event) if isinstance(part, Failure)))
-
-
-def _without_failures(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:
-    """``merge_gaussians`` where failures are set aside, and only where that leaves Gaussians alone."""
-    if isinstance(event, Composed):
-        kept = compose(*((part, count) for part, count in event.parts if not isinstance(part, Failure)))
-        if merge_gaussians(kept)[0] is None:
-            return merge_gaussians(kept)
-    return merge_gaussians(event)
-
-
-def merge_gaussians(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:
-    """Replaces the Gaussian parts of a composition by one; (None, mu) where nothing else is left.
-
-    k Gaussian events compose exactly to one of μ² = Σ 1/σ² (Dong, Roth & Su 2022, Cor. 3.3).
-    """
-    precisions, others = [], []
-    for part, count in _parts(event):
-        if isinstance(part, Gaussian):
-            precisions.append(count / part.noise_multiplier**2)
-        elif isinstance(part, GaussianDP):
-            precisions.append(count * part.mu**2)
-        else:
-            others.append((part, count))
-    if not precisions or not any(precisions):
-        return event, 0.0
-    # Squares are off by 2 U, quotients and the sum by U; the root halves that, and is off by U as the product and 1/μ.
-    mu = math.sqrt(math.fsum(precisions)) * (1 + 8 * U)
-    if not others:
-        return None, mu
-    return compose(Gaussian(1.0 / mu), *others), mu
+def _end(bracket: Bracket, upper: bool) -> float:
+    return bracket.upper if upper else bracket.lower or 0.0

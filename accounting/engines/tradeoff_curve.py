@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.engines import best_bound, loss_distribution, renyi_profile
+from hockeystick.accounting.engines import best_bound, event_parts, loss_distribution, renyi_profile
 from hockeystick.accounting.engines import renyi as rdp
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.checked_event import check_event
@@ -127,7 +127,7 @@ def _worst_rates(event: PrivacyEvent, alpha: Array) -> tuple[Array, Array]:
     else:
         whole = renyi_profile.completed(event) or event
         ways = whole.directions()
-        merged, mu = best_bound.merge_gaussians(event)
+        merged, mu = event_parts.merge_gaussians(event)
         if merged is None:
             return _gaussian_rates(mu, alpha)
         if whole.has_profile():
@@ -198,7 +198,7 @@ class _Profile:
 
     def __init__(self, way: PrivacyEvent) -> None:
         self.way, self.failure, self.pure = way, way.failure_delta(), way.pure_epsilon()
-        self.merged, self.mu = best_bound.merge_gaussians(way)
+        self.merged, self.mu = event_parts.merge_gaussians(way)
 
     def deltas(self, epsilons: Array) -> Array:
         if self.failure >= 1.0:
