@@ -14,12 +14,12 @@ from .data.record_samplers import PoissonSample as PoissonSample
 from .data.record_samplers import SampleWithoutReplacement as SampleWithoutReplacement
 from .data.record_samplers import TruncatedPoissonSample as TruncatedPoissonSample
 from .data.subsampled_sum import Subsampled as Subsampled
-from .distributed.noise_shares import DiscreteGaussianShares as DiscreteGaussianShares
-from .distributed.noise_shares import PolyaShares as PolyaShares
-from .distributed.noise_shares import SkellamShares as SkellamShares
+from .distributed.discrete_gaussian_shares import DiscreteGaussianShares as DiscreteGaussianShares
+from .distributed.polya_shares import PolyaShares as PolyaShares
 from .distributed.secure_aggregation import AggregationError as AggregationError
 from .distributed.secure_aggregation import MaskedSum as MaskedSum
 from .distributed.secure_aggregation import secure_sum as secure_sum
+from .distributed.skellam_shares import SkellamShares as SkellamShares
 from .lazy.lazy_sampler import LazySampler as LazySampler
 from .lazy.lazy_sampler import LazyWalk as LazyWalk
 from .lazy.lazy_switching import LazySwitch as LazySwitch

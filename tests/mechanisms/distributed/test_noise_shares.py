@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
-from hockeystick.mechanisms.distributed.noise_shares import (
-    DiscreteGaussianShares,
-    NoiseShares,
-    PolyaShares,
-    SkellamShares,
-)
+from hockeystick.mechanisms.distributed.discrete_gaussian_shares import DiscreteGaussianShares
+from hockeystick.mechanisms.distributed.noise_shares import NoiseShares
+from hockeystick.mechanisms.distributed.polya_shares import PolyaShares
+from hockeystick.mechanisms.distributed.skellam_shares import SkellamShares
 
 FALSE_ALARM = 1e-6
 CONFIDENCE = 1 - 1e-6
@@ -189,74 +187,6 @@ def test_audits_refute_dropout_that_was_not_counted_on(shares: Any) -> None:
         confidence=CONFIDENCE,
     )
     assert verdict.refuted, verdict
-
-
-def test_dropout_of_polya_shares_costs_far_more_than_their_number_suggests() -> None:
-    # Checked twice by others: of 80 % of the shares, ε = 0.1 becomes 0.212 and ε = 1 becomes 1.212.
-    for epsilon, found in ((0.1, 0.212), (1.0, 1.212)):
-        shares = PolyaShares(1 / epsilon, survivors=8, whole=10)
-        assert shares.event().pure_epsilon() == pytest.approx(found, abs=5e-4)
-    for event in (PolyaShares(2.0, survivors=10).event(), PolyaShares(2.0, survivors=49, whole=49).event()):
-        assert event == accounting.DiscreteLaplace(2.0)
-
-
-def test_polya_shares_that_make_no_whole_have_no_rule_for_longer_changes() -> None:
-    shares = PolyaShares(2.0, survivors=4, whole=5, fall=1)
-    with pytest.raises(UnsupportedEventError, match="log-concave"):
-        shares.event().at(2)
-    with pytest.raises(UnsupportedEventError, match="log-concave"):
-        evolve(shares, rise=2).event()
-    with pytest.raises(UnsupportedEventError, match="too wide"):
-        evolve(shares, scale=1000.0).event()
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("survivors", [1, 7, 200])
-@pytest.mark.parametrize(("rise", "fall"), [(1, 0), (1, 1), (3, 2)])
-def test_calibrated_gaussian_shares(survivors: int, rise: int, fall: int) -> None:
-    shares = DiscreteGaussianShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, rise=rise, fall=fall)
-    assert accounting.delta(shares.event(), 1.0).upper <= 1e-5
-    assert accounting.delta(evolve(shares, share_sigma=shares.share_sigma * 0.999).event(), 1.0).upper > 1e-5
-    assert shares.share_sigma >= 1.49
-    normal = accounting.calibrate(accounting.Gaussian, accounting.EpsilonDelta(1.0, 1e-5)).value * math.hypot(
-        rise, fall
-    )
-    assert math.sqrt(shares.variance()) / shares.factor == pytest.approx(normal, rel=5e-3)
-
-
-@pytest.mark.statistical
-def test_a_factor_must_be_in_the_shifts() -> None:
-    """With a factor of 4 and the shifts left as they were, an ε of 1 would be stated as 0.22."""
-    shares = DiscreteGaussianShares.calibrated(epsilon=1.0, delta=1e-5, survivors=60)
-    assert shares.factor == 4
-    forgotten = accounting.epsilon(evolve(shares, factor=1).event(), 1e-5).upper
-    assert forgotten == pytest.approx(0.22, abs=0.01)
-    assert accounting.epsilon(shares.event(), 1e-5).upper == pytest.approx(1.0, rel=1e-6)
-
-
-def test_a_sum_of_small_discrete_gaussian_shares_is_no_discrete_gaussian() -> None:
-    for share_sigma, survivors, off in ((1.5, 20, 1e-6), (0.3, 200, 0.4)):
-        shares = DiscreteGaussianShares(share_sigma, survivors=survivors)
-        like = accounting.epsilon(accounting.DiscreteGaussian(math.sqrt(shares.variance())), 1e-5).upper
-        found = accounting.epsilon(shares.event(), 1e-5).upper
-        assert abs(found / like - 1) < off
-        assert off < 1e-5 or abs(found / like - 1) > off / 2
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("survivors", [1, 30])
-def test_calibrated_skellam_shares(survivors: int) -> None:
-    shares = SkellamShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, fall=1)
-    assert accounting.delta(shares.event(), 1.0).upper <= 1e-5
-    assert accounting.delta(evolve(shares, share_variance=shares.share_variance * 0.999).event(), 1.0).upper > 1e-5
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 2.0])
-@pytest.mark.parametrize("survivors", [1, 9])
-def test_calibrated_polya_shares(epsilon: float, survivors: int) -> None:
-    shares = PolyaShares.calibrated(epsilon=epsilon, survivors=survivors, rise=2, fall=1)
-    assert shares.event().pure_epsilon() <= epsilon
-    assert shares.scale == pytest.approx(3 / epsilon, rel=1e-14)
 
 
 NAN = math.nan

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
-from hockeystick.mechanisms.distributed.noise_shares import SkellamShares
 from hockeystick.mechanisms.distributed.secure_aggregation import (
     AggregationError,
     MaskedSum,
@@ -20,6 +19,7 @@ from hockeystick.mechanisms.distributed.secure_aggregation import (
     modulus_for,
     secure_sum,
 )
+from hockeystick.mechanisms.distributed.skellam_shares import SkellamShares
 
 FALSE_ALARM = 1e-6
 KEY = b"0123456789abcdef"

@@ -1,0 +1,17 @@
+"""Skellam shares: the noise that a target takes."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from hockeystick import accounting
+from hockeystick.mechanisms.distributed.skellam_shares import SkellamShares
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("survivors", [1, 30])
+def test_calibrated_skellam_shares(survivors: int) -> None:
+    shares = SkellamShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, fall=1)
+    assert accounting.delta(shares.event(), 1.0).upper <= 1e-5
+    assert accounting.delta(evolve(shares, share_variance=shares.share_variance * 0.999).event(), 1.0).upper > 1e-5
