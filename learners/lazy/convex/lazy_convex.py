@@ -35,16 +35,10 @@ from hockeystick.learners.lazy.convex import convex_stream
 from hockeystick.learners.lazy.convex.calibration import ConvexParameters, calibrate
 from hockeystick.learners.lazy.convex.convex_stream import ConvexRelease, ConvexStream
 from hockeystick.learners.lazy.convex.losses.convex_losses import Box, ConvexLosses, Domain, LinearLosses
-from hockeystick.learners.lazy.convex.losses.regularized_measure import (
-    RegularizedMeasure,
-    minimiser,
-)
+from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, minimiser
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler
-from hockeystick.learners.lazy.convex.setting import (
-    ConvexSetting,
-    _domain,
-)
+from hockeystick.learners.lazy.convex.setting import ConvexSetting, checked_domain
 from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
 from hockeystick.mechanisms.contract.arguments import generator
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -167,7 +161,7 @@ class LazyConvex(ConvexSetting):
         return learner(
             calibrate(
                 rounds=rounds,
-                domain=_domain(domain),
+                domain=checked_domain(domain),
                 lipschitz=lipschitz,
                 epsilon=epsilon,
                 delta=delta,
@@ -176,8 +170,6 @@ class LazyConvex(ConvexSetting):
                 event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
             )
         )
-
-    # --- derived numbers ---------------------------------------------------------------------------------------------
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 

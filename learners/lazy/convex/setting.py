@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-import numpy as np
 from attrs import field, frozen
-from scipy import special
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.events.catalogue import (
@@ -20,6 +18,7 @@ from hockeystick.accounting.events.catalogue import (
 )
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.lazy.convex.coin_clipping import CoinClipping
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Ball,
     Box,
@@ -37,7 +36,8 @@ from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
 from hockeystick.mechanisms import LazySwitch
 
 
-def _domain(value: object) -> Domain:
+def checked_domain(value: object) -> Domain:
+    """The field of that name: a ball or a box; raises InvalidArgumentError for anything else."""
     if not isinstance(value, Ball | Box):
         raise InvalidArgumentError("domain", value, "is no domain", "use Ball or Box")
     return value
@@ -64,7 +64,7 @@ class ConvexSetting(Batched):
     """What :class:`LazyConvex` is given, and what follows from it alone; see there."""
 
     rounds: int = field(converter=arguments.rounds)
-    domain: Domain = field(converter=_domain)
+    domain: Domain = field(converter=checked_domain)
     lipschitz: float = field(converter=arguments.lipschitz)
     batch: int = field(default=1, converter=arguments.batch)
     inverse_temperature: float = field()
@@ -82,6 +82,8 @@ class ConvexSetting(Batched):
         super().__attrs_post_init__()
         _ = self.weights  # checks beta and lambda
 
+    # --- what follows for points and coins ---------------------------------------------------------------------------
+
     @cached_property
     def weights(self) -> RegularizedWeights:
         """The family of measures, with its sensitivities."""
@@ -93,6 +95,32 @@ class ConvexSetting(Batched):
     def refresh_probability(self) -> float:
         """The shadow's redraw probability p_y."""
         return self.fake_switch_probability if self.shadow_probability is None else self.shadow_probability
+
+    @property
+    def largest_log_ratio(self) -> float:
+        """The bound on |r| that holds for sure: beta*L*B times the diameter."""
+        # Ten times ``LIPSCHITZ_SLACK``, by which declared constants may be exceeded; products are off by U.
+        return self.inverse_temperature * self.lipschitz * self.batch * self.domain.diameter * (1.0 + 1e-8)
+
+    @property
+    def _clipping(self) -> CoinClipping:
+        """How often the boundaries' coins are clipped."""
+        return CoinClipping(
+            largest=self.largest_log_ratio,
+            deviation=self.batch * self.weights.replacement_mu / math.sqrt(2.0),
+            batches=self.batches,
+            fake=self.fake_switch_probability,
+            again=self.refresh_probability,
+        )
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """The number c: as given, or the least at which :meth:`clip_bound` is at most ``clip_tail``."""
+        return self._clipping.least_normaliser(self.clip_tail) if self.normaliser is None else self.normaliser
+
+    def clip_bound(self, log_normaliser: float) -> float:
+        """Bound on the total variation distance of any point's law from its measure, at c: see ``CoinClipping``."""
+        return self._clipping.bound(log_normaliser)
 
     @cached_property
     def tails(self) -> RatioTails:
@@ -110,49 +138,11 @@ class ConvexSetting(Batched):
             total_variation=self.sampler.certificate().required(),
         )
 
-    @property
-    def largest_log_ratio(self) -> float:
-        """The bound on |r| that holds for sure: beta*L*B times the diameter."""
-        # Ten times ``LIPSCHITZ_SLACK``, by which declared constants may be exceeded; products are off by U.
-        return self.inverse_temperature * self.lipschitz * self.batch * self.domain.diameter * (1.0 + 1e-8)
+    def checked(self, losses: ConvexLosses) -> ConvexLosses:
+        """``losses``, if they are a stream for this learner; raises InvalidArgumentError if they are not."""
+        return checked_losses("losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
 
-    @cached_property
-    def log_normaliser(self) -> float:
-        """The number c: as given, or the least at which :meth:`clip_bound` is at most ``clip_tail``."""
-        if self.normaliser is not None:
-            return self.normaliser
-        low, high = 0.0, self.largest_log_ratio
-        for _ in range(50):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.clip_bound(middle) <= self.clip_tail else (middle, high)
-        return high
-
-    def clip_bound(self, log_normaliser: float) -> float:
-        """Bound on the total variation distance of any point's law from its measure, at a log-normaliser c.
-
-        (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with x from the current measure and y from one that is i
-        batches older: r then exceeds i*B^2*mu^2/4 as seldom as a normal law of deviation B*mu/sqrt(2) exceeds 0 (see
-        ``lazy/convex/ratio_tails.py``), and the excess is that law's. With exact samplers and losses fixed in advance.
-        """
-        c, n, again = log_normaliser, self.batches, self.refresh_probability
-        if n < 2 or c >= self.largest_log_ratio:
-            return 0.0
-        edges = np.unique(np.concatenate([[0.0], np.floor(np.geomspace(1.0, n - 1.0, 200))]))  # ages, in groups
-        alive = np.exp(edges * math.log1p(-again))
-        mass = alive - np.append(alive[1:], 0.0)
-        oldest = np.append(edges[1:] - 1.0, n - 2.0)
-        deviation = self.batch * self.weights.replacement_mu / math.sqrt(2.0)
-        margin = (c - 0.5 * oldest * deviation**2) / deviation
-        # E[(e^(sZ - m) - 1)_+] = density(m/s) * (Mills(m/s - s) - Mills(m/s)), Mills(z) = (1 - Phi(z))/density(z). For
-        # m < 0 nothing is known of the first -m, and what is known at m = 0 counts e^(-m) times.
-        with np.errstate(over="ignore", invalid="ignore"):
-            start = np.maximum(0.0, margin)
-            least, most = (special.erfcx(z / math.sqrt(2.0)) for z in (start, start - deviation))
-            excess = 0.5 * np.exp(-0.5 * start**2) * (most - least * (1.0 - 1e-14))
-            below = np.maximum(0.0, -margin) * deviation
-            excess = (excess * np.exp(below) + np.expm1(below)).clip(max=1e300)  # where no mass is left, nothing counts
-            total = (1.0 - self.fake_switch_probability) * (n - 1) * float(mass @ excess) * (1.0 + 1e-9)
-        return min(1.0, total)
+    # --- plan --------------------------------------------------------------------------------------------------------
 
     @property
     def switch(self) -> LazySwitch:
@@ -219,7 +209,3 @@ class ConvexSetting(Batched):
     def graph(self) -> AccountantGraph:
         """The data-independent plan, for the full view (see ``LazyPlan.graph``); raises as :meth:`plan`."""
         return self.plan().graph()
-
-    def checked(self, losses: ConvexLosses) -> ConvexLosses:
-        """``losses``, if they are a stream for this learner; raises InvalidArgumentError if they are not."""
-        return checked_losses("losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
