@@ -123,27 +123,6 @@ def test_clipping_moves_points_no_farther_than_its_bound(normaliser: float, p: f
         assert max(distances) > 1e-3  # the normaliser is there for a reason
 
 
-@pytest.mark.parametrize(("batch", "normaliser"), [(1, 0.1), (3, 0.5), (3, 2.0)])
-def test_clip_bound_of_one_boundary(batch: int, normaliser: float) -> None:
-    """Linear losses on a wide domain: r is normal with the largest deviation there can be, so the bound is close."""
-    learner = _learner(2 * batch, batch, 0.04, 2.0, 0.1, domain=Ball(1, 60.0))
-    deviation = batch * learner.weights.replacement_mu / math.sqrt(2)
-    above = stats.norm.cdf(deviation - normaliser / deviation) * math.exp(deviation**2 / 2 - normaliser)
-    exact = 0.9 * (above - stats.norm.sf(normaliser / deviation))
-    assert exact <= learner.clip_bound(normaliser) <= 1.001 * exact
-
-
-def test_clip_bound_counts_how_far_the_shadow_has_fallen_behind() -> None:
-    """All losses push one way and the shadow stays where it was: at the last boundary r is normal, its mean known."""
-    learner = _learner(9, 1, 0.5, 2.0, 0.1, domain=Ball(1, 60.0), shadow_probability=0.0)
-    spread = learner.weights.replacement_mu / math.sqrt(2)
-    mean = 0.5 * 7 * spread**2
-    for c in (0.1, 2.0, 4.0):
-        above = stats.norm.cdf(spread - (c - mean) / spread) * math.exp(spread**2 / 2 - c + mean)
-        exact = 0.9 * (above - stats.norm.sf((c - mean) / spread))
-        assert min(1.0, 7.9 * exact) <= learner.clip_bound(c) <= min(1.0, 20.0 * exact)
-
-
 def test_normaliser_is_the_least_that_keeps_the_clip_bound() -> None:
     learner = _learner(1000, 1, 1e-3, 50.0, 0.1, clip_tail=1e-4)
     c = learner.log_normaliser
