@@ -1,0 +1,70 @@
+"""Divergences of two discrete laws, by one sum over their outcomes, and of two normal laws by their closed form.
+
+A law is an array of masses, or a mapping of outcomes to masses in which what is missing has none. Nothing here is
+shared with the accountants: the tests compare their curves with these sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+Law = Mapping[Any, float] | ArrayLike
+
+
+def _masses(p: Law, q: Law) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both laws on the same outcomes."""
+    if isinstance(p, Mapping) and isinstance(q, Mapping):
+        outcomes = p.keys() | q.keys()
+        p, q = ([law.get(outcome, 0.0) for outcome in outcomes] for law in (p, q))
+    first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    assert first.shape == second.shape, "laws on different outcomes"
+    return first, second
+
+
+def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
+    """δ(ε) = ∑ max(0, p − e^ε·q): how far the first law exceeds e^ε times the second."""
+    first, second = _masses(p, q)
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
+
+
+def larger_hockey_stick(p: Law, q: Law, epsilon: float) -> float:
+    """The larger of the two directions' δ(ε)."""
+    return max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+
+
+def shifted_hockey_stick(masses: NDArray[np.float64], shift: int, epsilon: float) -> float:
+    """δ(ε) of symmetric noise, tabulated far enough, moved by ``shift`` > 0; what the cut ends lack is left out."""
+    return hockey_stick(masses[shift:], masses[:-shift], epsilon)
+
+
+def renyi(p: Law, q: Law, orders: ArrayLike) -> Any:
+    """The Rényi divergence of p from q of one order, not 1, or of each of several."""
+    first, second = _masses(p, q)
+    seen, a = first > 0, np.asarray(orders, dtype=float)[..., None]
+    with np.errstate(divide="ignore"):  # what q never has: infinite beyond order 1, nothing below it
+        log_p, log_q = np.log(first[seen]), np.log(second[seen])
+    found = special.logsumexp(a * log_p + (1 - a) * log_q, axis=-1) / (a[..., 0] - 1)
+    return found if np.ndim(orders) else float(found)
+
+
+def gaussian_delta(mu: float, epsilon: ArrayLike) -> Any:
+    """δ(ε) of N(μ, 1) against N(0, 1) at one ε or several (Balle & Wang 2018, Theorem 8)."""
+    e = np.asarray(epsilon, dtype=float)
+    if mu == 0.0:
+        return np.maximum(0.0, -np.expm1(e))
+    found = special.ndtr(mu / 2 - e / mu) - np.exp(e + special.log_ndtr(-mu / 2 - e / mu))
+    return np.maximum(0.0, found) if e.ndim else max(0.0, float(found))
+
+
+def exact_gaussian_delta(mu: Any, epsilon: Any) -> Any:
+    """The same in mpmath's numbers, of 60 digits or as many more as the caller works with."""
+    with mpmath.workdps(max(60, mpmath.mp.dps)):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)

@@ -1,0 +1,65 @@
+"""p-values of a sample against a discrete law.
+
+A test that demands ``p > 1e-6`` has a false-alarm rate of 1e-6, as far as Pearson's statistic has a chi-square law
+where every cell is met at least ten times on average. Rarer outcomes are counted together; if even all of them are
+rarer than that, their number is judged by the binomial law's own tail, for what is all but impossible must not be met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+LEAST = 10  # met on average, of a cell of its own
+
+
+def chi_square_of_counts(counts: ArrayLike, masses: ArrayLike, *, least: float = LEAST) -> float:
+    """Of how often each outcome was met, against a law of those outcomes."""
+    seen, p = np.asarray(counts, dtype=float).ravel(), np.asarray(masses, dtype=float).ravel()
+    assert seen.shape == p.shape and abs(p.sum() - 1) < 1e-6
+    p = p / p.sum()
+    common = p * seen.sum() >= least
+    rare, chance = seen[~common].sum(), p[~common].sum()
+    cells, weights = seen[common], p[common]
+    if chance * seen.sum() >= least:
+        return _pearson(np.append(cells, rare), np.append(weights, chance))
+    if rare == chance == 0:
+        return _pearson(cells, weights)
+    tail = float(stats.binom.sf(rare - 1, seen.sum(), chance))
+    return min(1.0, 2 * min(tail, _pearson(cells, weights)))
+
+
+def chi_square(draws: ArrayLike, masses: NDArray[np.float64], *, first: int | None = None) -> float:
+    """Of whole numbers, against a law on ``first``, ``first`` + 1, …, or else on −reach … reach."""
+    start = -(len(masses) // 2) if first is None else first
+    at = np.clip(np.asarray(draws).ravel() - start, 0, len(masses) - 1)  # what lies outside is at the rarest ends
+    return chi_square_of_counts(np.bincount(at, minlength=len(masses)), masses)
+
+
+def chi_square_of_outcomes(
+    outcomes: Iterable[Hashable] | NDArray[Any], law: Mapping[Any, float], *, least: float = LEAST
+) -> float:
+    """Of outcomes of any kind, of an array's rows, or of counted ones, against a law that lists them with masses."""
+    found = Counter(map(tuple, outcomes.tolist()) if isinstance(outcomes, np.ndarray) else outcomes)
+    if not found.keys() <= law.keys():
+        return 0.0
+    return chi_square_of_counts([found[outcome] for outcome in law], list(law.values()), least=least)
+
+
+def least_mean(values: NDArray[np.float64], *, false_alarm: float = 1e-6) -> float:
+    """What the mean is at least, by Student's t, for values that are near to normal, as means of runs are."""
+    spread = stats.t.isf(false_alarm, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean() - spread)
+
+
+def _pearson(counts: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+    if len(counts) < 2:
+        return 1.0
+    means = masses / masses.sum() * counts.sum()
+    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))

@@ -1,0 +1,27 @@
+"""A target that gives one number a run, computed from what a mechanism publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+
+@frozen
+class Scored:
+    """Runs of ``simulated``, each told by its score alone."""
+
+    simulated: Callable[[Any, np.random.Generator, int], NDArray[np.float64]]
+    score: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> NDArray[np.float64]:
+        return self.score(self.simulated(value, rng, runs))
+
+
+def scored(mechanism: Any) -> Scored:
+    """A mechanism told by the log-likelihood ratio of its worst neighbours, the best score there is."""
+    pair = mechanism.worst_case_neighbours()
+    return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))

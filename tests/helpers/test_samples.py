@@ -1,0 +1,73 @@
+"""The p-values' own law where the truth is known, and what they must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from laws import discrete_gaussian, discrete_laplace
+from samples import chi_square, chi_square_of_counts, chi_square_of_outcomes, least_mean
+from scipy import stats
+
+FALSE_ALARM = 1e-6
+LAWS = {
+    "a few alike": np.full(6, 1 / 6),
+    "tails": discrete_laplace(2.0, 80),
+    "rare together": np.array([0.6, 0.3993, *[1e-5] * 70]),  # 0.7 of a thousand: judged by the binomial tail
+    "two": np.array([0.3, 0.7]),
+}
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_p_values_of_the_law_itself_are_rarely_small(law: np.ndarray) -> None:
+    """At most as many below each level as the level says: six standard deviations, that is a false alarm of 1e-9."""
+    counts = np.random.default_rng(1).multinomial(1000, law / law.sum(), size=3000)
+    found = np.array([chi_square_of_counts(row, law) for row in counts])
+    for level in (0.3, 0.1, 0.01):
+        assert (found <= level).mean() <= 1.25 * level + 6 * np.sqrt(level / len(found))
+
+
+def test_a_cell_of_every_common_outcome_gives_pearsons_statistic() -> None:
+    counts, law = np.array([310, 190, 500]), np.array([0.3, 0.2, 0.5])
+    assert chi_square_of_counts(counts, law) == pytest.approx(stats.chisquare(counts, 1000 * law).pvalue)
+    # Five rare outcomes, of 12 on average, are one more cell.
+    rare = np.array([0.3, 0.2, 0.488, *[0.0024] * 5])
+    seen = np.array([305, 190, 493, 3, 2, 4, 1, 2])
+    pooled = stats.chisquare([305, 190, 493, 12], [300, 200, 488, 12]).pvalue
+    assert chi_square_of_counts(seen, rare) == pytest.approx(pooled)
+
+
+def test_what_cannot_be_is_noticed_once() -> None:
+    assert chi_square_of_counts([500, 499, 1], [0.5, 0.5, 0.0]) == 0.0
+    assert chi_square_of_counts([500, 499, 1], [0.5, 0.5 - 1e-9, 1e-9]) == pytest.approx(2e-6, rel=1e-2)
+    assert chi_square_of_counts([500, 498, 2], [0.5, 0.5 - 1e-9, 1e-9]) < FALSE_ALARM
+    assert chi_square_of_outcomes(["a"] * 500 + ["c"], {"a": 1.0}) == 0.0
+    assert chi_square_of_counts([999, 0], [1.0, 0.0]) == 1.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda k: k + 1, lambda k: np.where(k == 0, 1, k), lambda k: np.where(np.arange(len(k)) < 40, 60, k)],
+    ids=["moved", "an outcome missing", "forty far away"],
+)
+def test_planted_mistakes_are_noticed(wrong: Callable[[np.ndarray], np.ndarray]) -> None:
+    law, k = discrete_gaussian(3.0, 40), np.arange(-40, 41)
+    draws = np.random.default_rng(2).choice(k, 50_000, p=law / law.sum())
+    assert chi_square(draws, law) > FALSE_ALARM > chi_square(wrong(draws), law)
+    assert chi_square(draws + 47, law, first=7) == chi_square(draws, law)
+    masses = dict(zip(zip(k.tolist(), strict=True), law, strict=True))
+    assert chi_square_of_outcomes(draws[:, None], masses) == pytest.approx(chi_square(draws, law))
+
+
+def test_masses_that_are_no_law_are_refused() -> None:
+    with pytest.raises(AssertionError):
+        chi_square_of_counts([5, 5], [0.5, 0.4])
+
+
+def test_the_least_mean_is_rarely_above_the_mean() -> None:
+    draws = np.random.default_rng(3).normal(5.0, 2.0, size=(4000, 30))
+    found = np.array([least_mean(row, false_alarm=0.1) for row in draws])
+    assert abs((found > 5.0).mean() - 0.1) < 6 * np.sqrt(0.09 / 4000)
+    test = stats.ttest_1samp(draws[0], least_mean(draws[0]), alternative="greater")
+    assert test.pvalue == pytest.approx(1e-6)
