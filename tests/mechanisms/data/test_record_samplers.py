@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
+from divergences import larger_hockey_stick
+from laws import discrete_laplace
 from numpy.typing import NDArray
 from scipy import stats
+from scored import Scored, scored
 
 from hockeystick import accounting
 from hockeystick.accounting import (
@@ -263,7 +266,7 @@ class TestCost:
         for pair in neighbours(mechanism, 4):
             p, q = (density(mechanism, v, z) * 0.01 for v in pair)
             for i, e in enumerate(EPSILONS):
-                truth = max(np.maximum(u - math.exp(e) * v, 0).sum() for u, v in ((p, q), (q, p)))
+                truth = larger_hockey_stick(p, q, e)
                 assert truth <= stated[i] + 1e-5
                 worst[i] = max(worst[i], truth)
         if not isinstance(mechanism.sampler, TruncatedPoissonSample):
@@ -274,7 +277,7 @@ class TestCost:
 
         def at(pair: tuple[Any, Any]) -> float:
             p, q = (density(mechanism, np.asarray(v), z) * 0.01 for v in pair)
-            return float(max(np.maximum(u - math.exp(0.4) * v, 0).sum() for u, v in ((p, q), (q, p))))
+            return float(larger_hockey_stick(p, q, 0.4))
 
         assert at(mechanism.worst_case_neighbours()) >= 0.6 * max(map(at, neighbours(mechanism, 4)))
 
@@ -293,8 +296,7 @@ def test_event_covers_whole_number_noise(sampler: Sampler, grid: float) -> None:
 
     mechanism.release(np.zeros(3), noise=Spy(1))
     (scale,) = drawn
-    k = np.arange(-400, 401)
-    noise = np.exp(-np.abs(k) / scale) * math.tanh(0.5 / scale)
+    k, noise = np.arange(-400, 401), discrete_laplace(scale, 400)
 
     def law(value: tuple[float, ...]) -> FloatArray:
         steps, found = np.rint(np.array(value) / grid).astype(int), np.zeros(len(k))
@@ -311,19 +313,8 @@ def test_event_covers_whole_number_noise(sampler: Sampler, grid: float) -> None:
         else:
             p, q = law((other, 0.3, a)), law((other, 0.3, b))
         for e, bound in zip(EPSILONS, stated, strict=True):
-            truth = max(np.maximum(u - math.exp(e) * v, 0).sum() for u, v in ((p, q), (q, p)))
+            truth = larger_hockey_stick(p, q, e)
             assert truth <= bound + 1e-9
-
-
-@frozen
-class Scored:
-    """A target that gives one number a run, computed from what a mechanism publishes."""
-
-    simulated: Callable[[Any, np.random.Generator, int], FloatArray]
-    score: Callable[[FloatArray], FloatArray]
-
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        return self.score(self.simulated(value, rng, runs))
 
 
 @lru_cache(maxsize=64)
@@ -334,11 +325,6 @@ def claimed(event: PrivacyEvent) -> Claim:
 def refuted(event: PrivacyEvent, target: Any, pair: Any, *, samples: int = 30_000, rng: int, **more: Any) -> bool:
     claim = Claim.curve(event, 1e-2)
     return audit(target, claim=claim, neighbours=pair, samples=samples, rng=rng, confidence=CONFIDENCE, **more).refuted
-
-
-def scored(mechanism: Subsampled) -> Scored:
-    pair = mechanism.worst_case_neighbours()
-    return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))
 
 
 @pytest.mark.parametrize("mechanism", SUMS, ids=str)

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick
+from laws import discrete_gaussian, skellam
 from numpy.typing import NDArray
+from samples import chi_square
 from scipy import stats
 
 from hockeystick import accounting
@@ -41,12 +44,9 @@ def one_share(shares: NoiseShares) -> NDArray[np.float64]:
     """The law of one client's noise on −reach … reach, from textbook formulas."""
     match shares:
         case SkellamShares(share_variance=v):
-            k = np.arange(-60, 61)
-            return np.asarray(stats.skellam.pmf(k, v / 2, v / 2))
+            return np.asarray(skellam(v, 60))
         case DiscreteGaussianShares(share_sigma=s):
-            k = np.arange(-60, 61)
-            p = np.exp(-(k**2) / (2 * s * s))
-            return np.asarray(p / p.sum())
+            return np.asarray(discrete_gaussian(s, 60))
         case PolyaShares(scale=t, whole=n):
             part = stats.nbinom(1 / n, -math.expm1(-1 / t)).pmf(np.arange(130))
             return np.asarray(np.convolve(part, part[::-1]))
@@ -61,10 +61,6 @@ def sum_of(p: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     return total[max(0, middle - 250) : middle + 251]
 
 
-def hockey_stick(p: NDArray[Any], q: NDArray[Any], epsilon: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-
-
 def shifted_delta(law: NDArray[np.float64], shift: tuple[int, int], epsilon: float) -> float:
     pad = max(map(abs, shift))
     reach = min(len(law) // 2, 60)
@@ -72,16 +68,7 @@ def shifted_delta(law: NDArray[np.float64], shift: tuple[int, int], epsilon: flo
     inner = wide[pad:-pad]
     q0, q1 = (wide[pad - s : len(wide) - pad - s] for s in shift)
     p, q = inner[:, None] * inner, q0[:, None] * q1
-    return max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
-
-
-def chi_square(draws: NDArray[Any], law: NDArray[np.float64]) -> float:
-    reach = len(law) // 2
-    seen = np.bincount(np.clip(np.asarray(draws) + reach, 0, 2 * reach), minlength=2 * reach + 1)
-    common = law * len(draws) >= 10
-    counts = np.append(seen[common], seen[~common].sum())
-    means = np.append(law[common], law[~common].sum() + 1e-9) * len(draws)
-    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+    return float(larger_hockey_stick(p, q, epsilon))
 
 
 @pytest.mark.parametrize("shares", SHARES, ids=str)

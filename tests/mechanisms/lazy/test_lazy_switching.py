@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -32,10 +33,9 @@ def keep(mechanism: LazySwitch, r: float) -> float:
     return (1 - mechanism.fake_switch) * math.exp(min(0.0, r - mechanism.normaliser))
 
 
-def hockey_stick(k0: float, k1: float, epsilon: float) -> float:
+def coins_delta(k0: float, k1: float, epsilon: float) -> float:
     """The larger of the two directions' δ(ε) of two coins."""
-    e = math.exp(epsilon)
-    return max(max(0.0, a - e * b) + max(0.0, (1 - a) - e * (1 - b)) for a, b in ((k0, k1), (k1, k0)))
+    return float(larger_hockey_stick([k0, 1 - k0], [k1, 1 - k1], epsilon))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_cost_covers_every_pair_of_ratios(
         LazySwitch(p, normaliser=c, sensitivity=kappa, lowest=-2.0, highest=2.0),
         LazySwitch(p, normaliser=c, sensitivity=3.0, lowest=min(r, moved), highest=max(r, moved)),
     ):
-        truth = hockey_stick(keep(mechanism, r), keep(mechanism, moved), epsilon)
+        truth = coins_delta(keep(mechanism, r), keep(mechanism, moved), epsilon)
         assert truth <= accounting.delta(mechanism.event(), epsilon).upper + 1e-12
 
 
@@ -97,7 +97,7 @@ def test_cost_is_reached_at_the_worst_case_neighbours(mechanism: LazySwitch) -> 
     loss = max(abs(math.log(k0 / k1)), abs(math.log((1 - k0) / (1 - k1))))
     assert mechanism.event().pure_epsilon() == pytest.approx(loss)
     for fraction in (0.0, 0.3, 0.8, 1.1):
-        truth = hockey_stick(k0, k1, fraction * loss)
+        truth = coins_delta(k0, k1, fraction * loss)
         stated = accounting.delta(mechanism.event(), fraction * loss).upper
         assert truth <= stated + 1e-15
         assert stated <= truth * (1 + 1e-3) + 1e-9
@@ -109,13 +109,13 @@ def test_without_fake_switches_a_switch_proves_one_world() -> None:
     k0, k1 = (keep(mechanism, r) for r in mechanism.worst_case_neighbours())
     assert k0 == 1.0
     claim = LazySwitch.dartboard(0.2, sensitivity=0.1).event()
-    assert hockey_stick(k0, k1, claim.pure_epsilon()) > accounting.delta(claim, claim.pure_epsilon()).upper + 0.05
+    assert coins_delta(k0, k1, claim.pure_epsilon()) > accounting.delta(claim, claim.pure_epsilon()).upper + 0.05
 
 
 def test_ratios_that_move_further_than_declared_are_not_covered() -> None:
     declared = LazySwitch(0.2, normaliser=0.02, sensitivity=0.02)
     epsilon = declared.event().pure_epsilon()
-    truth = hockey_stick(keep(declared, 0.02), keep(declared, -0.02), epsilon)
+    truth = coins_delta(keep(declared, 0.02), keep(declared, -0.02), epsilon)
     assert truth > accounting.delta(declared.event(), epsilon).upper + 0.01
 
 

@@ -10,7 +10,10 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick, shifted_hockey_stick
+from laws import discrete_gaussian
 from numpy.typing import NDArray
+from samples import chi_square
 from scipy import stats
 
 from hockeystick import accounting
@@ -24,28 +27,13 @@ CONFIDENCE = 1 - 1e-6
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 
 
-def masses(sigma: float, reach: int) -> NDArray[np.float64]:
-    k = np.arange(-reach, reach + 1)
-    far = np.arange(-math.ceil(40 * sigma), math.ceil(40 * sigma) + 1)
-    return np.asarray(np.exp(-(k**2) / (2 * sigma**2)) / np.exp(-(far**2) / (2 * sigma**2)).sum())
-
-
-def hockey_stick(p: NDArray[Any], q: NDArray[Any], epsilon: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-
-
 def exact_delta(sigma: float, shift: int, epsilon: float) -> float:
-    p = masses(sigma, math.ceil(14 * sigma) + shift + 4)
-    return hockey_stick(p[:-shift], p[shift:], epsilon)
+    masses = discrete_gaussian(sigma, math.ceil(14 * sigma) + shift + 4)
+    return float(shifted_hockey_stick(masses, shift, epsilon))
 
 
-def chi_square(draws: NDArray[Any], centre: int, sigma: float) -> float:
-    reach = math.ceil(14 * sigma) + 2
-    p = masses(sigma, reach)
-    seen = np.bincount(np.clip(np.asarray(draws) - centre + reach, 0, 2 * reach), minlength=2 * reach + 1)
-    common = p * len(draws) >= 10
-    counts, means = np.append(seen[common], seen[~common].sum()), np.append(p[common], p[~common].sum()) * len(draws)
-    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+def p_value(draws: NDArray[Any], centre: int, sigma: float) -> float:
+    return float(chi_square(draws - centre, discrete_gaussian(sigma, math.ceil(14 * sigma) + 2)))
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.5, 4.0])
@@ -54,14 +42,14 @@ def chi_square(draws: NDArray[Any], centre: int, sigma: float) -> float:
 def test_cost_is_the_worst_over_all_changes(sigma: float, square: int, entries: int | None) -> None:
     event = DiscreteGaussian(sigma, sensitivity=math.sqrt(square), entries=entries).event()
     reach = math.ceil(8 * sigma) + 4
-    wide, m = masses(sigma, reach + 3), 3
+    wide, m = discrete_gaussian(sigma, reach + 3), 3
     changes = [(a, b) for a, b in itertools.product(range(4), repeat=2) if 0 < a * a + b * b <= square]
     for epsilon in EPSILONS:
         worst = 0.0
         for a, b in changes if entries is None else [(a, b) for a, b in changes if b == 0]:
             p = wide[m:-m, None] * wide[None, m:-m]
             q = wide[m - a : len(wide) - m - a, None] * wide[None, m - b : len(wide) - m - b]
-            worst = max(worst, hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+            worst = max(worst, larger_hockey_stick(p, q, epsilon))
         stated = accounting.delta(event, epsilon).upper
         assert worst <= stated + 1e-12
         if square in (1, 2) or entries == 1:  # three units in three entries may be worse than what two can do
@@ -87,9 +75,9 @@ def test_simulated_and_released_noise_have_the_stated_law(sigma: float) -> None:
     released = mechanism.release(np.full(4_000, 7))
     replayed = mechanism.release(np.full(200_000, 7), noise=SimulationNoise(1402))
     for draws in (simulated, released, replayed):
-        assert chi_square(draws, 7, sigma) > FALSE_ALARM
-        assert chi_square(draws, 7, 1.3 * sigma) < FALSE_ALARM
-        assert chi_square(draws, 8, sigma) < FALSE_ALARM or len(draws) < 100_000
+        assert p_value(draws, 7, sigma) > FALSE_ALARM
+        assert p_value(draws, 7, 1.3 * sigma) < FALSE_ALARM
+        assert p_value(draws, 8, sigma) < FALSE_ALARM or len(draws) < 100_000
 
 
 @pytest.mark.statistical
@@ -108,7 +96,7 @@ def test_every_entry_of_every_run_has_its_own_noise() -> None:
     assert noise.shape == (40_000, 2, 3)
     for one, other in ((noise[:, 0, 0], noise[:, 1, 2]), (noise[::2, 0, 1], noise[1::2, 0, 1])):
         assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(len(one))
-        assert chi_square(one, 0, 4.0) > FALSE_ALARM
+        assert p_value(one, 0, 4.0) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(
@@ -140,7 +128,7 @@ def test_log_likelihood_ratio() -> None:
     v0, v1 = np.array([0, 1]), np.array([1, 0])
     outputs = mechanism.simulate(v0, np.random.default_rng(1405), 50_000)
     loss = mechanism.log_likelihood_ratio(outputs, v0, v1)
-    log_p = np.log(masses(1.7, 30))
+    log_p = np.log(discrete_gaussian(1.7, 30))
     expected = (log_p[outputs - v0 + 30] - log_p[outputs - v1 + 30]).sum(axis=1)
     np.testing.assert_allclose(loss, expected, atol=1e-9)
     inverse = np.exp(-loss)
@@ -241,7 +229,7 @@ def test_accuracy_is_the_least_that_holds(sigma: float, entries: int, beta: floa
     reach = DiscreteGaussian(sigma).accuracy(beta, entries=entries)
 
     def failure(t: int) -> float:
-        p = masses(sigma, math.ceil(40 * sigma) + 2)
+        p = discrete_gaussian(sigma, math.ceil(40 * sigma) + 2)
         middle = len(p) // 2
         beyond = 2 * math.fsum(p[middle + t + 1 :])
         return -math.expm1(entries * math.log1p(-beyond)) if beyond < 1 else 1.0

@@ -11,9 +11,12 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick, shifted_hockey_stick
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import discrete_laplace
 from numpy.typing import NDArray
+from samples import chi_square
 from scipy import stats
 
 from hockeystick import accounting
@@ -28,22 +31,8 @@ CONFIDENCE = 1 - 1e-6
 EPSILONS = (0.0, 0.1, 0.4, 0.9, 1.3, 2.5)
 
 
-def masses(scale: float, reach: int) -> NDArray[np.float64]:
-    k = np.arange(-reach, reach + 1)
-    return np.exp(-np.abs(k) / scale) * math.tanh(1 / (2 * scale))
-
-
-def hockey_stick(p: NDArray[Any], q: NDArray[Any], epsilon: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-
-
-def chi_square(draws: NDArray[Any], centre: int, scale: float) -> float:
-    reach = 60 * math.ceil(scale)
-    p = masses(scale, reach)
-    seen = np.bincount(np.clip(np.asarray(draws) - centre + reach, 0, 2 * reach), minlength=2 * reach + 1)
-    common = p * len(draws) >= 10
-    counts, means = np.append(seen[common], seen[~common].sum()), np.append(p[common], p[~common].sum()) * len(draws)
-    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+def p_value(draws: NDArray[Any], centre: int, scale: float) -> float:
+    return float(chi_square(draws - centre, discrete_laplace(scale, 60 * math.ceil(scale))))
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
@@ -51,7 +40,7 @@ def chi_square(draws: NDArray[Any], centre: int, scale: float) -> float:
 def test_cost_is_the_worst_over_all_changes_of_two_entries(scale: float, sensitivity: int) -> None:
     event = DiscreteLaplace(scale, sensitivity=sensitivity).event()
     reach = math.ceil(30 * scale) + sensitivity
-    wide, m = masses(scale, reach + sensitivity), sensitivity
+    wide, m = discrete_laplace(scale, reach + sensitivity), sensitivity
     inner = wide[m:-m]
     for epsilon in EPSILONS:
         worst = 0.0
@@ -59,15 +48,15 @@ def test_cost_is_the_worst_over_all_changes_of_two_entries(scale: float, sensiti
             if a + abs(b) <= m:
                 p = inner[:, None] * inner[None, :]
                 q = wide[m - a : len(wide) - m - a, None] * wide[None, m - b : len(wide) - m - b]
-                worst = max(worst, hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+                worst = max(worst, larger_hockey_stick(p, q, epsilon))
         stated = accounting.delta(event, epsilon).upper
         assert worst <= stated + 1e-12
         assert stated <= worst * (1 + 1e-6) + 1e-9
 
 
 def test_half_the_noise_is_not_covered() -> None:
-    p = masses(0.5, 40)
-    assert hockey_stick(p[:-1], p[1:], 1.0) > accounting.delta(DiscreteLaplace(1.0).event(), 1.0).upper + 0.1
+    stated = accounting.delta(DiscreteLaplace(1.0).event(), 1.0).upper
+    assert shifted_hockey_stick(discrete_laplace(0.5, 40), 1, 1.0) > stated + 0.1
 
 
 def test_event_is_per_record() -> None:
@@ -85,9 +74,9 @@ def test_simulated_and_released_noise_have_the_stated_law(scale: float) -> None:
     released = mechanism.release(np.full(4_000, 7))
     replayed = mechanism.release(np.full(200_000, 7), noise=SimulationNoise(1302))
     for draws in (simulated, released, replayed):
-        assert chi_square(draws, 7, scale) > FALSE_ALARM
-        assert chi_square(draws, 7, 1.5 * scale) < FALSE_ALARM
-        assert chi_square(draws, 8, scale) < FALSE_ALARM or len(draws) < 100_000
+        assert p_value(draws, 7, scale) > FALSE_ALARM
+        assert p_value(draws, 7, 1.5 * scale) < FALSE_ALARM
+        assert p_value(draws, 8, scale) < FALSE_ALARM or len(draws) < 100_000
 
 
 def test_every_entry_of_every_run_has_its_own_noise() -> None:
@@ -96,7 +85,7 @@ def test_every_entry_of_every_run_has_its_own_noise() -> None:
     assert noise.shape == (40_000, 2, 3)
     for one, other in ((noise[:, 0, 0], noise[:, 1, 2]), (noise[::2, 0, 1], noise[1::2, 0, 1])):
         assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(len(one))
-        assert chi_square(one, 0, 4.0) > FALSE_ALARM
+        assert p_value(one, 0, 4.0) > FALSE_ALARM
 
 
 def test_contract() -> None:
@@ -310,8 +299,7 @@ def test_calibrated_with_a_delta_is_the_least_scale(epsilon: float, delta: float
     scale = DiscreteLaplace.calibrated(epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
 
     def exact(t: float) -> float:
-        p = masses(t, math.ceil(60 * t) + 60)
-        return hockey_stick(p[:-sensitivity], p[sensitivity:], epsilon)
+        return float(shifted_hockey_stick(discrete_laplace(t, math.ceil(60 * t) + 60), sensitivity, epsilon))
 
     assert exact(scale) <= delta * (1 + 1e-9)
     assert exact(scale * (1 - 1e-6)) > delta

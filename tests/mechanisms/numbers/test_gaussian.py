@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
+from divergences import exact_gaussian_delta
 from scipy import integrate, stats
 
 from hockeystick import accounting
@@ -14,13 +14,6 @@ from hockeystick.mechanisms import Gaussian
 
 FALSE_ALARM = 1e-6
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
-
-
-def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
-    """The profile of N(mu, 1) against N(0, 1), Balle & Wang 2018, Thm 8, to 60 digits."""
-    with mpmath.workdps(60):
-        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
 def test_simulated_noise_is_normal() -> None:
@@ -75,7 +68,7 @@ def test_cost_depends_on_the_length_of_the_change_alone() -> None:
 
 
 def test_half_the_noise_is_not_covered() -> None:
-    assert exact_delta(2.0, 1.0) > accounting.delta(Gaussian(1.0).event(), 1.0).upper + 0.1
+    assert exact_gaussian_delta(2.0, 1.0) > accounting.delta(Gaussian(1.0).event(), 1.0).upper + 0.1
 
 
 def test_event_is_per_record() -> None:
@@ -92,8 +85,8 @@ def test_event_is_per_record() -> None:
 )
 def test_calibrated_is_the_least_sigma(epsilon: float, delta: float) -> None:
     sigma = Gaussian.calibrated(epsilon=epsilon, delta=delta).sigma
-    assert exact_delta(1 / sigma, epsilon) <= delta
-    assert exact_delta(1 / (sigma * (1 - 1e-9)), epsilon) > delta
+    assert exact_gaussian_delta(1 / sigma, epsilon) <= delta
+    assert exact_gaussian_delta(1 / (sigma * (1 - 1e-9)), epsilon) > delta
     assert accounting.delta(Gaussian(sigma).event(), epsilon).upper <= delta
 
 

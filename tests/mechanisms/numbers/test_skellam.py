@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick, shifted_hockey_stick
+from laws import skellam
 from numpy.typing import NDArray
+from samples import chi_square
 from scipy import stats
 
 from hockeystick import accounting
@@ -16,52 +19,33 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
 from hockeystick.mechanisms.numbers.skellam import Skellam
-from hockeystick.mechanisms.randomness.integer_laws import PoissonLaw
 
 FALSE_ALARM = 1e-6
 CONFIDENCE = 1 - 1e-6
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 
 
-def masses(variance: float, reach: int) -> NDArray[np.float64]:
-    """By two Poisson laws, term by term."""
-    _, p = PoissonLaw(variance / 2).probabilities()
-    difference = np.convolve(p, p[::-1])
-    pad = max(0, reach + 1 - len(p))
-    middle = len(p) - 1 + pad
-    return np.asarray(np.pad(difference, pad)[middle - reach : middle + reach + 1])
-
-
-def hockey_stick(p: NDArray[Any], q: NDArray[Any], epsilon: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-
-
 def exact_delta(variance: float, shift: int, epsilon: float) -> float:
-    p = masses(variance, math.ceil(14 * math.sqrt(variance)) + shift + 25)
-    return hockey_stick(p[:-shift], p[shift:], epsilon)
+    masses = skellam(variance, math.ceil(14 * math.sqrt(variance)) + shift + 25)
+    return float(shifted_hockey_stick(masses, shift, epsilon))
 
 
-def chi_square(draws: NDArray[Any], centre: int, variance: float) -> float:
-    reach = math.ceil(14 * math.sqrt(variance)) + 10
-    p = masses(variance, reach)
-    seen = np.bincount(np.clip(np.asarray(draws) - centre + reach, 0, 2 * reach), minlength=2 * reach + 1)
-    common = p * len(draws) >= 10
-    counts, means = np.append(seen[common], seen[~common].sum()), np.append(p[common], p[~common].sum()) * len(draws)
-    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+def p_value(draws: NDArray[Any], centre: int, variance: float) -> float:
+    return float(chi_square(draws - centre, skellam(variance, math.ceil(14 * math.sqrt(variance)) + 10)))
 
 
 @pytest.mark.parametrize("variance", [0.2, 1.0, 9.0])
 @pytest.mark.parametrize("square", [1, 2, 5])
 def test_cost_is_the_worst_over_all_changes_of_two_entries(variance: float, square: int) -> None:
     event = Skellam(variance, sensitivity=math.sqrt(square), entries=2).event()
-    wide, m = masses(variance, math.ceil(9 * math.sqrt(variance)) + 20), 2
+    wide, m = skellam(variance, math.ceil(9 * math.sqrt(variance)) + 20), 2
     p = wide[m:-m, None] * wide[None, m:-m]
     for epsilon in EPSILONS:
         worst = 0.0
         for a, b in ((1, 0), (1, 1), (2, 0), (2, 1)):
             if a * a + b * b <= square:
                 q = wide[m - a : len(wide) - m - a, None] * wide[None, m - b : len(wide) - m - b]
-                worst = max(worst, hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon))
+                worst = max(worst, larger_hockey_stick(p, q, epsilon))
         stated = accounting.delta(event, epsilon).upper
         assert worst <= stated + 1e-12
         assert stated <= worst * (1 + 1e-4) + 1e-9
@@ -84,9 +68,9 @@ def test_simulated_and_released_noise_have_the_stated_law(variance: float) -> No
     assert simulated.dtype == np.int64 and simulated.shape == (200_000,)
     released = mechanism.release(np.full(50_000, 7))
     for draws in (simulated, released):
-        assert chi_square(draws, 7, variance) > FALSE_ALARM
-        assert chi_square(draws, 7, 1.3 * variance) < FALSE_ALARM
-        assert chi_square(draws, 8, variance) < FALSE_ALARM
+        assert p_value(draws, 7, variance) > FALSE_ALARM
+        assert p_value(draws, 7, 1.3 * variance) < FALSE_ALARM
+        assert p_value(draws, 8, variance) < FALSE_ALARM
 
 
 @pytest.mark.statistical
@@ -109,7 +93,7 @@ def test_log_likelihood_ratio() -> None:
     v0, v1 = np.array([0, 1]), np.array([1, 0])
     outputs = mechanism.simulate(v0, np.random.default_rng(1503), 50_000)
     loss = mechanism.log_likelihood_ratio(outputs, v0, v1)
-    log_p = np.log(masses(3.0, 30))
+    log_p = np.log(skellam(3.0, 30))
     expected = (log_p[outputs - v0 + 30] - log_p[outputs - v1 + 30]).sum(axis=1)
     np.testing.assert_allclose(loss, expected, atol=1e-7)
     inverse = np.exp(-loss)
@@ -188,7 +172,7 @@ def test_accuracy_is_the_least_that_holds(variance: float, entries: int, beta: f
     reach = Skellam(variance).accuracy(beta, entries=entries)
 
     def failure(t: int) -> float:
-        p = masses(variance, math.ceil(14 * math.sqrt(variance)) + 40)
+        p = skellam(variance, math.ceil(14 * math.sqrt(variance)) + 40)
         beyond = 2 * math.fsum(p[len(p) // 2 + t + 1 :])
         return -math.expm1(entries * math.log1p(-beyond)) if beyond < 1 else 1.0
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import hockey_stick
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from samples import chi_square
 from scipy import stats
 
 from hockeystick import accounting
@@ -39,10 +41,6 @@ def whole_law(epsilon: float, gamma: float, period: int, reach: int) -> NDArray[
     """Of staircase noise of that period, rounded to −reach … reach."""
     edges = (np.arange(-reach, reach + 2) - 0.5) / period
     return np.diff(cdf(edges, epsilon, gamma))
-
-
-def hockey_stick(p: NDArray[Any], q: NDArray[Any], x: float) -> float:
-    return float(np.maximum(p - math.exp(x) * q, 0).sum())
 
 
 @pytest.mark.parametrize(
@@ -90,15 +88,6 @@ def test_noise_of_a_lesser_epsilon_costs_less(records: int) -> None:
                 for e in np.linspace(0.3, 3.0, 12)
             ]
             assert (np.diff(costs) >= -1e-12).all()
-
-
-def chi_square(draws: NDArray[Any], law: NDArray[np.float64]) -> float:
-    reach = len(law) // 2
-    seen = np.bincount(np.clip(draws + reach, 0, 2 * reach), minlength=2 * reach + 1)
-    common = law * len(draws) >= 10
-    counts = np.append(seen[common], seen[~common].sum())
-    means = np.append(law[common], 1 - law[common].sum() + 1e-9) * len(draws)
-    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), max(1, len(counts) - 1)))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])

@@ -14,7 +14,9 @@ import pytest
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import discrete_gaussian, discrete_laplace
 from numpy.typing import NDArray
+from samples import chi_square
 from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger, PureDP
@@ -33,36 +35,13 @@ def sources(seed: int) -> list[tuple[Noise, int]]:
     return [(ReleaseNoise(), RELEASED), (SimulationNoise(seed), SIMULATED)]
 
 
-def chi_square(draws: NDArray[Any], first: int, p: NDArray[np.float64]) -> float:
-    """The p-value of integer draws against a law on first, first + 1, …; what is rare is put together."""
-    assert abs(p.sum() - 1) < 1e-9
-    seen = np.bincount(np.clip(draws - first, 0, len(p) - 1), minlength=len(p))
-    common = p * len(draws) >= 10
-    counts, means = seen[common], p[common] * len(draws)
-    if not common.all():
-        counts, means = np.append(counts, seen[~common].sum()), np.append(means, p[~common].sum() * len(draws) + 1e-9)
-    return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), max(1, len(counts) - 1)))
-
-
-def laplace_law(scale: float) -> tuple[int, NDArray[np.float64]]:
-    k = np.arange(-math.ceil(40 * scale), math.ceil(40 * scale) + 1)
-    p = np.exp(-np.abs(k) / scale)
-    return int(k[0]), p / p.sum()
-
-
-def gaussian_law(sigma: float) -> tuple[int, NDArray[np.float64]]:
-    k = np.arange(-math.ceil(12 * sigma) - 2, math.ceil(12 * sigma) + 3)
-    p = np.exp(-(k**2) / (2 * sigma**2))
-    return int(k[0]), p / p.sum()
-
-
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.7])
 def test_discrete_laplace_draws(scale: float) -> None:
     for source, count in sources(1201):
         draws = source.laplace(scale, count)
         assert draws.shape == (count,) and draws.dtype == np.int64
-        assert chi_square(draws, *laplace_law(scale)) > FALSE_ALARM
-        assert chi_square(draws, *laplace_law(1.25 * scale)) < FALSE_ALARM
+        assert chi_square(draws, discrete_laplace(scale, math.ceil(40 * scale))) > FALSE_ALARM
+        assert chi_square(draws, discrete_laplace(1.25 * scale, math.ceil(50 * scale))) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 7.7])
@@ -70,8 +49,8 @@ def test_discrete_gaussian_draws(sigma: float) -> None:
     for source, count in sources(1202):
         draws = source.gaussian(sigma, count)
         assert draws.shape == (count,) and draws.dtype == np.int64
-        assert chi_square(draws, *gaussian_law(sigma)) > FALSE_ALARM
-        assert chi_square(draws, *gaussian_law(1.25 * sigma)) < FALSE_ALARM
+        assert chi_square(draws, discrete_gaussian(sigma, math.ceil(12 * sigma) + 2)) > FALSE_ALARM
+        assert chi_square(draws, discrete_gaussian(1.25 * sigma, math.ceil(15 * sigma) + 2)) < FALSE_ALARM
 
 
 def test_noise_of_large_scale() -> None:
@@ -84,8 +63,10 @@ def test_noise_of_large_scale() -> None:
 
 def test_draws_from_any_integer_law() -> None:
     for source, count in sources(1204):
-        assert chi_square(source.integers(PoissonLaw(4.0), count), *PoissonLaw(4.0).probabilities()) > FALSE_ALARM
-        assert chi_square(source.integers(PoissonLaw(4.0), count), *PoissonLaw(5.0).probabilities()) < FALSE_ALARM
+        for mean, proper in ((4.0, True), (5.0, False)):
+            masses = stats.poisson(mean).pmf(np.arange(60))
+            p_value = chi_square(source.integers(PoissonLaw(4.0), count), masses, first=0)
+            assert (p_value > FALSE_ALARM) == proper
 
 
 @pytest.mark.parametrize("below", [1, 2, 7, 1000])
@@ -94,8 +75,8 @@ def test_uniform_draws(below: int) -> None:
         draws = source.uniform(below, count)
         assert draws.dtype == np.int64 and draws.min() >= 0 and draws.max() < below
         if below > 1:
-            assert chi_square(draws, 0, np.full(below, 1 / below)) > FALSE_ALARM
-            assert chi_square(draws, 0, np.full(below + 1, 1 / (below + 1))) < FALSE_ALARM or below == 1000
+            assert chi_square(draws, np.full(below, 1 / below), first=0) > FALSE_ALARM
+            assert chi_square(draws, np.full(below + 1, 1 / (below + 1)), first=0) < FALSE_ALARM or below == 1000
 
 
 @pytest.mark.parametrize("probability", [0.0, 1e-3, 0.5, Fraction(1, 3), 0.9, 1.0])

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from divergences import hockey_stick
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from laws import discrete_laplace
 from mpmath import mp
 from scipy import stats
 
@@ -18,14 +20,8 @@ from hockeystick.mechanisms.randomness import noise_on_a_grid
 CONFIDENCE = 1 - 1e-6
 
 
-def discrete_laplace(t, reach):
-    k = np.arange(-reach, reach + 1)
-    p = np.exp(-np.abs(k) / t)
-    return p / ((1 + math.exp(-1 / t)) / -math.expm1(-1 / t))
-
-
 def profile(p, q, epsilons):
-    return np.array([np.maximum(p - math.exp(e) * q, 0.0).sum() for e in epsilons])
+    return np.array([hockey_stick(p, q, e) for e in epsilons])
 
 
 def shifted(law, by):
@@ -107,7 +103,7 @@ def test_a_normal_law_of_less_variance_covers_discrete_gaussian_noise(sigma, dis
     p, q = shifted(law / law.sum(), distance)
     s, plain = math.sqrt(sigma**2 - 1 / 12), 0
     for eps in np.linspace(0.0, (distance / s) ** 2 / 2 + 6 * distance / s, 60):
-        exact = float(np.maximum(p - math.exp(eps) * q, 0.0).sum())
+        exact = hockey_stick(p, q, eps)
         z = 1 + eps * s / distance + distance / s
         eta = (z**4 + 1) / (500 * sigma**4)
         covered = math.exp(eta + gaussian_profile.log_delta(distance / s, max(0.0, eps - 2 * eta)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
-from scipy import special, stats
+from attrs import evolve
+from divergences import gaussian_delta
+from scipy import stats
+from scored import Scored, scored
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
@@ -50,26 +51,6 @@ def matrices(f: Factorisation) -> tuple[FloatArray, FloatArray]:
 def whitened(mechanism: MatrixMechanism, errors: FloatArray) -> FloatArray:
     b, _ = matrices(mechanism.factorisation)
     return np.linalg.solve(np.linalg.cholesky(b @ b.T), errors.T).T / mechanism.scale
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    return float(special.ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * special.ndtr(-mu / 2 - epsilon / mu))
-
-
-@frozen
-class Scored:
-    """A target that gives one number a run, computed from what a mechanism publishes."""
-
-    simulated: Callable[[Any, np.random.Generator, int], FloatArray]
-    score: Callable[[FloatArray], FloatArray]
-
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        return self.score(self.simulated(value, rng, runs))
-
-
-def scored(mechanism: MatrixMechanism) -> Scored:
-    pair = mechanism.worst_case_neighbours()
-    return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))
 
 
 def refuted(claimed: Any, target: Any, *, neighbours: Any = None, samples: int = 40_000, rng: int, **more: Any) -> bool:

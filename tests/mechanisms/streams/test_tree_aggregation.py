@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
+from divergences import gaussian_delta, larger_hockey_stick
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import stats
+from scored import Scored, scored
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
@@ -47,28 +48,6 @@ def prefix_matrix(steps: int) -> FloatArray:
 def whitened(mechanism: TreeAggregation, errors: FloatArray) -> FloatArray:
     b = decoder(mechanism.steps, mechanism.estimate)
     return np.linalg.solve(np.linalg.cholesky(b @ b.T), errors.T).T / mechanism.scale
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    if mu == 0.0:
-        return 0.0
-    return float(special.ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * special.ndtr(-mu / 2 - epsilon / mu))
-
-
-@frozen
-class Scored:
-    """A target that gives one number a run: the log-likelihood ratio of what a mechanism publishes, or a statistic."""
-
-    simulated: Callable[[Any, np.random.Generator, int], FloatArray]
-    score: Callable[[FloatArray], FloatArray]
-
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        return self.score(self.simulated(value, rng, runs))
-
-
-def scored(mechanism: Any) -> Scored:
-    pair = mechanism.worst_case_neighbours()
-    return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))
 
 
 def refuted(mechanism: Any, target: Any, *, samples: int = 40_000, rng: int, bits: bool = False) -> bool:
@@ -173,7 +152,7 @@ class TestCost:
         p, q = near[:, None] * near[None, :] / 2500, far[:, None] * far[None, :] / 2500
         for epsilon in EPSILONS:
             stated = accounting.delta(mechanism.event(), epsilon).upper
-            truth = max(np.maximum(u - math.exp(epsilon) * v, 0).sum() for u, v in ((p, q), (q, p)))
+            truth = larger_hockey_stick(p, q, epsilon)
             assert truth <= stated + 1e-4
             assert stated <= truth + 2e-3
         assert mechanism.event().pure_epsilon() == pytest.approx(2 / scale, rel=1e-15)
@@ -190,7 +169,7 @@ class TestCost:
         total = (1 + math.exp(-1 / scale)) / (1 - math.exp(-1 / scale))
         p, q = (np.outer(x, x) / total**2 for x in (base, moved))
         for epsilon in EPSILONS:
-            truth = max(np.maximum(u - math.exp(epsilon) * v, 0).sum() for u, v in ((p, q), (q, p)))
+            truth = larger_hockey_stick(p, q, epsilon)
             assert truth <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
 
     @pytest.mark.parametrize("steps", [1, 6, 100])

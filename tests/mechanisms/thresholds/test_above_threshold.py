@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import discrete_laplace
 from numpy.typing import ArrayLike, NDArray
+from samples import chi_square_of_outcomes
 from scipy import stats
 
 from hockeystick import accounting
@@ -56,11 +59,6 @@ def law(mechanism: AboveThreshold, value: ArrayLike, *, threshold_noise: bool = 
     return found
 
 
-def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
-    """The larger of the two directions' δ(ε), by enumeration of the outputs."""
-    return max(math.fsum(max(0.0, a[o] - math.exp(epsilon) * b[o]) for o in a) for a, b in ((p, q), (q, p)))
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("answers", [1, 2, 5])
 def test_simulated_answers_follow_the_law(answers: int) -> None:
@@ -68,30 +66,13 @@ def test_simulated_answers_follow_the_law(answers: int) -> None:
     value = [9.0, 10.5, 9.5, 11.0]
     drawn = mechanism.simulate(value, np.random.default_rng(401), RUNS)
     assert drawn.shape == (RUNS, 4)
-    seen, counts = np.unique(drawn, axis=0, return_counts=True)
-    expected = law(mechanism, value)
-    assert math.fsum(expected.values()) == pytest.approx(1.0)
-    observed = dict(zip(map(tuple, seen.tolist()), counts, strict=True))
-    assert set(observed) <= set(expected)
-    assert chi_square(observed, expected) > FALSE_ALARM
+    assert chi_square_of_outcomes(drawn, law(mechanism, value)) > FALSE_ALARM
     for mutant in (
         AboveThreshold(10.0, threshold_scale=1.3, query_scale=1.5, answers=answers),
         AboveThreshold(10.0, threshold_scale=1.0, query_scale=1.2, answers=answers),
     ):
-        assert chi_square(observed, law(mutant, value)) < FALSE_ALARM
-    assert chi_square(observed, law(mechanism, value, threshold_noise=False)) < FALSE_ALARM
-
-
-def counted(rows: list[tuple[int, ...]]) -> Law:
-    return {row: float(count) for row, count in Counter(rows).items()}
-
-
-def chi_square(observed: Law, expected: Law, runs: int = RUNS) -> float:
-    keys = list(expected)
-    total = sum(expected.values())
-    got = np.array([observed.get(key, 0) for key in keys], dtype=float)
-    want = np.array([expected[key] * runs / total for key in keys])
-    return float(stats.chisquare(got, want).pvalue)
+        assert chi_square_of_outcomes(drawn, law(mutant, value)) < FALSE_ALARM
+    assert chi_square_of_outcomes(drawn, law(mechanism, value, threshold_noise=False)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("answers", [1, 3])
@@ -125,7 +106,7 @@ def test_cost_covers_the_worst_case_neighbours(answers: int, monotone: bool) -> 
         p, q = (law(mechanism, value) for value in mechanism.worst_case_neighbours())
         for fraction in (0.0, 0.3, 0.6, 0.9, 1.0):
             epsilon = fraction * epsilon_total
-            assert hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
+            assert larger_hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
         assert max(abs(math.log(p[o] / q[o])) for o in p) > 0.7 * epsilon_total
 
 
@@ -147,7 +128,7 @@ def test_cost_covers_every_pair_of_streams(
     p, q = law(mechanism, value), law(mechanism, value + (np.abs(change) if monotone else change))
     event = mechanism.event()
     for epsilon in (0.0, 0.4, event.pure_epsilon()):
-        assert hockey_stick(p, q, epsilon) <= accounting.delta(event, epsilon).upper + 1e-9
+        assert larger_hockey_stick(p, q, epsilon) <= accounting.delta(event, epsilon).upper + 1e-9
     exact = max(abs(math.log(p[o] / q[o])) for o in p if min(p[o], q[o]) > 1e-12)
     assert exact <= event.pure_epsilon() + 1e-6
 
@@ -172,7 +153,7 @@ def refuted(mechanism: AboveThreshold, p: Law, q: Law) -> bool:
     """Whether the exact laws exceed the stated profile somewhere."""
     event = mechanism.event()
     return any(
-        hockey_stick(p, q, fraction * event.pure_epsilon())
+        larger_hockey_stick(p, q, fraction * event.pure_epsilon())
         > accounting.delta(event, fraction * event.pure_epsilon()).upper + 1e-6
         for fraction in (0.0, 0.5, 1.0)
     )
@@ -330,15 +311,15 @@ class TestRelease:
     def test_releases_follow_the_law(self) -> None:
         """The grid is so fine that a sample can't tell its law from the real-valued one: they differ below 1e-4."""
         noise = SimulationNoise(406)
-        seen = counted([tuple(self.mechanism.release(self.value, noise=noise).tolist()) for _ in range(20_000)])
-        assert chi_square(seen, law(self.mechanism, self.value), 20_000) > FALSE_ALARM
+        seen = Counter([tuple(self.mechanism.release(self.value, noise=noise).tolist()) for _ in range(20_000)])
+        assert chi_square_of_outcomes(seen, law(self.mechanism, self.value)) > FALSE_ALARM
         for off in (evolve(self.mechanism, threshold_scale=1.4), evolve(self.mechanism, query_scale=1.2)):
-            assert chi_square(seen, law(off, self.value), 20_000) < FALSE_ALARM
+            assert chi_square_of_outcomes(seen, law(off, self.value)) < FALSE_ALARM
 
     @pytest.mark.statistical
     def test_secure_releases_follow_the_law(self) -> None:
         rows = [tuple(self.mechanism.release(self.value).tolist()) for _ in range(1200)]
-        assert chi_square(counted(rows), law(self.mechanism, self.value), 1200) > FALSE_ALARM
+        assert chi_square_of_outcomes(Counter(rows), law(self.mechanism, self.value)) > FALSE_ALARM
 
     def test_release_is_a_row_of_the_simulation(self) -> None:
         row = self.mechanism.release([1000.0, 0.0, 1000, 0.0])
@@ -416,15 +397,10 @@ def test_queries_far_away_are_clipped() -> None:
     assert to_steps(10**400, 2.0**-16) == 2**61 and to_steps(-1e300, 2.0**-900) == -(2**61)
 
 
-def discrete_laplace(scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    k = np.arange(-math.ceil(45 * scale), math.ceil(45 * scale) + 1)
-    weights = np.exp(-np.abs(k) / scale)
-    return k, weights / weights.sum()
-
-
 def discrete_law(queries: NDArray[np.int64], threshold_scale: float, query_scale: float, answers: int) -> Law:
     """P(output) of every output, with whole-number noise and the threshold 0: the law of releases, exactly."""
-    rho, weight = discrete_laplace(threshold_scale)
+    reach = math.ceil(45 * threshold_scale)
+    rho, weight = np.arange(-reach, reach + 1), discrete_laplace(threshold_scale, reach)
     gap = rho - queries[:, np.newaxis]  # "above" where ν ≥ gap
     tail = np.exp(-np.maximum(gap, 1 - gap) / query_scale) / (1 + math.exp(-1 / query_scale))
     above = np.where(gap > 0, tail, 1 - tail)
@@ -454,7 +430,9 @@ def test_noise_on_a_coarse_grid_is_covered_as_argued(scales: tuple[float, float]
                 p, q = (discrete_law(v, *scales, answers) for v in (value, moved))
                 assert math.fsum(p.values()) == pytest.approx(1.0)
                 for epsilon in np.linspace(0, apart * fall, 4):
-                    assert hockey_stick(p, q, epsilon) <= accounting.delta(covering, float(epsilon)).upper + 1e-12
+                    assert (
+                        larger_hockey_stick(p, q, epsilon) <= accounting.delta(covering, float(epsilon)).upper + 1e-12
+                    )
 
 
 def stepped_profile(fall: float, rise: float, apart: int, epsilon: float) -> float:
@@ -464,7 +442,7 @@ def stepped_profile(fall: float, rise: float, apart: int, epsilon: float) -> flo
     mass = np.exp(np.where(k >= 0, -fall * k, rise * k))
     near = np.concatenate([np.zeros(apart), mass / mass.sum()])
     far = np.concatenate([mass / mass.sum(), np.zeros(apart)])
-    return float(max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((near, far), (far, near))))
+    return float(larger_hockey_stick(near, far, epsilon))
 
 
 @pytest.mark.statistical

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections import Counter
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick
 from numpy.typing import ArrayLike, NDArray
+from samples import chi_square_of_outcomes
 from scipy import stats
 
 from hockeystick import accounting
@@ -60,17 +61,6 @@ def discrete_law(terms: NDArray[np.int64], threshold: int, threshold_scale: floa
     return law_of(terms, threshold, rho, weight / weight.sum(), tail)
 
 
-def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
-    return max(math.fsum(max(0.0, a[o] - math.exp(epsilon) * b[o]) for o in a) for a, b in ((p, q), (q, p)))
-
-
-def chi_square(rows: NDArray[Any], expected: Law) -> float:
-    seen = Counter(map(tuple, rows.tolist()))
-    assert set(seen) <= set(expected) and math.fsum(expected.values()) == pytest.approx(1.0)
-    want = np.array(list(expected.values())) * len(rows) / math.fsum(expected.values())
-    return float(stats.chisquare([seen[key] for key in expected], want).pvalue)
-
-
 @pytest.mark.statistical
 def test_outputs_follow_the_law() -> None:
     expected = law(MECHANISM, TERMS)
@@ -79,10 +69,10 @@ def test_outputs_follow_the_law() -> None:
     released = np.array([MECHANISM.release(TERMS, noise=noise) for _ in range(12_000)])
     secure = np.array([MECHANISM.release(TERMS) for _ in range(600)])
     for rows in (drawn, released, secure):
-        assert rows.dtype == np.int8 and chi_square(rows, expected) > FALSE_ALARM
+        assert rows.dtype == np.int8 and chi_square_of_outcomes(rows, expected) > FALSE_ALARM
     for off in (evolve(MECHANISM, threshold_scale=1.4), evolve(MECHANISM, query_scale=1.2)):
-        assert chi_square(drawn, law(off, TERMS)) < FALSE_ALARM
-        assert chi_square(released, law(off, TERMS)) < FALSE_ALARM
+        assert chi_square_of_outcomes(drawn, law(off, TERMS)) < FALSE_ALARM
+        assert chi_square_of_outcomes(released, law(off, TERMS)) < FALSE_ALARM
 
 
 @pytest.mark.statistical
@@ -98,7 +88,7 @@ def test_cost_covers_a_record_at_any_place(scales: tuple[float, float]) -> None:
             worlds.append(law(mechanism, changed))
         for p, q in itertools.combinations(worlds, 2):
             for epsilon in (0.0, 0.2, 0.5, mechanism.event().pure_epsilon()):
-                assert hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
+                assert larger_hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
 
 
 @pytest.mark.statistical
@@ -121,7 +111,7 @@ def test_noise_on_a_coarse_grid_is_covered_as_argued(scales: tuple[float, float]
             moved[place] = apart
             p, q = (discrete_law(t, 2, *scales) for t in (terms, moved))
             for epsilon in (0.0, 0.3, 0.7, 1.5):
-                assert hockey_stick(p, q, epsilon) <= accounting.delta(covering, epsilon).upper + 1e-12
+                assert larger_hockey_stick(p, q, epsilon) <= accounting.delta(covering, epsilon).upper + 1e-12
 
 
 def test_release_scales_are_raised_enough() -> None:

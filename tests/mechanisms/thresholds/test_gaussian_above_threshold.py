@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick
+from laws import discrete_gaussian
 from numpy.typing import ArrayLike, NDArray
+from samples import chi_square_of_outcomes
 from scipy import stats
 
 from hockeystick import accounting
@@ -47,29 +49,13 @@ def law(mechanism: GaussianAboveThreshold, value: ArrayLike) -> Law:
 
 def discrete_law(queries: NDArray[np.int64], threshold_scale: float, query_scale: float, answers: int) -> Law:
     """The law of releases on a grid of step 1, exactly: both noises have masses ∝ e^(−k²/2σ²)."""
-
-    def masses(scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        k = np.arange(-math.ceil(14 * scale), math.ceil(14 * scale) + 1)
-        weights = np.exp(-(k**2) / (2 * scale**2))
-        return k, weights / weights.sum()
-
-    rho, weight = masses(threshold_scale)
-    nu, mass = masses(query_scale)
+    reaches = [math.ceil(14 * scale) for scale in (threshold_scale, query_scale)]
+    rho, nu = (np.arange(-reach, reach + 1) for reach in reaches)
+    weight, mass = discrete_gaussian(threshold_scale, reaches[0]), discrete_gaussian(query_scale, reaches[1])
     tail = np.cumsum(mass[::-1])[::-1]  # P(ν ≥ nu)
     gap = rho - queries[:, np.newaxis]
     above = np.where(gap > nu[-1], 0.0, tail[np.clip(gap - nu[0], 0, len(nu) - 1)])
     return law_of(queries.astype(float), answers, weight, above)
-
-
-def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
-    return max(math.fsum(max(0.0, a[o] - math.exp(epsilon) * b[o]) for o in a) for a, b in ((p, q), (q, p)))
-
-
-def chi_square(rows: NDArray[Any], expected: Law) -> float:
-    seen = Counter(map(tuple, rows.tolist()))
-    assert set(seen) <= set(expected) and math.fsum(expected.values()) == pytest.approx(1.0)
-    want = np.array(list(expected.values())) * len(rows) / math.fsum(expected.values())
-    return float(stats.chisquare([seen[key] for key in expected], want).pvalue)
 
 
 @pytest.mark.statistical
@@ -80,10 +66,10 @@ def test_outputs_follow_the_law() -> None:
     released = np.array([MECHANISM.release(VALUE, noise=noise) for _ in range(12_000)])
     secure = np.array([MECHANISM.release(VALUE) for _ in range(600)])
     for rows in (drawn, released, secure):
-        assert chi_square(rows, expected) > FALSE_ALARM
+        assert chi_square_of_outcomes(rows, expected) > FALSE_ALARM
     for off in (evolve(MECHANISM, threshold_scale=1.4), evolve(MECHANISM, query_scale=1.2)):
-        assert chi_square(drawn, law(off, VALUE)) < FALSE_ALARM
-        assert chi_square(released, law(off, VALUE)) < FALSE_ALARM
+        assert chi_square_of_outcomes(drawn, law(off, VALUE)) < FALSE_ALARM
+        assert chi_square_of_outcomes(released, law(off, VALUE)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("monotone", [False, True])
@@ -97,7 +83,7 @@ def test_cost_covers_every_pair(scales: tuple[float, float], answers: int, monot
         for centre in (0.0, -2.0):
             p, q = (law(mechanism, v) for v in (np.full(6, centre), centre + moved))
             for epsilon in (0.0, 0.3, 1.0, 2.5):
-                assert hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
+                assert larger_hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
 
 
 @pytest.mark.parametrize("scales", [(0.8, 1.5), (2.0, 3.0)])

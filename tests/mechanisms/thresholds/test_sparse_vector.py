@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import larger_hockey_stick
 from numpy.typing import ArrayLike, NDArray
+from samples import chi_square_of_outcomes
 from scipy import stats
 
 from hockeystick import accounting
@@ -50,13 +51,6 @@ def law(mechanism: SparseVector, value: ArrayLike) -> Law:
     return found
 
 
-def chi_square(rows: NDArray[Any], expected: Law) -> float:
-    seen = Counter(map(tuple, rows.tolist()))
-    assert set(seen) <= set(expected) and math.fsum(expected.values()) == pytest.approx(1.0)
-    want = np.array(list(expected.values())) * len(rows) / math.fsum(expected.values())
-    return float(stats.chisquare([seen[key] for key in expected], want).pvalue)
-
-
 def bits_of(numbers: NDArray[np.float64], answers: int) -> NDArray[np.int8]:
     above = numbers > -math.inf
     halted = above.cumsum(axis=1) - above >= answers
@@ -67,16 +61,16 @@ def bits_of(numbers: NDArray[np.float64], answers: int) -> NDArray[np.int8]:
 def test_simulated_bits_follow_the_law() -> None:
     drawn = BITS.simulate(VALUE, np.random.default_rng(411), RUNS)
     assert drawn.dtype == np.int8
-    assert chi_square(drawn, law(BITS, VALUE)) > FALSE_ALARM
+    assert chi_square_of_outcomes(drawn, law(BITS, VALUE)) > FALSE_ALARM
     for off in (evolve(BITS, redraw=False), evolve(BITS, threshold_scale=1.4), evolve(BITS, query_scale=1.2)):
-        assert chi_square(drawn, law(off, VALUE)) < FALSE_ALARM
+        assert chi_square_of_outcomes(drawn, law(off, VALUE)) < FALSE_ALARM
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [KEPT, BOTH])
 def test_simulated_numbers_have_noise_of_their_own(mechanism: SparseVector) -> None:
     drawn = mechanism.simulate(VALUE, np.random.default_rng(412), RUNS)
-    assert chi_square(bits_of(drawn, 2), law(mechanism, VALUE)) > FALSE_ALARM
+    assert chi_square_of_outcomes(bits_of(drawn, 2), law(mechanism, VALUE)) > FALSE_ALARM
     run, query = np.nonzero(drawn > -math.inf)
     noise = drawn[run, query] - VALUE[query]
     assert stats.kstest(noise, stats.laplace(0, 2.0).cdf).pvalue > FALSE_ALARM
@@ -93,9 +87,11 @@ def test_releases_follow_the_law(mechanism: SparseVector) -> None:
     for noise, runs in ((SimulationNoise(413), 8_000), (None, 500)):
         drawn = np.array([mechanism.release(VALUE, noise=noise) for _ in range(runs)])
         bits = drawn if mechanism.answer_scale is None else bits_of(drawn, 2)
-        assert chi_square(bits, law(mechanism, VALUE)) > FALSE_ALARM
+        assert chi_square_of_outcomes(bits, law(mechanism, VALUE)) > FALSE_ALARM
         if runs > 1000:
-            assert chi_square(bits, law(evolve(mechanism, redraw=not mechanism.redraw), VALUE)) < FALSE_ALARM
+            assert (
+                chi_square_of_outcomes(bits, law(evolve(mechanism, redraw=not mechanism.redraw), VALUE)) < FALSE_ALARM
+            )
         if mechanism.answer_scale is not None:
             run, query = np.nonzero(drawn > -math.inf)
             noise_drawn = drawn[run, query] - VALUE[query]
@@ -134,9 +130,7 @@ def test_cost_covers_the_bits(monotone: bool, redraw: bool) -> None:
         for centre in (0.0, -1.5):
             p, q = law(mechanism, np.full(5, centre)), law(mechanism, centre + moved)
             for epsilon in (0.0, 0.4, 1.0, mechanism.event().pure_epsilon()):
-                truth = max(
-                    math.fsum(max(0.0, a[o] - math.exp(epsilon) * b[o]) for o in a) for a, b in ((p, q), (q, p))
-                )
+                truth = larger_hockey_stick(p, q, epsilon)
                 assert truth <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
 
 
@@ -316,7 +310,7 @@ def test_a_threshold_redrawn_at_the_price_of_one_is_refuted() -> None:
     assert accounting.delta(kept.event(), epsilon).upper == 0.0 and redrawn.event().pure_epsilon() == epsilon + 2
     for mechanism, broken in ((kept, False), (redrawn, True)):
         p, q = law(mechanism, value), law(mechanism, moved)
-        excess = max(math.fsum(max(0.0, a[o] - math.exp(epsilon) * b[o]) for o in a) for a, b in ((p, q), (q, p)))
+        excess = larger_hockey_stick(p, q, epsilon)
         assert (excess > 1e-3) is broken
 
 
