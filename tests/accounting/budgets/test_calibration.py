@@ -7,6 +7,7 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
+from divergences import exact_gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
@@ -365,9 +366,7 @@ def _gaussian_noise(eps: float, target: float) -> mpmath.mpf:
     with mpmath.workdps(60):
 
         def off(log_sigma):
-            s = mpmath.exp(log_sigma)
-            first = mpmath.ncdf(1 / (2 * s) - eps * s)
-            return mpmath.log(first - mpmath.exp(eps) * mpmath.ncdf(-1 / (2 * s) - eps * s)) - mpmath.log(target)
+            return mpmath.log(exact_gaussian_delta(mpmath.exp(-log_sigma), eps)) - mpmath.log(target)
 
         low, high = mpmath.log("1e-3"), mpmath.log("1e5")
         for _ in range(120):

@@ -9,9 +9,11 @@ from typing import Any, cast
 import mpmath as mp
 import numpy as np
 import pytest
+from divergences import exact_gaussian_delta, gaussian_delta
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import fft, integrate, optimize, stats
+from spies import spied
 
 from hockeystick.accounting import (
     BoundedRange,
@@ -242,8 +244,7 @@ def exact_pair_delta(pair: DominatingPair, eps):
             -mp.mpf(p) * mp.expm1(eps - mp.mpf(x)) for x, p in zip(pair.losses, pair.p, strict=True) if x > eps
         )
     if isinstance(pair, GaussianPair):
-        m = mp.mpf(pair.mu)
-        return mp.ncdf(m / 2 - eps / m) - mp.exp(eps) * mp.ncdf(-m / 2 - eps / m)
+        return exact_gaussian_delta(pair.mu, eps)
     assert isinstance(pair, ExponentialLossPair)
     r, d, atom = mp.mpf(pair.reach), mp.mpf(pair.density), mp.mpf(pair.atom)
     if eps >= r:
@@ -592,7 +593,7 @@ def gaussian_epsilon(mu, d):
     """The exact ε of μ-Gaussian-DP in many digits (Balle & Wang 2018, Thm 8)."""
     with mp.workdps(60):
         m = mp.mpf(mu)
-        f = lambda e: mp.log(mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)) - mp.log(mp.mpf(d))  # noqa: E731
+        f = lambda e: mp.log(exact_gaussian_delta(m, e)) - mp.log(mp.mpf(d))  # noqa: E731
         if f(mp.mpf(0)) <= 0:
             return mp.mpf(0)
         low, high = mp.mpf(0), m * m / 2 + m * mp.sqrt(-2 * mp.log(mp.mpf(d)))
@@ -721,7 +722,7 @@ def test_no_epsilons_at_once():
 def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
     event, at = compose((Gaussian(9.0), 30), (Gaussian(12.0), 10)), np.linspace(0.0, 3.5, 40)
     mu = math.sqrt(30 / 81 + 10 / 144)
-    exact = stats.norm.cdf(mu / 2 - at / mu) - np.exp(at) * stats.norm.cdf(-mu / 2 - at / mu)
+    exact = gaussian_delta(mu, at)
     above, below = loss_distribution.deltas(event, at), loss_distribution.deltas(event, at, upper=False)
     assert (below <= exact * (1 + 1e-11)).all() and (exact * (1 - 1e-11) <= above).all()
     assert (above <= below * (1 + 1e-4)).all()
@@ -1020,23 +1021,17 @@ def test_no_order_pays_for_a_delta_of_nothing():
 
 @pytest.mark.parametrize("upper", [True, False])
 def test_the_logarithm_of_a_target_is_rounded_to_the_safe_side(upper, monkeypatch):
-    targets: list[float] = []
-    original = loss_distribution.root_of
-
-    def root(points: Any, target: float) -> tuple[float, bool]:
-        targets.append(target)
-        return original(points, target)
-
-    monkeypatch.setattr(loss_distribution, "root_of", root)
+    calls = spied(monkeypatch, loss_distribution, "root_of")
     event = compose((Gaussian(10.0), 4))
     with mp.workdps(40):
         for i in range(30):
             wanted = math.exp(-5.0 - 2.0 * i)
             loss_distribution.epsilon(event, wanted, upper=upper)
             exact = mp.log(wanted)
+            targets = [call.args[1] for call in calls]
             assert targets and all(t <= exact if upper else t >= exact for t in targets)
             assert targets == pytest.approx([float(exact)] * len(targets), abs=1e-9)
-            targets.clear()
+            calls.clear()
 
 
 def test_sums_for_places_below_the_window_are_those_of_its_places():

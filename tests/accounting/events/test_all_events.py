@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from divergences import hockey_stick, larger_hockey_stick, renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -56,10 +57,6 @@ LEAVES = [
     LazySwitchDecision(0.3, 1.5),
     VisibleMixture(0.1, BoundedRange(1.0)),
 ]
-
-
-def hockey_stick(p, q, eps):
-    return float(np.maximum(p - math.exp(eps) * q, 0).sum())
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 5.0])
@@ -128,7 +125,7 @@ def test_rdp_of_the_dominating_pair_matches_or_exceeds_quadrature(event):
     cells = event.pair().cells(edges)
     p, q = cells.p[cells.p > 0], cells.q[cells.p > 0]
     for order in (1.5, 2.0, 6.0):
-        numeric = math.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
+        numeric = renyi(p, q, order)
         bound = event.rdp(np.array([order]))[0]
         if isinstance(event, BoundedRange):  # its Rényi curve lies below its dominating pair's
             assert bound <= numeric * (1 + 1e-6)
@@ -152,14 +149,14 @@ def test_lazy_decision_dominates_every_pair_of_keep_probabilities(k_max, kappa, 
     p, q = np.array([first, 1 - first]), np.array([second, 1 - second])
     event = LazySwitchDecision(k_max, kappa)
     claim = delta(event, eps).upper
-    exact = max(hockey_stick(p, q, eps), hockey_stick(q, p, eps))
+    exact = larger_hockey_stick(p, q, eps)
     assert exact <= claim * (1 + 1e-9) + 1e-12
     keep, less = k_max, k_max * math.exp(-kappa)
     worst = np.array([keep, 1 - keep]), np.array([less, 1 - less])
     tight = max(hockey_stick(*worst, eps), hockey_stick(*worst[::-1], eps))
     assert claim <= tight + 2e-4  # the grid
     if 0 < first < 1 and 0 < second < 1:
-        rdp = math.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
+        rdp = renyi(p, q, order)
         assert rdp <= event.rdp(np.array([order]))[0] * (1 + 1e-9) + 1e-12
         assert abs(math.log(p[1] / q[1])) <= event.pure_epsilon() * (1 + 1e-9) + 1e-12
 
@@ -224,7 +221,7 @@ def test_visible_mixture_is_the_enumerated_mixture_and_no_subsampling(r, e, orde
     more = 1 / (1 + math.exp(-e))
     p, q = np.array([1 - r, r * more, r * (1 - more)]), np.array([1 - r, r * (1 - more), r * more])
     event = VisibleMixture(r, PureDP(e))
-    exact = math.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
+    exact = renyi(p, q, order)
     assert event.rdp(np.array([order]))[0] == pytest.approx(exact, rel=1e-9, abs=1e-13)
     assert hockey_stick(p, q, eps) <= delta(event, eps).upper + 1e-15  # rounding of the enumeration
     # a secret coin would blend the two outcomes, with a privacy loss of at most ln(1 + r(e^e − 1))

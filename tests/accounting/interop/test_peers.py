@@ -11,6 +11,7 @@ from typing import Any
 import dp_accounting
 import numpy as np
 import pytest
+from divergences import gaussian_delta, renyi
 from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event
 from scipy import integrate, special
@@ -37,15 +38,9 @@ from hockeystick.accounting import (
 from hockeystick.accounting.budgets import filters as budget_filters
 from hockeystick.accounting.engines import contour_integral, loss_distribution
 from hockeystick.accounting.engines.tradeoff_curve import trade_off
-from hockeystick.accounting.losses.dominating_pairs import Array, Atoms
+from hockeystick.accounting.losses.dominating_pairs import Atoms
 
 # Closed forms ----------------------------------------
-
-
-def gaussian_delta(mu: float, eps: float) -> float:
-    """Balle & Wang 2018, Thm 8, for every real ε."""
-    tail = special.log_ndtr(-eps / mu - mu / 2)
-    return max(0.0, float(special.ndtr(-eps / mu + mu / 2) - np.exp(eps + tail)))
 
 
 def sampled_gaussian_delta(q: float, mu: float, eps: float) -> float:
@@ -254,10 +249,6 @@ def test_trade_off_functions_of_riskcal():
 
 
 # Traps ----------------------------------------
-
-
-def renyi(p: Array, q: Array, order: float) -> float:
-    return math.log(float((q * (p / q) ** order).sum())) / (order - 1)
 
 
 def test_b16_concentrated_dp_is_not_sampled_like_a_gaussian():

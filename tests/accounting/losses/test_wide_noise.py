@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from divergences import shifted_hockey_stick
+from laws import skellam
 from scipy import special
+from spies import spied
 
 import hockeystick as hs
 from hockeystick import events, mechanisms
@@ -38,13 +41,6 @@ def test_hardly_any_variance_is_lost_where_noise_is_wider(variance):
     assert 1 / math.sqrt(variance - 0.3) < mu < 1 / math.sqrt(variance * (1 - 4e-7))
 
 
-def shift_delta(variance: float, shift: int, epsilon: float) -> float:
-    """δ of one shifted coordinate, by one sum over its outcomes."""
-    reach = int(20 * math.sqrt(variance))
-    masses = special.ive(np.abs(np.arange(-reach, reach + 1)), variance)
-    return float(np.maximum(masses[shift:] - math.exp(epsilon) * masses[:-shift], 0.0).sum())
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.02, 0.1, 0.25])
 def test_the_profile_is_no_lower_than_that_of_any_vector(epsilon):
@@ -52,7 +48,7 @@ def test_the_profile_is_no_lower_than_that_of_any_vector(epsilon):
     assert len(event.shifts()) > integer_noise._FEW
     found = hs.delta(event, epsilon)
     assert found.method == "gaussian"
-    truth = shift_delta(1e5, 5, epsilon)
+    truth = shifted_hockey_stick(skellam(1e5, 6300), 5, epsilon)
     assert truth <= found.upper <= truth * (1 + 3e-3) + 1.001 * wide_noise.normal_bound(1e5, 25, None)[1]
     for vector in event.shifts()[:: 4 if epsilon else 40]:
         lower = hs.delta(event.along(vector), epsilon, bracket=True).lower
@@ -87,19 +83,12 @@ def test_few_vectors_less_noise_and_engines_asked_for_have_the_exact_profile():
 @pytest.mark.statistical
 def test_the_noise_of_many_vectors_is_calibrated_by_one_closed_form(monkeypatch):
     """31 vectors, each with a table and a grid of its own, took up to a minute."""
-    asked = [0]
-    methods = best_bound._methods
-
-    def count(event, only=None):
-        asked[0] += 1
-        return methods(event, only)
-
-    monkeypatch.setattr(best_bound, "_methods", count)
+    asked = spied(monkeypatch, best_bound, "_methods")
     monkeypatch.setattr(integer_noise, "_shifted", None)  # no vector is looked at
     for epsilon, delta in ((0.0015, 1e-3), (0.005, 1e-12)):
-        asked[0] = 0
+        asked.clear()
         found = mechanisms.Skellam.calibrated(epsilon=epsilon, delta=delta, sensitivity=5.6)
-        assert asked[0] <= 60
+        assert len(asked) <= 60
         assert hs.delta(found.event(), epsilon).upper <= delta and hs.epsilon(found.event(), delta).upper <= epsilon
         less = mechanisms.Skellam(found.variance * (1 - 1e-8), sensitivity=5.6).event()
         assert hs.delta(less, epsilon).upper > delta

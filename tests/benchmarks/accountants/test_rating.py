@@ -11,6 +11,7 @@ import dp_accounting
 import mpmath
 import pytest
 from benchmark_scripts import benchmark
+from divergences import exact_gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,15 +54,10 @@ def test_compositions_are_of_as_many_events() -> None:
 def test_the_closed_form_of_gaussian_noise_encloses_that_of_fifty_digits(mu: float, exponent: int) -> None:
     delta = 10.0**exponent
     with mpmath.workdps(50):
-
-        def profile(epsilon: float) -> Any:
-            x, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-            return mpmath.ncdf(m / 2 - x / m) - mpmath.exp(x) * mpmath.ncdf(-m / 2 - x / m)
-
-        if profile(0.0) <= 2.0 * delta:
+        if exact_gaussian_delta(mu, 0.0) <= 2.0 * delta:
             return  # no ε above 0, or hardly
         low, high = gaussian_epsilon(mu, delta)
-        assert profile(low) > delta > profile(high) and high <= low * (1.0 + 3e-10)
+        assert exact_gaussian_delta(mu, low) > delta > exact_gaussian_delta(mu, high) and high <= low * (1.0 + 3e-10)
 
 
 def exact_delta(laws: list[tuple[Fraction, Fraction]], epsilon: float) -> Any:

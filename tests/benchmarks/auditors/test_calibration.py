@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from divergences import gaussian_delta
 from scipy import optimize, stats
 
 from hockeystick import accounting
@@ -67,15 +68,10 @@ def geometric(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarr
     return noise[0], 1 + noise[1]
 
 
-def gaussian_delta(epsilon: float) -> float:
-    """The exact profile of N(0, 1) against N(1, 1) (Balle and Wang 2018, Theorem 8)."""
-    return float(stats.norm.cdf(0.5 - epsilon) - math.exp(epsilon) * stats.norm.cdf(-0.5 - epsilon))
-
-
 TIGHT: dict[str, tuple[Sample, Claim]] = {
     "laplace": (laplace, Claim(EPSILON)),
-    "gaussian": (gaussian, Claim(EPSILON, gaussian_delta(EPSILON))),
-    "gaussian curve": (gaussian, Claim.curve(accounting.Gaussian(1.0), gaussian_delta(EPSILON))),
+    "gaussian": (gaussian, Claim(EPSILON, gaussian_delta(1.0, EPSILON))),
+    "gaussian curve": (gaussian, Claim.curve(accounting.Gaussian(1.0), gaussian_delta(1.0, EPSILON))),
     "randomised response": (randomised_response, Claim(EPSILON)),
     "geometric": (geometric, Claim(EPSILON)),
 }

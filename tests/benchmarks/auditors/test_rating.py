@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attrs import asdict
 from benchmark_scripts import benchmark
+from divergences import gaussian_delta, hockey_stick
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
@@ -61,8 +62,7 @@ def gaussian_distance(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.rand
     kept = np.maximum(fnr, fpr) < 1 - claim.delta
     mu = float(np.max(np.abs(stats.norm.isf(fpr[kept]) - stats.norm.ppf(fnr[kept])), initial=0.01))
     grid = np.linspace(0, 30, 6001)
-    deltas = stats.norm.cdf(mu / 2 - grid / mu) - np.exp(grid) * stats.norm.cdf(-mu / 2 - grid / mu)
-    epsilon = float(grid[np.argmax(deltas <= claim.delta)])
+    epsilon = float(grid[np.argmax(gaussian_delta(mu, grid) <= claim.delta)])
     return epsilon > claim.epsilon, epsilon
 
 
@@ -77,8 +77,7 @@ def test_the_law_of_a_target_is_as_private_as_it_says(target: Any) -> None:
     epsilon, delta = target.factor * target.claim.epsilon, target.claim.delta
     for order in (slice(None), slice(None, None, -1)):
         below, above = (
-            float(np.maximum(law[order][0] - math.exp(epsilon) * law[order][1], 0.0).sum())
-            for law in (target.law.below, target.law.above)
+            hockey_stick(law[order][0], law[order][1], epsilon) for law in (target.law.below, target.law.above)
         )
         assert below <= delta + 1e-9
         assert above >= delta * (1 - 1e-9)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from benchmark_scripts import experiment_script
+from divergences import larger_hockey_stick
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -18,10 +19,6 @@ from hockeystick.accounting.losses import optimal_composition
 lemmas = experiment_script("lazy.composition_lemmas")
 
 epsilons = st.sampled_from([0.01, 0.1, 0.5, 2.0])
-
-
-def _hockey_stick(p: FloatArray, q: FloatArray, epsilon: float) -> float:
-    return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in ((p, q), (q, p)))
 
 
 # --- 2.6: advanced composition ---------------------------------------------------------------------------------------
@@ -70,7 +67,7 @@ def test_ratio_tail_on_random_pairs(losses: list[float], masses: list[float], ep
     q /= q.sum()
     p = q * np.exp(2 * epsilon * np.array(losses))
     p /= p.sum()
-    delta = _hockey_stick(p, q, epsilon / 2)
+    delta = larger_hockey_stick(p, q, epsilon / 2)
     outside = np.abs(np.log(p / q)) > epsilon
     for law in (p, q):
         assert law[outside].sum() <= lemmas.ratio_tail(epsilon, delta) + 1e-12
@@ -85,7 +82,7 @@ def test_ratio_tail_is_sharp(epsilon: float) -> None:
     high = delta / -math.expm1(-epsilon / 2)
     p = np.array([high, high * math.exp(-beyond), 1 - high * (1 + math.exp(-beyond))])
     q = p[[1, 0, 2]]
-    assert _hockey_stick(p, q, epsilon / 2) == pytest.approx(delta, rel=1e-6)
+    assert larger_hockey_stick(p, q, epsilon / 2) == pytest.approx(delta, rel=1e-6)
     assert p[:2].sum() == pytest.approx(lemmas.ratio_tail(epsilon, delta), rel=1e-6)
 
 
@@ -166,8 +163,8 @@ def test_conditioned_composition_by_enumeration(one: float, two: float, bad0: fl
     failure = max(bad0, bad1)
     for at in np.linspace(0.0, one + two, 7):
         stopped = [np.append(law[:4], law[4:].sum()) for law in (p, q)]
-        delta = min(1.0, _hockey_stick(stopped[0], stopped[1], at))
-        assert _hockey_stick(p, q, at) <= lemmas.conditioned_composition(delta, [failure]) + 1e-12
+        delta = min(1.0, larger_hockey_stick(stopped[0], stopped[1], at))
+        assert larger_hockey_stick(p, q, at) <= lemmas.conditioned_composition(delta, [failure]) + 1e-12
 
 
 def test_printed_hypothesis_is_not_enough() -> None:
@@ -176,10 +173,10 @@ def test_printed_hypothesis_is_not_enough() -> None:
     high = failure * math.exp(epsilon)
     # outcomes: bad in world 0, bad in world 1, good
     first = (np.array([failure, high, 1 - failure - high]), np.array([high, failure, 1 - failure - high]))
-    assert _hockey_stick(*first, epsilon) == pytest.approx(0.0, abs=1e-12)
+    assert larger_hockey_stick(*first, epsilon) == pytest.approx(0.0, abs=1e-12)
     tells = np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
     p, q = _two_steps(first, (tells, np.where(tells == 0.5, 0.5, 1.0 - tells)))
-    truth = _hockey_stick(p, q, epsilon)
+    truth = larger_hockey_stick(p, q, epsilon)
     assert truth == pytest.approx(failure + high)
     assert truth > lemmas.printed_conditioned_composition(0.0, [failure]) == 0.02
     common = lemmas.common_failure(failure, epsilon=epsilon, delta=0.0)

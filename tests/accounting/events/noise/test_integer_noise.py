@@ -4,10 +4,12 @@ import itertools
 import math
 from typing import Any
 
+import laws
 import mpmath as mp
 import numpy as np
 import pytest
 from attrs import evolve
+from divergences import gaussian_delta, hockey_stick
 from dp_accounting.pld import privacy_loss_distribution as native
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,22 +52,7 @@ from hockeystick.accounting.losses.integer_noise_tables import (
 
 ORDERS = np.array([1.00001, 1.05, 1.5, 2.0, 3.7, 16.0, 120.0])
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
-
-
-def laplace_law(scale, reach=60):
-    k = np.arange(-reach, reach + 1)
-    p = np.exp(-np.abs(k) / scale)
-    return p / p.sum()
-
-
-def gaussian_law(sigma, reach=60):
-    k = np.arange(-reach, reach + 1)
-    p = np.exp(-(k**2) / (2 * sigma**2))
-    return p / p.sum()
-
-
-def skellam_law(variance, reach=60):
-    return stats.skellam.pmf(np.arange(-reach, reach + 1), variance / 2, variance / 2)
+LAPLACE = laws.discrete_laplace(1.5, 8)
 
 
 def moved(p, shift):
@@ -117,7 +104,7 @@ def check_dominated(event, law, norm, size, *, dimensions=3):
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_discrete_laplace_is_the_worst_over_all_integer_vectors(scale, size):
-    check_dominated(DiscreteLaplace(scale).at(size), laplace_law(scale), "l1", size)
+    check_dominated(DiscreteLaplace(scale).at(size), laws.discrete_laplace(scale, 60), "l1", size)
 
 
 def exact_discrete_laplace_rdp(scale, shift, order):
@@ -185,11 +172,11 @@ def test_a_shift_too_long_for_atoms_is_charged_as_any_pure_mechanism():
 @pytest.mark.parametrize("square", [1, 2, 3, 4])
 def test_discrete_gaussian_is_the_worst_over_all_integer_vectors(sigma, square):
     event = DiscreteGaussian(sigma).at(math.sqrt(square))
-    check_dominated(event, gaussian_law(sigma), "l2", math.sqrt(square), dimensions=square)
+    check_dominated(event, laws.discrete_gaussian(sigma, 60), "l2", math.sqrt(square), dimensions=square)
 
 
 def test_which_integer_vector_is_worst_depends_on_the_level():
-    law = gaussian_law(0.3)
+    law = laws.discrete_gaussian(0.3, 60)
     one, four = hockey_sticks(law, (2,), (0.0, 20.0)), hockey_sticks(law, (1, 1, 1, 1), (0.0, 20.0))
     assert (one[0] - four[0]) * (one[1] - four[1]) < 0
     event = DiscreteGaussian(0.3).at(2)
@@ -300,7 +287,7 @@ def test_skellam_losses_of_a_unit_shift_lie_between_the_bounds_of_amos(variance)
 @pytest.mark.parametrize("square", [1, 2, 4])
 def test_skellam_is_the_worst_over_all_integer_vectors(variance, square):
     event = Skellam(variance).at(math.sqrt(square))
-    check_dominated(event, skellam_law(variance, 22), "l2", math.sqrt(square), dimensions=square)
+    check_dominated(event, laws.skellam(variance, 22), "l2", math.sqrt(square), dimensions=square)
 
 
 def exact_skellam_rdp(variance, shift, order, reach):
@@ -436,8 +423,7 @@ def gaussian_mu(eps, target):
     low, high = 1e-3, 20.0
     for _ in range(200):
         mu = (low + high) / 2
-        value = stats.norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * stats.norm.cdf(-mu / 2 - eps / mu)
-        low, high = (mu, high) if value < target else (low, mu)
+        low, high = (mu, high) if gaussian_delta(mu, eps) < target else (low, mu)
     return low
 
 
@@ -515,7 +501,7 @@ def test_any_law_at_distance_one_in_both_directions(seed):
     check_table(IntegerNoise(np.log(law)), law, 1)
 
 
-@pytest.mark.parametrize("law", [stats.binom.pmf(np.arange(9), 8, 0.5), np.full(10, 0.1), laplace_law(1.5, 8)])
+@pytest.mark.parametrize("law", [stats.binom.pmf(np.arange(9), 8, 0.5), np.full(10, 0.1), LAPLACE / LAPLACE.sum()])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_symmetric_log_concave_noise_at_a_distance_is_the_worst_over_all_vectors(law, size):
     check_table(IntegerNoise(np.log(law)).at(size), law, size)
@@ -830,7 +816,7 @@ def test_more_vectors_than_can_be_tried_are_not_listed(coordinates, square):
 @pytest.mark.parametrize("shift", [1, 3, 70])
 def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
     """Whatever the errors are within their bounds, P's masses and the profile are no smaller than the true law's."""
-    true = np.log(laplace_law(9.0, reach=80))
+    true = np.log(laws.discrete_laplace(9.0, 80))
     error = 1e-3
     wrong = true + error * np.where(np.arange(len(true)) % 2, 1.0, -1.0)
     steps = wrong[:-1] - wrong[1:]
@@ -843,7 +829,7 @@ def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
         claim = got.at_infinity + sum(
             m * -math.expm1(min(0.0, eps - x)) for m, x in zip(got.p, got.losses, strict=True)
         )
-        assert float(np.maximum(p - math.exp(eps) * q, 0.0).sum()) <= claim * (1 + 1e-12)
+        assert hockey_stick(p, q, eps) <= claim * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("event", [DiscreteGaussian, DiscreteLaplace, Skellam])

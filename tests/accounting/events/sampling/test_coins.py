@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from attrs import frozen
+from divergences import hockey_stick, renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -48,15 +49,6 @@ from hockeystick.accounting.events.sampling.coins import (
 from hockeystick.accounting.losses.dominating_pairs import Atoms
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 30.0])
-
-
-def hockey_stick(p, q, eps):
-    return float(np.maximum(p - math.exp(eps) * q, 0).sum())
-
-
-def renyi(p, q, order):
-    seen = p > 0
-    return float(np.log(np.sum(p[seen] ** order * q[seen] ** (1 - order))) / (order - 1))
 
 
 def responses(eps, k):

@@ -15,6 +15,7 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
+from divergences import hockey_stick, renyi
 from dp_accounting import NeighboringRelation as Relation
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,14 +51,6 @@ from hockeystick.accounting.events.sampling.shared import gaussian_shift
 DATA = Path(__file__).parents[3] / "data" / "sampled_gaussian_rdp.csv"
 P, G, L = dp_accounting.PoissonSampledDpEvent, dp_accounting.GaussianDpEvent, dp_accounting.LaplaceDpEvent
 Self = dp_accounting.SelfComposedDpEvent
-
-
-def hockey_stick(p, q, eps):
-    return float(np.maximum(p - math.exp(eps) * q, 0).sum())
-
-
-def renyi(p, q, order):
-    return float(special.logsumexp(order * np.log(p) + (1 - order) * np.log(q))) / (order - 1)
 
 
 def exact_delta(shifts, weights, eps, direction):

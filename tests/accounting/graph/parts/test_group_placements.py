@@ -9,10 +9,10 @@ import itertools
 import math
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from divergences import exact_gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -133,13 +133,6 @@ def test_pure_costs_are_those_of_the_worst_placement(drawn, group):
     assert found == pytest.approx(truth, rel=1e-12) and found >= truth * (1 - 1e-14)
 
 
-def gaussian_delta(mu, e):
-    """Balle & Wang 2018, Theorem 8, in many digits."""
-    with mpmath.workdps(40):
-        mu, e = mpmath.mpf(mu), mpmath.mpf(e)
-        return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
-
-
 @pytest.mark.statistical
 @given(drawn=family_graphs(st.floats(0.7, 5.0).map(Gaussian)), group=st.integers(2, 3))
 @settings(deadline=None, max_examples=40)
@@ -154,9 +147,9 @@ def test_gaussian_costs_are_those_of_the_worst_placement(drawn, group):
         assert found == 0.0
     elif found > 0.0:
         mu = math.sqrt(square)
-        assert gaussian_delta(mu, found) <= 1e-3 <= gaussian_delta(mu, found * (1 - 1e-9))
+        assert exact_gaussian_delta(mu, found) <= 1e-3 <= exact_gaussian_delta(mu, found * (1 - 1e-9))
     else:
-        assert gaussian_delta(math.sqrt(square), 0.0) <= 1e-3
+        assert exact_gaussian_delta(math.sqrt(square), 0.0) <= 1e-3
 
 
 @pytest.mark.statistical
@@ -306,7 +299,7 @@ def test_one_release_that_reads_any_block(group):
     graph = AccountantGraph().source("s", 2).release("r", Gaussian(2.0), reads=["s"], count=3, reach=Reach(1, 4))
     found = graph.guarantee(group=group).epsilon(1e-3).upper
     mu = group * math.sqrt(3) / 2
-    assert gaussian_delta(mu, found) <= 1e-3 <= gaussian_delta(mu, found * (1 - 1e-9))
+    assert exact_gaussian_delta(mu, found) <= 1e-3 <= exact_gaussian_delta(mu, found * (1 - 1e-9))
 
 
 def test_a_coin_of_each_block_costs_more_apart_than_together():
