@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from samples import least_mean
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.distribution.adaptive_runs import (
@@ -30,11 +30,6 @@ def learner(rounds: int, table: LabelTable = PERMUTED, channel: Any = OneBit, **
     return OnlineDistribution.build(table, rounds=rounds, channel=channel, **(parameters or {"epsilon": 1.0}))
 
 
-def surely(risk: np.ndarray) -> float:
-    """What the expected risk is at least: false alarm 1e-6 by Student's t, for normal means of runs."""
-    return float(risk.mean() - stats.t.isf(1e-6, len(risk) - 1) * risk.std(ddof=1) / math.sqrt(len(risk)))
-
-
 # --- contexts of an adversary ----------------------------------------------------------------------------------------
 
 
@@ -43,10 +38,10 @@ def surely(risk: np.ndarray) -> float:
     ("channel", "parameters"), [(OneBit, {}), (SampledLaplace, {}), (VectorLaplace, {"scale": 20.0})]
 )
 def test_risk_stays_below_its_bound_against_an_adversary(channel: Any, parameters: dict[str, Any]) -> None:
-    """Row 21. False alarm 1e-6; see ``surely``."""
+    """Row 21. False alarm 1e-6 by Student's t."""
     own = learner(600, channel=channel, **parameters)
     runs = simulate_adaptively(own, 0, np.random.default_rng(1), 40, adversary=most_disagreement(own))
-    assert surely(runs.risk) < own.risk_bound()
+    assert least_mean(runs.risk) < own.risk_bound()
     easier = simulate_adaptively(
         own, 0, np.random.default_rng(1), 40, adversary=lambda t, w: np.zeros(len(w)), rounds=600
     )
@@ -103,11 +98,11 @@ def test_bad_adversaries_are_refused() -> None:
 
 @pytest.mark.statistical
 def test_interactive_runs_are_flagged_and_below_their_bound() -> None:
-    """Row 20, X4. False alarm 1e-6; see ``surely``."""
+    """Row 20, X4. False alarm 1e-6 by Student's t."""
     own = InteractiveDistribution(learner(2000, EASY))
     assert own.interactive and own.graph() == own.learner.graph()
     runs = own.simulate(0, np.random.default_rng(3), 30)
-    assert surely(runs.risk) < own.risk_bound() < 2000 * math.log(4)
+    assert least_mean(runs.risk) < own.risk_bound() < 2000 * math.log(4)
     # The worst case is sqrt 2 times that of asking uniformly; what it asks about is what it believes.
     assert 1.2 < own.risk_bound() / own.learner.risk_bound() < 1.8
     assert (runs.counts[:, 0] > 2000 / 4).all() and (runs.counts.sum(axis=1) == 2000).all()
@@ -150,14 +145,14 @@ def test_epochs_double_and_cover_all_rounds_once() -> None:
 
 
 def test_anytime_risk_is_below_its_bound_at_every_time() -> None:
-    """Row 20, X6. False alarm 1e-6; see ``surely``."""
+    """Row 20, X6. False alarm 1e-6 by Student's t."""
     own = anytime()
     runs = own.simulate(0, np.random.default_rng(4), 20, rounds=5000)
     assert runs.curve.shape == (20, len(runs.marks)) and runs.marks[-1] == 5000
     assert (np.diff(runs.curve, axis=1) >= 0).all() and len(runs.epochs) == len(runs.marks)
     for at, mark in enumerate(runs.marks.tolist()):
         each = runs.curve[:, at]
-        assert surely(each) < own.risk_bound(mark)
+        assert least_mean(each) < own.risk_bound(mark)
     np.testing.assert_array_equal(runs.risk, runs.curve[:, -1])
     # A known horizon is better, by no more than the doubling costs.
     known = learner(5000, EASY).risk_bound()

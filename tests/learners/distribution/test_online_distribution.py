@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import least_mean
 from scipy import stats
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
@@ -36,11 +37,6 @@ def easy(experts: int, *, copies: int = 1) -> LabelTable:
 
 def random_table(seed: int, *shape: int) -> LabelTable:
     return LabelTable(np.random.default_rng(seed).dirichlet(np.full(shape[-1], 0.6), shape[:-1]))
-
-
-def surely(risk: np.ndarray) -> float:
-    """What the expected risk is at least: false alarm 1e-6 by Student's t, for normal means of runs."""
-    return float(risk.mean() - stats.t.isf(1e-6, len(risk) - 1) * risk.std(ddof=1) / math.sqrt(len(risk)))
 
 
 CHANNELS: list[tuple[Any, dict[str, Any]]] = [
@@ -224,12 +220,12 @@ def test_learners_that_make_no_sense_are_refused() -> None:
 @pytest.mark.parametrize("reference", [CeiledBlocks(), Envelope(), UniformMixture(), UniformMixture(calibrated=False)])
 @pytest.mark.parametrize(("channel", "parameters"), [CHANNELS[i] for i in (0, 1, 3, 4, 5)])
 def test_risk_is_below_its_bound(channel: Any, parameters: dict[str, Any], reference: Any) -> None:
-    """Rows 7, 20. False alarm 1e-6; see ``surely``."""
+    """Rows 7, 20. False alarm 1e-6 by Student's t."""
     rng = np.random.default_rng(31)
     for table in (easy(4), random_table(9, 3, 7)):
         learner = OnlineDistribution.build(table, rounds=4000, channel=channel, reference=reference, **parameters)
         runs = learner.simulate(1, rng, 12, block=4)
-        assert surely(runs.risk) < learner.risk_bound()
+        assert least_mean(runs.risk) < learner.risk_bound()
         wrong_way = OnlineDistribution(channels=learner.channels, rate=0.0)  # a mutant that learns nothing
         assert wrong_way.simulate(1, rng, 2, block=4).risk.mean() > 0.05 * 4000
 

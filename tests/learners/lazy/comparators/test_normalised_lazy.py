@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from attrs import evolve
+from divergences import larger_hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,11 +56,6 @@ def _transcripts(learner: NormalisedLazyExperts, *streams: FloatArray) -> tuple[
         moved = np.concatenate([np.column_stack([moved, np.full(len(moved), bit)]) for _, bit, _ in parts])
         masses = [np.concatenate([part[2][i] for part in parts]) for i in range(len(weights))]
     return Transcripts(x, moved), masses
-
-
-def _divergence(p: FloatArray, q: FloatArray, epsilon: float) -> float:
-    scale = math.exp(epsilon)
-    return max(float(np.maximum(p - scale * q, 0).sum()), float(np.maximum(q - scale * p, 0).sum()))
 
 
 def _charged_once(learner: NormalisedLazyExperts) -> AccountantGraph:
@@ -206,7 +202,9 @@ def test_later_change_is_the_largest(rate: float, batch: int) -> None:
 def _exceeds(learner: NormalisedLazyExperts, first: FloatArray, second: FloatArray) -> float:
     _, (p, q) = _transcripts(learner, first, second)
     guarantee, unit = learner.graph().guarantee(), 2 * learner.learning_rate
-    return max(_divergence(p, q, e) / max(1e-300, guarantee.delta(e).upper) for e in (0.0, 0.5 * unit, 2 * unit))
+    return max(
+        float(larger_hockey_stick(p, q, e)) / max(1e-300, guarantee.delta(e).upper) for e in (0.0, 0.5 * unit, 2 * unit)
+    )
 
 
 @pytest.mark.statistical
@@ -254,7 +252,7 @@ def _coin_and_draw(keep: float, other: float, width: float, epsilon: float) -> f
     """Exact delta of a coin with chances k, k' of keeping, and a draw of bounded range where it says redraw."""
     law, odd = (np.array([1.0, math.exp(ratio)]) / (1 + math.exp(ratio)) for ratio in (width / 2, -width / 2))
     return max(
-        _divergence(np.append((1 - k0) * one, k0), np.append((1 - k1) * two, k1), epsilon)
+        float(larger_hockey_stick(np.append((1 - k0) * one, k0), np.append((1 - k1) * two, k1), epsilon))
         for k0, k1 in ((keep, other), (other, keep))
         for one, two in ((law, odd), (odd, law))
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from divergences import larger_hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,9 +50,7 @@ def _paths(learner: ShrinkingDartboard, losses: FloatArray) -> Iterator[tuple[tu
 
 
 def _exact_delta(learner: ShrinkingDartboard, streams: tuple[FloatArray, FloatArray], epsilon: float) -> float:
-    laws = [dict(_paths(learner, stream)) for stream in streams]
-    e = math.exp(epsilon)
-    return max(sum(max(0.0, m - e * q.get(path, 0.0)) for path, m in p.items()) for p, q in (laws, laws[::-1]))
+    return float(larger_hockey_stick(*(dict(_paths(learner, stream)) for stream in streams), epsilon))
 
 
 def _learner(budget: int | None, *, rounds: int = 6, batch: int = 1, rate: float = 0.4, p: float = 0.3, d: int = 2):

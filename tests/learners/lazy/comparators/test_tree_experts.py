@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from divergences import gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -72,10 +73,6 @@ def test_calibration_never_exceeds_its_target(epsilon: float, delta: float, sums
     assert 0.9999 * epsilon <= learner.graph().guarantee().epsilon(delta).upper <= epsilon
 
 
-def _gaussian_delta(mu: float, epsilon: float) -> float:
-    return float(stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu))
-
-
 @pytest.mark.parametrize("sums", SUMS)
 def test_claim_covers_the_exact_loss_of_the_sums(sums: Literal["tree", "square root"]) -> None:
     """The log-likelihood ratio is normal with a variance mu^2 that is known; the claim is at most a little above it.
@@ -94,7 +91,7 @@ def test_claim_covers_the_exact_loss_of_the_sums(sums: Literal["tree", "square r
     assert stats.kstest((ratio - mu**2 / 2) / mu, "norm").pvalue > FALSE_ALARM
     event = learner.graph().guarantee().event
     for epsilon in (0.0, 0.5, 2.0):
-        truth, claimed = _gaussian_delta(mu, epsilon), accounting.delta(event, epsilon).upper
+        truth, claimed = gaussian_delta(mu, epsilon), accounting.delta(event, epsilon).upper
         assert truth * (1 - 1e-9) <= claimed <= truth * (1.4 if sums == "tree" else 1 + 1e-6)
 
 

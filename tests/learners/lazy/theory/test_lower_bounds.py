@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from divergences import hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
@@ -128,7 +129,7 @@ def test_exact_loss_is_within_the_claim(experts: int, epoch: int, epsilon: float
     joint = [np.outer(law[0], law[1]).ravel() for law in laws]
     event = learner.graph().guarantee().event
     for at in (0.0, 0.3 * epsilon, epsilon, 2 * epsilon):
-        exact = max(np.maximum(p - math.exp(at) * q, 0.0).sum() for p, q in (joint, joint[::-1]))
+        exact = max(hockey_stick(p, q, at) for p, q in (joint, joint[::-1]))
         assert exact <= accounting.delta(event, at).upper + 1e-12
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
+from divergences import larger_hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -74,11 +75,6 @@ def _transform(
     )
 
 
-def _divergence(p: FloatArray, q: FloatArray, epsilon: float) -> float:
-    scale = math.exp(epsilon)
-    return max(float(np.maximum(p - scale * q, 0).sum()), float(np.maximum(q - scale * p, 0).sum()))
-
-
 def _softmax(log_weights: FloatArray) -> FloatArray:
     weights = np.exp(log_weights - log_weights.max())
     return np.asarray(weights / weights.sum())
@@ -101,7 +97,7 @@ def _least_eta(start: FloatArray, losses: FloatArray, rounds: int) -> float:
 
 def _least_delta0(start: FloatArray, losses: FloatArray, rounds: int, eta: float) -> float:
     pasts = _histories(start, losses, rounds)
-    return max(_divergence(_softmax(a + f), _softmax(a), eta) for a in pasts for f in losses)
+    return max(float(larger_hockey_stick(_softmax(a + f), _softmax(a), eta)) for a in pasts for f in losses)
 
 
 def _transcripts(learner: LazyTransform, *streams: FloatArray) -> tuple[Transcripts, list[FloatArray]]:
@@ -290,7 +286,10 @@ def _exceeds(learner: LazyTransform, first: FloatArray, second: FloatArray) -> f
     """Exact delta over the certified one, the largest at some epsilons of interest."""
     _, (p, q) = _transcripts(learner, first, second)
     guarantee, unit = learner.graph().guarantee(), learner.bounds.change
-    return max(_divergence(p, q, e) / max(1e-300, guarantee.delta(e).upper) for e in (0.0, 0.4 * unit, 1.5 * unit))
+    return max(
+        float(larger_hockey_stick(p, q, e)) / max(1e-300, guarantee.delta(e).upper)
+        for e in (0.0, 0.4 * unit, 1.5 * unit)
+    )
 
 
 def _case(
@@ -426,7 +425,7 @@ def test_with_rare_points_no_certificate_below_the_truth(rare: _Rare, chosen: tu
     _, (p, q) = _transcripts(learner, first, second)
     guarantee = learner.graph().guarantee()
     for epsilon in (0.0, 0.4, 2.0, 8.0):
-        exact, certified = _divergence(p, q, epsilon), guarantee.delta(epsilon).upper
+        exact, certified = larger_hockey_stick(p, q, epsilon), guarantee.delta(epsilon).upper
         assert exact <= certified * (1 + 1e-9)
         assert certified < 1.0
 
@@ -438,7 +437,7 @@ def test_delta0_must_be_charged() -> None:
     _, (p, q) = _transcripts(learner, *rare.streams(*chosen))
     plan = evolve(learner.plan(), draw=PureDP(2 * rare.eta), failure=0.0, boundary_failure=0.0)
     epsilon = 1.001 * plan.graph().guarantee().epsilon(0.0).upper
-    assert plan.graph().guarantee().delta(epsilon).upper == 0.0 < _divergence(p, q, epsilon)
+    assert plan.graph().guarantee().delta(epsilon).upper == 0.0 < larger_hockey_stick(p, q, epsilon)
 
 
 @pytest.mark.parametrize(("rare", "chosen"), RARE)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from attrs import frozen
+from divergences import hockey_stick
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,7 +111,7 @@ def test_a_violation_can_be_replayed() -> None:
     for losses in (violation.history, np.vstack([violation.history, violation.loss])):
         weights = np.exp(measure.log_measure(losses))
         laws.append(weights / weights.sum())
-    deltas = [np.maximum(p - math.exp(0.05) * q, 0).sum() for p, q in (laws, laws[::-1])]
+    deltas = [hockey_stick(p, q, 0.05) for p, q in (laws, laws[::-1])]
     assert max(deltas) == pytest.approx(violation.value) and violation.value == report.delta_at_eta > violation.limit
 
 

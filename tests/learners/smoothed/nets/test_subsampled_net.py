@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from samples import chi_square_of_outcomes
 
 from hockeystick.accounting import BoundedRange, InvalidArgumentError, Ledger, NonPrivate
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
@@ -39,13 +39,8 @@ def log_ratio(mechanism: SubsampledNet, first: Any, second: Any) -> float:
 
 
 def p_value(drawn: Array, candidates: Array, law: Array) -> float:
-    index = {tuple(row): i for i, row in enumerate(candidates.tolist())}
-    counts = np.bincount([index[tuple(row)] for row in drawn.tolist()], minlength=len(law))
-    expected = law * len(drawn)
-    rare = expected < 10
-    counts, expected = (np.append(x[~rare], x[rare].sum()) for x in (counts, expected))
-    keep = expected > 0
-    return float(stats.chi2.sf(((counts - expected)[keep] ** 2 / expected[keep]).sum(), keep.sum() - 1))
+    listed = dict(zip(map(tuple, candidates.tolist()), law, strict=True))
+    return float(chi_square_of_outcomes(drawn, listed))
 
 
 # --- privacy ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from samples import chi_square_of_outcomes
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.smoothed.nets import threshold_net
@@ -32,17 +32,6 @@ def brute_scores(domain: np.ndarray[Any, Any], data: np.ndarray[Any, Any], size:
     nets = domain[all_places(len(domain), size)]
     inside = (nets[:, :, None] < cuts).sum(axis=1)
     return np.asarray(np.abs(len(data) * inside - size * (data[:, None] < cuts).sum(axis=0)).max(axis=1))
-
-
-def chi_square(drawn: np.ndarray[Any, Any], candidates: np.ndarray[Any, Any], law: np.ndarray[Any, Any]) -> float:
-    """The p-value of draws against a law; rare candidates are pooled."""
-    index = {tuple(row): i for i, row in enumerate(candidates.tolist())}
-    counts = np.bincount([index[tuple(row)] for row in drawn.tolist()], minlength=len(candidates))
-    expected = law * len(drawn)
-    rare = expected < 10
-    counts, expected = (np.append(x[~rare], x[rare].sum()) for x in (counts, expected))
-    keep = expected > 0
-    return float(stats.chi2.sf(((counts - expected)[keep] ** 2 / expected[keep]).sum(), keep.sum() - 1))
 
 
 lines = st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True)
@@ -86,33 +75,34 @@ def test_counting_needs_monotone_windows_only(windows: list[tuple[int, int]]) ->
     assert count_multisets(low, high) == sum(ways.values())
 
 
-def instance(scale: float = 10.0) -> tuple[ThresholdNet, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def instance(scale: float = 10.0) -> tuple[ThresholdNet, dict[tuple[int, ...], float]]:
     domain, data = np.array([0.1, 0.3, 0.5, 0.9]), np.array([0.1, 0.3, 0.3, 0.55, 0.9, 0.95, 0.2])
     odds = np.exp(-brute_scores(domain, data, 5) / scale)
-    return ThresholdNet(domain=domain, data=data, size=5, scale=scale), all_places(4, 5), odds / odds.sum()
+    law = dict(zip(map(tuple, all_places(4, 5).tolist()), odds / odds.sum(), strict=True))
+    return ThresholdNet(domain=domain, data=data, size=5, scale=scale), law
 
 
 @pytest.mark.parametrize("scale", [0.8, 10.0, 1e4])
 def test_simulated_draws_have_the_law_of_enumeration(scale: float) -> None:
     """False alarm 1e-6. The planted violation, half the scale, is seen."""
-    net, candidates, law = instance(scale)
+    net, law = instance(scale)
     drawn = net.simulate(np.random.default_rng(1), 40_000)
-    assert chi_square(drawn, candidates, law) > FALSE_ALARM
+    assert chi_square_of_outcomes(drawn, law) > FALSE_ALARM
     if scale == 10.0:
         wrong = ThresholdNet(domain=net.domain, data=net.data, size=5, scale=5.0)
-        assert chi_square(wrong.simulate(np.random.default_rng(1), 40_000), candidates, law) < FALSE_ALARM
+        assert chi_square_of_outcomes(wrong.simulate(np.random.default_rng(1), 40_000), law) < FALSE_ALARM
 
 
 @pytest.mark.statistical
 def test_exact_draws_have_the_law_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm 1e-6. The planted violation, all draws from the highest level, is seen."""
-    net, candidates, law = instance(4.0)
+    net, law = instance(4.0)
     noise = SimulationNoise(2)
     drawn = np.array([net.draw(noise) for _ in range(600)])
-    assert chi_square(drawn, candidates, law) > FALSE_ALARM
+    assert chi_square_of_outcomes(drawn, law) > FALSE_ALARM
     monkeypatch.setattr(threshold_net._Levels, "drawn", lambda levels, noise: len(levels.bounds) - 1)
     drawn = np.array([net.draw(noise) for _ in range(300)])
-    assert chi_square(drawn, candidates, law) < FALSE_ALARM
+    assert chi_square_of_outcomes(drawn, law) < FALSE_ALARM
 
 
 def test_weights_of_levels_add_up_to_the_target_exactly() -> None:

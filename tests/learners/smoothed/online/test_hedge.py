@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import chi_square_of_counts
 from scipy import integrate, special, stats
 
 from hockeystick.accounting import InvalidArgumentError
@@ -77,10 +78,6 @@ def test_bad_moves_are_refused() -> None:
             bad()
 
 
-def law_pvalue(counts: np.ndarray, law: np.ndarray) -> float:
-    return float(stats.chisquare(counts, law * counts.sum()).pvalue)
-
-
 def exponential_law(gaps: np.ndarray, rate: float) -> np.ndarray:
     """P(k has the largest e_k / rate - gap_k), by quadrature over the winner's value."""
     x = np.linspace(0.0, 40.0 / rate, 100_001)
@@ -102,8 +99,8 @@ def test_all_rules_draw_from_their_law(rule: str) -> None:
     weights, other = special.softmax(-rate * losses), exponential_law(losses, rate)
     assert other.sum() == pytest.approx(1.0, abs=1e-4)
     right, wrong = (other, weights) if rule == "exponential" else (weights, other)
-    assert law_pvalue(counts, right / right.sum()) > FALSE_ALARM
-    assert law_pvalue(counts, wrong / wrong.sum()) < FALSE_ALARM
+    assert chi_square_of_counts(counts, right / right.sum()) > FALSE_ALARM
+    assert chi_square_of_counts(counts, wrong / wrong.sum()) < FALSE_ALARM
     np.testing.assert_allclose(hedge.probabilities()[0], weights)
 
 
