@@ -24,6 +24,7 @@ from functools import cache
 import numpy as np
 import pytest
 from attrs import evolve
+from divergences import gaussian_delta
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -52,12 +53,6 @@ def _learner(rounds: int, mu: float, p: float, width: float = 20.0) -> LazyConve
 
 
 # --- draws charged too little ----------------------------------------------------------------------------------------
-
-
-def _gdp_delta(mu: float, epsilon: float) -> float:
-    """Balle & Wang 2018, Theorem 8."""
-    above, below = stats.norm.cdf(-epsilon / mu + mu / 2.0), stats.norm.cdf(-epsilon / mu - mu / 2.0)
-    return float(above - math.exp(epsilon) * below)
 
 
 @pytest.mark.parametrize(("width", "least"), [(20.0, 1.0 - 1e-6), (3.0, 0.9), (0.2, 0.0)])
@@ -100,7 +95,7 @@ def test_smaller_charges_fall_below_the_truth(part: float) -> None:
     correct = learner.graph().guarantee()
     mutant = evolve(learner.plan(), draw=GaussianDP(part * mu)).graph().guarantee()
     for epsilon in (0.0, 0.5, 1.0, 2.0):
-        truth = sum(mass * _gdp_delta(mu * math.sqrt(count), epsilon) for count, mass in enumerate(draws) if count)
+        truth = sum(mass * gaussian_delta(mu * math.sqrt(count), epsilon) for count, mass in enumerate(draws) if count)
         assert 1.2 * mutant.delta(epsilon).upper < truth <= correct.delta(epsilon).upper
 
 
@@ -217,9 +212,9 @@ def test_unconverged_draws_tell_less(kind: str, steps: int) -> None:
         worlds = [_metropolis(learner, losses, grid, steps, 10) for losses in _pair(learner)]
     for epsilon in (0.0, 0.25, 0.5, 1.0):
         told = float(start @ np.maximum(worlds[0] - math.exp(epsilon) * worlds[1], 0.0).sum(axis=1))
-        assert told <= _gdp_delta(mu, epsilon)
+        assert told <= gaussian_delta(mu, epsilon)
         if kind == "langevin":
-            assert told == pytest.approx(_gdp_delta(share * mu, epsilon), abs=2e-4)
+            assert told == pytest.approx(gaussian_delta(share * mu, epsilon), abs=2e-4)
 
 
 @pytest.mark.statistical
