@@ -226,10 +226,10 @@ def _again(event: PrivacyEvent, delta: float, near: float, finer: int) -> float:
     law = _law(event, True, delta > LARGE, -finer)
     if law.infinity >= delta:
         return math.inf
+    # The difference and the product are off by U each; the logarithm by 2 U of itself, the sum by U.
     target = math.log((delta - law.infinity) * (1 - 4 * U))
-    return root_of(Points(law.tilted(sketch(event).tilt_for_epsilon(near), near)), target - 2 * U * (1 + abs(target)))[
-        0
-    ]
+    target -= 4 * U * (1 + abs(target))
+    return root_of(Points(law.tilted(sketch(event).tilt_for_epsilon(near), near)), target)[0]
 
 
 def root_of(points: Points, target: float) -> tuple[float, bool]:
