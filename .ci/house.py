@@ -29,7 +29,7 @@ MODULES = 15  # of one folder
 FUNCTION = 80  # lines of one function, without its docstring
 NEAR = 3  # lines from a factor to the comment that gives its reason
 UNEXPLAINED = 0  # factors of the product that may be without one
-LINES = {"product": 98_500, "tests": 84_500, "benchmarks": 15_500}
+LINES = {"product": 98_500, "tests": 85_000, "benchmarks": 15_500}
 
 
 def sources(part: str, root: Path = ROOT) -> Iterator[Path]:
