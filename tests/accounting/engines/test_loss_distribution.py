@@ -1071,7 +1071,7 @@ def test_just_above_an_atom_the_grid_is_as_fine_as_delta_is_steep():
 
         kink = 0.5 + math.log1p(math.expm1(eps - 1.0) / q)
         pieces = [(kink, kink + 1), (kink + 1, kink + 4), (kink + 4, 14.0)]
-        return sum(integrate.quad(density, *piece, epsabs=0, epsrel=1e-11)[0] for piece in pieces)
+        return math.fsum(integrate.quad(density, *piece, epsabs=0, epsrel=1e-11)[0] for piece in pieces)
 
     truth = optimize.brentq(lambda eps: exact(eps) - at, 1.0001, 1.1, xtol=1e-13)
     event = compose(Laplace(1.0), PoissonSampled(q, Gaussian(1.0)))

@@ -2,13 +2,14 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 
 from hockeystick.accounting.engines import exact_profile
-from hockeystick.accounting.engines.best_bound import merge_gaussians
+from hockeystick.accounting.engines.event_parts import merge_gaussians
 from hockeystick.accounting.events.answers.best_of_repeats import Repetitions, _log_moment
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.declared import ApproximateDP
@@ -39,7 +40,7 @@ def test_a_group_costs_no_less_than_the_exact_multiples():
             epsilon, k = i / 10, max(2, min(35, int(6500 / i)))
             growth = mpmath.expm1(k * mpmath.mpf(epsilon)) / mpmath.expm1(mpmath.mpf(epsilon))
             delta = 1e-3 / float(growth)
-            event = ApproximateDP(epsilon, delta).at(k)
+            event: Any = ApproximateDP(epsilon, delta).at(k)
             assert Fraction(event.epsilon) >= k * Fraction(epsilon)
             assert event.delta >= mpmath.mpf(delta) * growth
 

@@ -107,7 +107,7 @@ def test_exact_draws_have_the_law_of_enumeration(monkeypatch: pytest.MonkeyPatch
 
 def test_weights_of_levels_add_up_to_the_target_exactly() -> None:
     """Sum over levels at or above a score's own, times the last coin, is e^(-score/scale): in rational bounds."""
-    net, _, _ = instance(10.0)
+    net, _ = instance(10.0)
     levels = net._levels()
     lows, highs = levels._weight_bounds(60)
     assert all(a <= b for a, b in zip(lows, highs, strict=True)) and sum(highs) - sum(lows) < sum(lows) * 1e-50
