@@ -256,11 +256,11 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
     length = len(a.p) + len(b.p) - 1
     if length > _MAX_CELLS:
         raise NumericalError(f"a composition inside another event spans {length} cells of {a.step:g}")
-    infinity = 1.0
+    infinity, sign = 1.0, 1 if upper else -1
     if a.infinity < 1.0 and b.infinity < 1.0:
         infinity = -math.expm1(math.log1p(-a.infinity) + math.log1p(-b.infinity))
-    sign = 1 if upper else -1
-    infinity = min(1.0, infinity * (1 + sign * 8 * U))  # log1p and expm1 are off by 2 U, the sum and the product by U
+        # log1p and expm1 are off by 2 U, the sum and the product by U.
+        infinity = min(1.0, infinity * (1 + sign * 8 * U))
     if len(a.p) * len(b.p) <= 2**26:
         # A sum of so many products is off by U for each; the product and an odd factor here by U each.
         rounding = 1 + sign * (min(len(a.p), len(b.p)) + 2) * U

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.losses.dominating_pairs import MASS_ERROR, RATIO_ERROR, Array, DominatingPair
 from hockeystick.accounting.numerics.directed_rounding import U
 from hockeystick.accounting.numerics.work_limit import Work
@@ -351,6 +352,8 @@ def discretised(pair: DominatingPair, *, upper: bool, tilt: float, cells: int = 
     p, q = masses.p, masses.q
     share = -np.expm1(-np.diff(edges))
     off = 2 * MASS_ERROR * (1 + float(np.abs(edges).max()) / 8)  # twice what cells may be off by
+    if not off < 0.01:
+        raise NumericalError(f"losses up to {np.abs(edges).max():g} leave no digits of the masses of cells")
     if upper:
         up = (p - q * np.exp(np.minimum(edges[:-1], 700.0))) / share
         # What the difference of close numbers may have lost: by the ratio's error, and as much for what is done here.

@@ -813,7 +813,8 @@ def test_masses_of_finite_laws_are_rounded_to_their_side(upper):
     law = discretised(pair, upper=upper, tilt=1.0)
     with mpmath.workdps(40):
         total = mpmath.fsum(mpmath.exp(mpmath.mpf(y)) for y in law.log_p.tolist()) + law.at_infinity
-        assert 0.875 <= total <= 0.875 * (1 + 1e-14) if upper else 0.875 * (1 - 1e-14) <= total <= 0.875
+        # Cells may be off by 2^-43 for each unit of loss, and twice that is taken.
+        assert 0.875 <= total <= 0.875 * (1 + 1e-12) if upper else 0.875 * (1 - 1e-12) <= total <= 0.875
 
 
 def test_what_is_at_infinity_is_what_any_part_has_there():
