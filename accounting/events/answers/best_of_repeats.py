@@ -308,8 +308,9 @@ def _run_profile(event: PrivacyEvent) -> RunProfile:
     law = discretise(event, max(high, -low) / _CELLS, True)
     start = min(law.start, 0) - 1
     values = _profile(law, start, max(law.start + len(law.p), 1) - start)[-start:]
-    # A cumulative sum and a recursion of so many cells: 3 U for each step at most, but their errors add in pairs.
-    return RunProfile(law.step, np.minimum(values * (1 + 1e-12), 1.0), (len(values) - 1) * law.step)
+    # The cumulative sum is off by U for each cell, the recursion by 3 U; its factors and this product take up the rest.
+    slack = 4 * U * (len(values) + 4)
+    return RunProfile(law.step, np.minimum(values * (1 + slack), 1.0), (len(values) - 1) * law.step)
 
 
 @lru_cache(maxsize=64)

@@ -33,6 +33,7 @@ from hockeystick.accounting import (
 )
 from hockeystick.accounting.events.answers import best_of_repeats
 from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect, Repetitions, symmetric_pair
+from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.losses.dominating_pairs import Atoms
 
 ORDERS = np.array([1.01, 1.3, 2.0, 5.0, 30.0, 1e4])
@@ -439,3 +440,18 @@ def test_delta_of_one_run_by_its_curve_is_rounded_up():
             )
             exact = mpmath.exp(min(logs))
             assert exact <= value <= exact * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("event", [Gaussian(1.0), Laplace(0.7), PoissonSampled(0.1, Gaussian(0.8))])
+def test_the_profile_of_a_run_is_not_below_that_of_its_law(event):
+    """By the recursion in 40 digits."""
+    found = best_of_repeats._run_profile(event)
+    low, high = event.loss_support()
+    law = discretise(event, max(high, -low) / best_of_repeats._CELLS, True)
+    with mpmath.workdps(40):
+        decay, tail, exact = mpmath.exp(-law.step), mpmath.mpf(0), [mpmath.mpf(0)]
+        for mass in law.p[::-1]:
+            tail += mass
+            exact.append(decay * exact[-1] + (1 - decay) * tail)
+        below = [i for i, bound in enumerate(found.values[::-1]) if bound < exact[i] + law.infinity]
+    assert below == []
