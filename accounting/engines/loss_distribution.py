@@ -190,13 +190,11 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
     log_delta = math.log(delta - law.infinity)
     tilted = _computed(event, *rough.for_delta(log_delta), upper, delta > LARGE)
     law = tilted.law
-    spare = (delta - law.infinity) * (1 - 4 * U if upper else 1 + 4 * U)  # the difference and the product: U each
-    if spare <= 0.0:
+    if delta <= law.infinity:
         return math.inf
     if law.top <= 0:
         return 0.0
-    # The logarithm is off by 2 U of itself, the sum by U.
-    target = math.log(spare) + (-4 * U if upper else 4 * U) * (1 + abs(math.log(spare)))
+    target = _log_spare(delta, law)
     points = Points(tilted)
     root, sharp = root_of(points, target)
     finer = _finer(event, points, root) if upper else 0
@@ -207,9 +205,17 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True) -> float:
             retried, sharp = root_of(Points(law.tilted(steeper * rough.tilt_for_epsilon(root), root)), target)
             root = min(root, retried) if upper else max(root, retried)
     if finer:
-        with contextlib.suppress(TooLarge):
+        with contextlib.suppress(NumericalError):  # the bound at hand stands
             return min(root, _again(event, delta, root, finer))
     return root
+
+
+def _log_spare(delta: float, law: Law) -> float:
+    """ln of what the mass at infinity leaves of ``delta``, rounded so that ε errs to the law's safe side."""
+    sign = -1 if law.upper else 1
+    # The difference and the product are off by U each; the logarithm by 2 U of itself, the sum by U.
+    found = math.log((delta - law.infinity) * (1 + sign * 4 * U))
+    return found + sign * 4 * U * (1 + abs(found))
 
 
 def _finer(event: PrivacyEvent, points: Points, root: float) -> int:
@@ -226,10 +232,7 @@ def _again(event: PrivacyEvent, delta: float, near: float, finer: int) -> float:
     law = _law(event, True, delta > LARGE, -finer)
     if law.infinity >= delta:
         return math.inf
-    # The difference and the product are off by U each; the logarithm by 2 U of itself, the sum by U.
-    target = math.log((delta - law.infinity) * (1 - 4 * U))
-    target -= 4 * U * (1 + abs(target))
-    return root_of(Points(law.tilted(sketch(event).tilt_for_epsilon(near), near)), target)[0]
+    return root_of(Points(law.tilted(sketch(event).tilt_for_epsilon(near), near)), _log_spare(delta, law))[0]
 
 
 def root_of(points: Points, target: float) -> tuple[float, bool]:
