@@ -225,13 +225,11 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
         (1e-6, 0.5, 1000, 1e-20),  # few cells are left once the largest losses are cut off
         (1e-5, 0.5, 10, 1e-20),
         # δ is decided by large losses that are rare: round-off of all the others must not drown it
-        pytest.param(1e-5, 1, 10**6, 1e-20, marks=pytest.mark.statistical),
-        pytest.param(1e-6, 1, 10**6, 1e-15, marks=pytest.mark.statistical),
-        pytest.param(1e-8, 0.5, 10**6, 1e-20, marks=pytest.mark.statistical),
-        pytest.param(
-            1e-7, 10, 10**6, 1e-8, marks=pytest.mark.statistical
-        ),  # in a million sums rounding must not add up
-        pytest.param(1e-8, 5, 10**6, 1e-15, marks=pytest.mark.statistical),
+        (1e-5, 1, 10**6, 1e-20),
+        (1e-6, 1, 10**6, 1e-15),
+        (1e-8, 0.5, 10**6, 1e-20),
+        (1e-7, 10, 10**6, 1e-8),  # in a million sums rounding must not add up
+        (1e-8, 5, 10**6, 1e-15),
     ],
 )
 def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: float) -> None:

@@ -283,7 +283,7 @@ FAR_ABOVE = (np.full(3, 2000.0), np.full(3, 2001.0))
     ("stated", "real", "neighbours", "broken"),
     [
         (NUMERIC, NUMERIC, SIX_UP, False),
-        pytest.param(BITS_ALONE, ComparedValue(2.0, 1.0), FOUR_UP, True, marks=pytest.mark.statistical),
+        (BITS_ALONE, ComparedValue(2.0, 1.0), FOUR_UP, True),
         (THREE_NUMBERS, THREE_NUMBERS, FAR_ABOVE, False),
         (THREE_NUMBERS, evolve(THREE_NUMBERS, answer_scale=1.0), FAR_ABOVE, True),
     ],

@@ -103,8 +103,8 @@ EVENTS = {
     "count, rate, batch, sigma",
     [
         (3, 0.5, 1, 1.0),
-        pytest.param(4, 0.4, 2, 0.6, marks=pytest.mark.statistical),
-        pytest.param(5, 0.8, 3, 1.5, marks=pytest.mark.statistical),
+        (4, 0.4, 2, 0.6),
+        (5, 0.8, 3, 1.5),
     ],
 )
 def test_no_cut_sample_is_told_apart_more_easily(relation, count, rate, batch, sigma):

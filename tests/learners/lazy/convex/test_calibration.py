@@ -33,9 +33,9 @@ def _certified(learner: LazyConvex, delta: float = 1e-6) -> float:
     ("rounds", "domain", "epsilon", "delta"),
     [
         (2000, Ball(2, 1.0), 1.0, 1e-6),
-        pytest.param(10**6, Ball(10, 3.0), 0.2, 1e-6, marks=pytest.mark.statistical),
-        pytest.param(10**5, Box.cube(1, 1.0), 0.5, 1e-8, marks=pytest.mark.statistical),
-        pytest.param(500, Ball(50, 1.0), 8.0, 1e-3, marks=pytest.mark.statistical),
+        (10**6, Ball(10, 3.0), 0.2, 1e-6),
+        (10**5, Box.cube(1, 1.0), 0.5, 1e-8),
+        (500, Ball(50, 1.0), 8.0, 1e-3),
     ],
 )
 def test_target_is_met_and_used(rounds: int, domain: Domain, epsilon: float, delta: float) -> None:

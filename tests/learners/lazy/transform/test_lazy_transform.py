@@ -415,9 +415,7 @@ RARE = [
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("rare", "chosen"), [RARE[4], *(pytest.param(*case, marks=pytest.mark.statistical) for case in RARE[:4])]
-)
+@pytest.mark.parametrize(("rare", "chosen"), RARE)
 def test_with_rare_points_no_certificate_below_the_truth(rare: _Rare, chosen: tuple[int, ...]) -> None:
     learner = rare.learner
     assert learner.measure.delta0 > 0.0 and isinstance(learner.draw, ApproximateDP)

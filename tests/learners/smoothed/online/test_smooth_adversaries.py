@@ -292,9 +292,7 @@ def test_looking_ahead_is_refused_and_would_show_as_negative_regret() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("rounds", "coarse", "fine"), [(256, 121, 18), pytest.param(1024, 520, 35, marks=pytest.mark.statistical)]
-)
+@pytest.mark.parametrize(("rounds", "coarse", "fine"), [(256, 121, 18), (1024, 520, 35)])
 def test_a_cover_without_the_root_of_t_loses_for_ever_near_a_boundary(rounds: int, coarse: int, fine: int) -> None:
     """M24: linear losses where the cover has mass sigma, against about sqrt(T)."""
     sigma, near = 0.05, NearBoundary(LINE, 0.05, 0.1)  # the cover of mass 0.05 has 0.05 and 0.15
