@@ -262,7 +262,7 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
         # log1p and expm1 are off by 2 U, the sum and the product by U.
         infinity = min(1.0, infinity * (1 + sign * 8 * U))
     if len(a.p) * len(b.p) <= 2**26:
-        # A sum of so many products is off by U for each; the product and an odd factor here by U each.
+        # A sum of n products is off by at most n U of itself; the product here and its factor by U each.
         rounding = 1 + sign * (min(len(a.p), len(b.p)) + 2) * U
         return LossPmf(a.step, a.start + b.start, np.convolve(a.p, b.p) * rounding, infinity)
     size = 1 << (length - 1).bit_length()

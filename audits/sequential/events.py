@@ -3,9 +3,9 @@
 Outputs are cut into cells (:mod:`hockeystick.audits.attacks.partitions`), and a partition's cells are put in a few
 orders: along the feature, back, from the middle outwards, inwards, and by the likelihood ratio of the earlier outputs,
 both ways. A *role* is a place in such an order: "the front that holds a fifth of all outputs". A role's event is found
-anew as outputs come in and its quantile gets clearer, while the money that was put on the role stays: whichever role is
-best, it needs to be found once. Everything here looks at earlier outputs only, so that every event is predictable: no
-choice can make a bet unfair.
+anew as outputs come in and its quantile gets clearer, while the money that was put on the role stays, so the best role
+has to be found only once. An event is chosen by earlier outputs alone, that is, it is predictable, so no choice can
+make a bet unfair.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _overlaps(c: Array) -> Array:
     """|CᵀC|, with a bound on the rounding of its entries added where they are not zero for sure."""
     magnitude = np.abs(c)
     touching = magnitude.T @ magnitude
-    # A sum of so many products is off by U for each, and so is the sum of their sizes.
+    # Of n terms a sum of products is off by at most n U times the sum of their absolute values, itself off by n U.
     return np.asarray(np.abs(c.T @ c) + 2 * U * len(c) * touching)
 
 
