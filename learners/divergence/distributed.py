@@ -30,7 +30,7 @@ from hockeystick.accounting import (
     PrivacyEvent,
     compose,
 )
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, one_of, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
@@ -39,7 +39,7 @@ from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares
 from hockeystick.mechanisms.contract.arguments import generator, run_count
 from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError, MaskedSum, modulus_for, secure_sum
-from hockeystick.mechanisms.numbers.added_integers import Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import least_noise
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
@@ -334,14 +334,14 @@ class DistributedKL:
             raise too_few(len(here), len(cohort), self.shares.survivors)
         return [int(i) for i in here]
 
-    def _client_counts(self, data: ClientCounts) -> list[tuple[npt.NDArray[np.int64], Integers]]:
+    def _client_counts(self, data: ClientCounts) -> list[tuple[npt.NDArray[np.int64], IntArray]]:
         """Each cohort with its clients' counts of what they are asked for."""
         self.average.counts(data)  # refuses data that do not fit
         symbols, cohorts = self.average.symbols, self.average.cohorts
         asked = [symbols] if len(cohorts) == 1 else [symbols[i : i + 1] for i in range(len(symbols))]
         return [(cohort, data.of_symbols(part, cohort)) for cohort, part in zip(cohorts, asked, strict=True)]
 
-    def _summed(self, own: Integers, here: list[int], noise: Noise, aggregation: Aggregation) -> Integers:
+    def _summed(self, own: IntArray, here: list[int], noise: Noise, aggregation: Aggregation) -> IntArray:
         messages = self.factor * own
         for i in here:
             messages[i] += self.shares.share(own.shape[1], noise=noise)

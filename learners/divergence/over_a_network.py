@@ -17,12 +17,12 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.divergence.distributed import DistributedKL, NoisyCounts, too_few
 from hockeystick.learners.network.conduct import FederationError, Request, Server, State, seed_or_noise, substream
 from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError, MaskedSum, unmasked
-from hockeystick.mechanisms.numbers.added_integers import Integers, whole_numbers
+from hockeystick.mechanisms.numbers.added_integers import whole_numbers
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 
 _EXACT = 2**53  # below which residues are floats
@@ -80,7 +80,7 @@ def _serve(estimator: DistributedKL, simulated: bool) -> Server[NoisyCounts]:
     )
 
 
-def _counts(value: npt.ArrayLike) -> Integers:
+def _counts(value: npt.ArrayLike) -> IntArray:
     found = whole_numbers("counts", value)
     if found.ndim != 1 or (found.size and found.min() < 0):
         raise InvalidDataError("counts", found, "is no list of counts >= 0", "give one for each symbol asked")
@@ -105,7 +105,7 @@ class KLClient:
 
     estimator: DistributedKL = field(converter=_estimator)
     number: int
-    counts: Integers = field(converter=_counts, repr=False)
+    counts: IntArray = field(converter=_counts, repr=False)
     key: bytes = field(repr=False)
     source: int | Noise = field(repr=False)
 

@@ -23,11 +23,10 @@ from hockeystick.accounting import (
     UnsupportedAdjacencyError,
     validate,
 )
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 
-Integers = NDArray[np.int64]
 Stability = dict[tuple[str, str], float]
 """{(norm in, norm out): factor}, as a graph's transform takes it."""
 
@@ -84,7 +83,7 @@ def _step(grid: float | None, bound: float) -> float:
     return step
 
 
-def _in_units(total: Integers, step: float) -> NDArray[np.float64] | Integers:
+def _in_units(total: IntArray, step: float) -> NDArray[np.float64] | IntArray:
     return total if step == 1.0 else np.asarray(total.astype(np.float64) * step)
 
 
@@ -325,7 +324,7 @@ class ClippedVectorSum:
     def __attrs_post_init__(self) -> None:
         _step(self.grid, self.bound)
 
-    def __call__(self, rows: ArrayLike) -> FloatArray | Integers:
+    def __call__(self, rows: ArrayLike) -> FloatArray | IntArray:
         """Returns the sum of (rows, entries), of shape (entries,).
 
         Raises:
@@ -339,7 +338,7 @@ class ClippedVectorSum:
             total += self._rounded(clip(given[part]) / step, step).sum(axis=0)
         return _in_units(total, step)
 
-    def _rounded(self, inside: FloatArray, step: float) -> Integers:
+    def _rounded(self, inside: FloatArray, step: float) -> IntArray:
         nearest = np.rint(inside).astype(np.int64)
         if self.norm == "linf":
             measure, power = np.abs(nearest).max(axis=1, initial=0), 1

@@ -16,8 +16,8 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError, validate
-from hockeystick.accounting.arrays import FloatArray
-from hockeystick.mechanisms.data.clipping import Integers, Stability, refuse, up
+from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.mechanisms.data.clipping import Stability, refuse, up
 
 _UNITS = ("record", "person")
 
@@ -58,7 +58,7 @@ def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> Flo
     return np.array(found, dtype=np.float64)
 
 
-def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[Integers, Integers]:
+def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[IntArray, IntArray]:
     """Persons as numbers, and an order of the records: by person, then priority, then as they stand in the data."""
     raw = validate.as_array("persons", persons, data=True)
     if raw.ndim != 1 or (raw.dtype.kind not in "iuUS" and raw.size):
@@ -72,7 +72,7 @@ def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[Integers,
     return numbers, np.lexsort((first, numbers))
 
 
-def _places(groups: Integers) -> Integers:
+def _places(groups: IntArray) -> IntArray:
     """The place of every entry in its run of equal entries, from 0."""
     index = np.arange(len(groups))
     starts = np.where(np.diff(groups, prepend=-1) != 0, index, 0)
@@ -149,7 +149,7 @@ class BoundedHistogram:
     most_partitions: int = field(converter=_most_partitions, kw_only=True)
     most_each: int = field(default=1, converter=_most_each, kw_only=True)
 
-    def __call__(self, persons: ArrayLike, where: ArrayLike, *, priorities: ArrayLike | None = None) -> Integers:
+    def __call__(self, persons: ArrayLike, where: ArrayLike, *, priorities: ArrayLike | None = None) -> IntArray:
         """Returns the counts, whole numbers of shape (partitions,).
 
         Args:

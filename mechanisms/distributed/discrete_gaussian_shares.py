@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import IntegerNoise, validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.distributed.noise_shares import (
     NoiseShares,
     checked_fall,
@@ -19,7 +19,7 @@ from hockeystick.mechanisms.distributed.noise_shares import (
     checked_survivors,
     looked_up,
 )
-from hockeystick.mechanisms.numbers.added_integers import Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import least_noise
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.randomness.integer_laws import IntegerLaw
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -90,16 +90,16 @@ class DiscreteGaussianShares(NoiseShares):
         masses = np.exp(-0.5 * (y / self.share_sigma) ** 2)
         return self.survivors * float((masses * y**2).sum() / masses.sum())
 
-    def share(self, count: int, *, noise: Noise | None = None) -> Integers:
+    def share(self, count: int, *, noise: Noise | None = None) -> IntArray:
         return check_noise(noise).gaussian(self.share_sigma, validate.integer("count", count, low=0))
 
-    def _sum(self, noise: Noise, count: int) -> Integers:
+    def _sum(self, noise: Noise, count: int) -> IntArray:
         return noise.integers(_Tabulated(_gaussian_sum(self.share_sigma, self.survivors).log_pmf), count)
 
     def _shifted(self, shift: int) -> accounting.PrivacyEvent:
         return _gaussian_sum(self.share_sigma, self.survivors).at(self.factor * shift)
 
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         return looked_up(_gaussian_sum(self.share_sigma, self.survivors), drawn)
 
     def _reach(self) -> int:

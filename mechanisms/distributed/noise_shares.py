@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 
 from hockeystick import accounting
 from hockeystick.accounting import IntegerNoise, InvalidDataError, validate
-from hockeystick.accounting.arrays import FloatArray
-from hockeystick.mechanisms.numbers.added_integers import Integers, noisy_sums, whole_numbers
+from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.mechanisms.numbers.added_integers import noisy_sums, whole_numbers
 from hockeystick.mechanisms.randomness.integer_laws import IntegerLaw
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
@@ -58,7 +58,7 @@ class NoiseShares(ABC):
     fall: int
 
     @abstractmethod
-    def share(self, count: int, *, noise: Noise | None = None) -> Integers:
+    def share(self, count: int, *, noise: Noise | None = None) -> IntArray:
         """Returns the noise of one client for ``count`` numbers; by default it is secure, and no two calls share any.
 
         Raises:
@@ -71,7 +71,7 @@ class NoiseShares(ABC):
         """Returns the variance of the survivors' noise together, in the units of ``simulate``."""
 
     @abstractmethod
-    def _sum(self, noise: Noise, count: int) -> Integers:
+    def _sum(self, noise: Noise, count: int) -> IntArray:
         """Draws of the survivors' noise together."""
 
     @abstractmethod
@@ -79,10 +79,10 @@ class NoiseShares(ABC):
         """The event of one number that changes by ``shift``."""
 
     @abstractmethod
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         """ln P(sum = drawn), up to a constant."""
 
-    def law(self) -> tuple[Integers, FloatArray]:
+    def law(self) -> tuple[IntArray, FloatArray]:
         """Returns what the survivors' noise together can be, and how probable each number is, up to 1e-14 in all."""
         reach = math.ceil(_DEVIATIONS * math.sqrt(self.variance())) + 2
         drawn = np.arange(-min(reach, self._reach()), min(reach, self._reach()) + 1)
@@ -99,7 +99,7 @@ class NoiseShares(ABC):
         parts = [self._shifted(shift) for shift in (self.rise, self.fall) if shift]
         return accounting.compose(*parts)
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Integers:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> IntArray:
         """Returns sums of the value and the survivors' noise, of shape (runs, *value.shape).
 
         Raises:
@@ -125,12 +125,12 @@ class NoiseShares(ABC):
         return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
 
 
-def drawn_share(law: IntegerLaw, count: int, noise: Noise | None) -> Integers:
+def drawn_share(law: IntegerLaw, count: int, noise: Noise | None) -> IntArray:
     """Returns ``count`` draws; raises as ``NoiseShares.share``."""
     return check_noise(noise).integers(law, validate.integer("count", count, low=0))
 
 
-def looked_up(noise: IntegerNoise, drawn: Integers) -> FloatArray:
+def looked_up(noise: IntegerNoise, drawn: IntArray) -> FloatArray:
     """ln P of a symmetric law."""
     reach = len(noise.log_pmf) // 2
     far = int(np.abs(drawn).max(initial=0))

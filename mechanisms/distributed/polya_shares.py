@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import IntegerNoise, UnsupportedEventError, validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.distributed.noise_shares import (
     NoiseShares,
@@ -21,7 +21,6 @@ from hockeystick.mechanisms.distributed.noise_shares import (
     drawn_share,
     looked_up,
 )
-from hockeystick.mechanisms.numbers.added_integers import Integers
 from hockeystick.mechanisms.randomness.integer_laws import NegativeBinomialLaw
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -86,11 +85,11 @@ class PolyaShares(NoiseShares):
         q = math.exp(-1 / self.scale)
         return 2 * q / (1 - q) ** 2 * self.survivors / self.whole
 
-    def share(self, count: int, *, noise: Noise | None = None) -> Integers:
+    def share(self, count: int, *, noise: Noise | None = None) -> IntArray:
         law = NegativeBinomialLaw(Fraction(1, self.whole), self.scale)
         return drawn_share(law, count, noise) - drawn_share(law, count, noise)
 
-    def _sum(self, noise: Noise, count: int) -> Integers:
+    def _sum(self, noise: Noise, count: int) -> IntArray:
         total = np.zeros(arguments.array_length("count", count), dtype=np.int64)
         for shape in _shapes(self.survivors, self.whole):
             law = NegativeBinomialLaw(shape, self.scale)
@@ -102,7 +101,7 @@ class PolyaShares(NoiseShares):
             return accounting.DiscreteLaplace(self.scale, distance=shift)
         return _polya_sum(self.scale, self.survivors, self.whole).at(shift)
 
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         if self.survivors == self.whole:
             return -np.abs(drawn) / self.scale
         return looked_up(_polya_sum(self.scale, self.survivors, self.whole), drawn)

@@ -22,7 +22,8 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError, validate
-from hockeystick.mechanisms.numbers.added_integers import Integers, whole_numbers
+from hockeystick.accounting.arrays import IntArray
+from hockeystick.mechanisms.numbers.added_integers import whole_numbers
 
 Residues = NDArray[np.uint64]
 
@@ -73,7 +74,7 @@ def secure_sum(
     sigma: float = 0.0,
     survivors: Iterable[int] | None = None,
     threshold: int = 2,
-) -> Integers:
+) -> IntArray:
     """Returns what the server learns: the survivors' sum modulo R, read in [−R/2, R/2).
 
     Args:
@@ -173,7 +174,7 @@ class MaskedSum:
             total += self._signed_mask(own, other, shape)
         return np.asarray(total & np.uint64(self.modulus - 1))
 
-    def unmask(self, sent: Mapping[int, ArrayLike]) -> Integers:
+    def unmask(self, sent: Mapping[int, ArrayLike]) -> IntArray:
         """Returns the sum of those whose messages arrived, read in [−R/2, R/2).
 
         Of the seeds only those are used that a survivor shares with a client that dropped out.
@@ -204,7 +205,7 @@ class MaskedSum:
         return words if own == low else np.asarray(~words + np.uint64(1))
 
 
-def unmasked(messages: Iterable[Residues], revealed: Iterable[Residues], *, modulus: int) -> Integers:
+def unmasked(messages: Iterable[Residues], revealed: Iterable[Residues], *, modulus: int) -> IntArray:
     """Returns the sum that a server finds from masked messages and from what their senders revealed of the others.
 
     Args:
@@ -221,7 +222,7 @@ def _room(largest: float, sigma: float) -> float:
     return 2 * (bound + _DEVIATIONS * validate.real("sigma", sigma, low=0.0))
 
 
-def _centred(total: Residues, modulus: int) -> Integers:
+def _centred(total: Residues, modulus: int) -> IntArray:
     residue = np.asarray(total & np.uint64(modulus - 1)).astype(np.int64)
     return np.asarray(np.where(residue >= modulus // 2, residue - modulus, residue))
 

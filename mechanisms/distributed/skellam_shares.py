@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.distributed.noise_shares import (
     NoiseShares,
     checked_fall,
@@ -17,7 +17,7 @@ from hockeystick.mechanisms.distributed.noise_shares import (
     checked_survivors,
     drawn_share,
 )
-from hockeystick.mechanisms.numbers.added_integers import Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import least_noise
 from hockeystick.mechanisms.numbers.skellam import skellam_log_masses
 from hockeystick.mechanisms.randomness.integer_laws import SkellamLaw
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -69,17 +69,17 @@ class SkellamShares(NoiseShares):
     def variance(self) -> float:
         return _product_down(self.survivors, self.share_variance)
 
-    def share(self, count: int, *, noise: Noise | None = None) -> Integers:
+    def share(self, count: int, *, noise: Noise | None = None) -> IntArray:
         return drawn_share(SkellamLaw(self.share_variance), count, noise)
 
-    def _sum(self, noise: Noise, count: int) -> Integers:
+    def _sum(self, noise: Noise, count: int) -> IntArray:
         return noise.integers(SkellamLaw(self.variance()), count)
 
     def _shifted(self, shift: int) -> accounting.PrivacyEvent:
         # Rounded down: noise of more variance is this noise and more.
         return accounting.Skellam(self.variance(), distance=shift, coordinates=1)
 
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         return skellam_log_masses(drawn, self.variance())
 
 

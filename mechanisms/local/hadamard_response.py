@@ -24,13 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.local.randomized_response import categories, lie_probability, lies, truths
 from hockeystick.mechanisms.local.unary_encoding import UnaryEncoding
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
-
-Integers = NDArray[np.int64]
 
 
 def _blocks(value: int) -> int:
@@ -95,7 +94,7 @@ class HadamardResponse(Releasable):
             return accounting.RandomizedResponse(self.epsilon, 2 * self.blocks)
         return self._one_block().event()
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Integers:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> IntArray:
         """Returns reports, integers of shape (runs, *value.shape) from 0 to K − 1; each entry of ``value`` is a person.
 
         Raises:
@@ -117,7 +116,7 @@ class HadamardResponse(Releasable):
         """Returns two answers of one person, in different blocks if there is more than one."""
         return 0, 1
 
-    def group_neighbours(self, size: int) -> tuple[Integers, Integers]:
+    def group_neighbours(self, size: int) -> tuple[IntArray, IntArray]:
         """Returns the answers of ``size`` persons who all change theirs."""
         count = arguments.group_size(size)
         return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
@@ -206,15 +205,15 @@ class HadamardResponse(Releasable):
             raise InvalidArgumentError("epsilon", self.epsilon, "makes the reports pure noise", "use a larger one")
         return contrast
 
-    def _place(self, category: Integers) -> tuple[Integers, Integers]:
+    def _place(self, category: IntArray) -> tuple[IntArray, IntArray]:
         """The block and the row; row 0 of the Hadamard matrix is +1 throughout and goes unused."""
         return category % self.blocks, 1 + category // self.blocks
 
-    def _owns(self, category: Integers, output: Integers) -> NDArray[np.bool_]:
+    def _owns(self, category: IntArray, output: IntArray) -> NDArray[np.bool_]:
         block, row = self._place(category)
         return np.asarray((output // self.block_size == block) & ~_odd(row & (output % self.block_size)))
 
-    def _outputs(self, category: Integers, shift: Integers, element: Integers) -> Integers:
+    def _outputs(self, category: IntArray, shift: IntArray, element: IntArray) -> IntArray:
         """The ``element``-th output, from 0 to b/2 − 1, of the set that is ``shift`` sets after the category's own."""
         block, row = self._place(category)
         low = row & -row
@@ -223,10 +222,10 @@ class HadamardResponse(Releasable):
         found = free + low * (_odd(row & free) ^ (shift & 1).astype(np.bool_))
         return np.asarray((block + (shift >> 1)) % self.blocks * self.block_size + found)
 
-    def _checked(self, value: ArrayLike) -> Integers:
+    def _checked(self, value: ArrayLike) -> IntArray:
         return truths("value", value, self.categories)
 
-    def _draw(self, checked: Integers, noise: Noise) -> Any:
+    def _draw(self, checked: IntArray, noise: Noise) -> Any:
         sets, persons = 2 * self.blocks, checked.size
         shift = lies(noise, self._lie(), sets, persons)
         told = self._outputs(checked.ravel(), shift, noise.uniform(self.block_size // 2, persons))
@@ -257,7 +256,7 @@ def walsh_hadamard(rows: ArrayLike) -> NDArray[Any]:
     return out
 
 
-def _odd(bits: Integers) -> NDArray[np.bool_]:
+def _odd(bits: IntArray) -> NDArray[np.bool_]:
     """Whether an odd number of bits is set."""
     for shift in (32, 16, 8, 4, 2, 1):
         bits = bits ^ (bits >> shift)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.events.noise.integer_noise import Spread
 from hockeystick.accounting.losses import wide_noise
@@ -22,14 +22,12 @@ from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import Releasable
 
-Integers = NDArray[np.int64]
-
 FARTHEST = 2**61
 _TOLERANCE = 1e-9  # of the least noise
 _ALIKE = 1e-7  # of ln δ: as round-off tells vectors apart
 
 
-def whole_numbers(name: str, value: ArrayLike) -> Integers:
+def whole_numbers(name: str, value: ArrayLike) -> IntArray:
     """Returns an array of whole numbers, clipped to ±2^61.
 
     Noise of every scale that is drawn stays below 2^62 but for a probability of e^-1000, so that sums stay in 64 bits.
@@ -50,8 +48,8 @@ def whole_numbers(name: str, value: ArrayLike) -> Integers:
 
 
 def noisy_sums(
-    value: ArrayLike, rng: np.random.Generator, runs: int, draw: Callable[[Noise, int], Integers]
-) -> Integers:
+    value: ArrayLike, rng: np.random.Generator, runs: int, draw: Callable[[Noise, int], IntArray]
+) -> IntArray:
     """Returns ``runs`` times the value plus fresh draws for its entries, a block at a time.
 
     Raises:
@@ -75,18 +73,18 @@ class AdditiveIntegers(Releasable):
     __slots__ = ()
 
     @abstractmethod
-    def _whole_noise(self, noise: Noise, count: int) -> Integers:
+    def _whole_noise(self, noise: Noise, count: int) -> IntArray:
         """Independent draws."""
 
     @abstractmethod
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         """ln P(noise = drawn), up to a constant."""
 
     @abstractmethod
     def _tail(self, reach: int) -> float:
         """A bound on P(|noise| > reach)."""
 
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> Integers:
+    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> IntArray:
         """Returns outputs of shape (runs, *value.shape), whole numbers of 64 bits.
 
         Raises:
@@ -124,10 +122,10 @@ class AdditiveIntegers(Releasable):
             low, high = (low, middle) if self._tail(middle) <= allowed else (middle, high)
         return high
 
-    def _checked(self, value: ArrayLike) -> Integers:
+    def _checked(self, value: ArrayLike) -> IntArray:
         return whole_numbers("value", value)
 
-    def _draw(self, checked: Integers, noise: Noise) -> Any:
+    def _draw(self, checked: IntArray, noise: Noise) -> Any:
         found = checked + self._whole_noise(noise, checked.size).reshape(checked.shape)
         return found if checked.ndim else int(found)
 

@@ -15,8 +15,8 @@ from scipy import special
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
-from hockeystick.accounting.arrays import FloatArray
-from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Integers, least_noise
+from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, least_noise
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -129,10 +129,10 @@ class DiscreteGaussian(AdditiveIntegers):
         """Returns 0 and a change of length ``sensitivity``, in as few entries as there are whole numbers for it."""
         return worst_shift(self.sensitivity, self.entries)
 
-    def _whole_noise(self, noise: Noise, count: int) -> Integers:
+    def _whole_noise(self, noise: Noise, count: int) -> IntArray:
         return noise.gaussian(self.sigma, count)
 
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         return np.asarray(-0.5 * (drawn / self.sigma) ** 2)
 
     def _tail(self, reach: int) -> float:

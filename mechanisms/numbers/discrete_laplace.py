@@ -10,9 +10,9 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.numbers.added_integers import FARTHEST, AdditiveIntegers, Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import FARTHEST, AdditiveIntegers, least_noise
 from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 
@@ -78,10 +78,10 @@ class DiscreteLaplace(AdditiveIntegers):
         """Returns two numbers at distance ``sensitivity``: a change of one entry is told more easily than of many."""
         return 0, self.sensitivity
 
-    def _whole_noise(self, noise: Noise, count: int) -> Integers:
+    def _whole_noise(self, noise: Noise, count: int) -> IntArray:
         return noise.laplace(self.scale, count)
 
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         return -np.abs(drawn) / self.scale
 
     def _tail(self, reach: int) -> float:

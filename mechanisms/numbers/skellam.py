@@ -13,9 +13,9 @@ from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.losses import integer_noise_tables
-from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, Integers, least_noise
+from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, least_noise
 from hockeystick.mechanisms.numbers.discrete_gaussian import entry_count, l2_sensitivity, worst_shift
 from hockeystick.mechanisms.randomness.integer_laws import SkellamLaw
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -28,7 +28,7 @@ def variance(value: float) -> float:
     return validate.real("variance", value, low=1e-9, high=1e8)
 
 
-def skellam_log_masses(drawn: Integers, of_variance: float) -> FloatArray:
+def skellam_log_masses(drawn: IntArray, of_variance: float) -> FloatArray:
     """Returns ln P(noise = drawn).
 
     Raises:
@@ -104,10 +104,10 @@ class Skellam(AdditiveIntegers):
         """Returns 0 and a change of length ``sensitivity``, in as few entries as there are whole numbers for it."""
         return worst_shift(self.sensitivity, self.entries)
 
-    def _whole_noise(self, noise: Noise, count: int) -> Integers:
+    def _whole_noise(self, noise: Noise, count: int) -> IntArray:
         return noise.integers(SkellamLaw(self.variance), count)
 
-    def _log_masses(self, drawn: Integers) -> FloatArray:
+    def _log_masses(self, drawn: IntArray) -> FloatArray:
         return skellam_log_masses(drawn, self.variance)
 
     def _tail(self, reach: int) -> float:

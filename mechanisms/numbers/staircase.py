@@ -22,17 +22,15 @@ from functools import lru_cache
 
 import numpy as np
 from attrs import Factory, field, frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
-
-Integers = NDArray[np.int64]
 
 _HALF = Fraction(1, 2)
 _FINEST = 2.0**-24  # of the sensitivity: what the grid resolves of the innermost step
@@ -161,7 +159,7 @@ class Staircase(Releasable):
         )
 
 
-def whole_staircase(noise: Noise, epsilon: float, gamma: float, period: int, count: int) -> Integers:
+def whole_staircase(noise: Noise, epsilon: float, gamma: float, period: int, count: int) -> IntArray:
     """Returns draws of staircase noise of that period, rounded to whole numbers; see the module."""
     scale = arguments.quotient_up(1.0, epsilon)
     outer = ~noise.coins(_inner_probability(scale, gamma), count)
@@ -184,7 +182,7 @@ def _inner_probability(scale: float, gamma: float) -> Fraction:
         return Fraction(int(exact * (1 - Decimal(10) ** -500) * 2**1000), 2**1000)
 
 
-def _geometric(noise: Noise, scale: float, count: int) -> Integers:
+def _geometric(noise: Noise, scale: float, count: int) -> IntArray:
     """Draws of P(k) ∝ e^(−k/scale), k ≥ 0: those of two-sided noise that are not negative."""
     found = np.empty(count, dtype=np.int64)
     missing = np.arange(count)
@@ -195,7 +193,7 @@ def _geometric(noise: Noise, scale: float, count: int) -> Integers:
     return found
 
 
-def _rounded_below(noise: Noise, width: Fraction, count: int) -> Integers:
+def _rounded_below(noise: Noise, width: Fraction, count: int) -> IntArray:
     """Draws of the whole number nearest to a real one that is uniform on 0 … ``width``."""
     whole, part = divmod(width, 1)
     upper = max(Fraction(0), (part - _HALF) / part) if part else Fraction(0)  # in the last, incomplete cell

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.graph.parts.group_splittings import MAX_GROUP, maximal_rows, partitions
 from hockeystick.accounting.graph.parts.nodes import Reach
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 Cost = tuple[tuple[int, int], ...]
 """(d, n), …: n releases read d of the changed records at once."""
 
@@ -48,14 +48,14 @@ class Window:
         """Whether a group costs most with all of it in one block, of those that are met as often."""
         return self.is_half_open or (self.superadditive and not self.cumulative)
 
-    def ends(self, size: int, blocks: Ints) -> tuple[Ints, Ints]:
+    def ends(self, size: int, blocks: IntArray) -> tuple[IntArray, IntArray]:
         """The first and the last release that read each of ``blocks``; last < first where none does."""
         first, last = self.reach.first, self.reach.last
         low = np.ones_like(blocks) if first is None else np.maximum(1, blocks + first)
         high = np.full_like(blocks, size) if last is None else np.minimum(size, blocks + last)
         return low, high
 
-    def counts(self, size: int, blocks: Ints) -> Ints:
+    def counts(self, size: int, blocks: IntArray) -> IntArray:
         """N_1 … N_k for sorted ``blocks`` of shape (placements, k).
 
         Both ends grow from block to block. So the releases that read t records at least read t neighbouring ones: they
@@ -143,7 +143,7 @@ def _enumerated(windows: tuple[Window, ...], size: int, group: int, leading: boo
     ]
 
 
-def _merged(windows: tuple[Window, ...], size: int, blocks: Ints, counts: Ints) -> np.ndarray[Any, Any]:
+def _merged(windows: tuple[Window, ...], size: int, blocks: IntArray, counts: IntArray) -> np.ndarray[Any, Any]:
     """Which placements cost at most what one with the whole group in one block does."""
     met = [window.reach.counts(size, blocks.ravel()).reshape(blocks.shape).max(axis=1) for window in windows]
     one = blocks[:, 0] == blocks[:, -1]
@@ -157,7 +157,7 @@ def _merged(windows: tuple[Window, ...], size: int, blocks: Ints, counts: Ints) 
     return merged
 
 
-def _candidates(windows: tuple[Window, ...], size: int, group: int) -> Ints | None:
+def _candidates(windows: tuple[Window, ...], size: int, group: int) -> IntArray | None:
     """Placements of shape (number, group), one of which dominates any other; None where they are too many."""
     reaches = [window.reach for window in windows]
     later = any(reach.last is None and reach.first is not None for reach in reaches)
@@ -174,7 +174,7 @@ def _candidates(windows: tuple[Window, ...], size: int, group: int) -> Ints | No
     return _sequences(size, group, gap, max([0, *(-limit for limit in limits)]) + 1)
 
 
-def _sequences(size: int, group: int, gap: int, start: int) -> Ints | None:
+def _sequences(size: int, group: int, gap: int, start: int) -> IntArray | None:
     """All i_1 ≤ … ≤ i_group ≤ size with steps of at most ``gap``, but for steps to ``start`` or before."""
     rows = np.ones((1, 0), np.int64)
     for _ in range(group):
@@ -236,7 +236,7 @@ def _at_most(size: int, cost: Iterator[tuple[int, int]]) -> Cost:
     return tuple(out)
 
 
-def _cost(counts: Ints) -> Cost:
+def _cost(counts: IntArray) -> Cost:
     exactly = counts - np.append(counts[1:], 0)
     return tuple((d, int(exactly[d - 1])) for d in range(len(counts), 0, -1) if exactly[d - 1])
 
