@@ -71,7 +71,10 @@ class Gaussian(AdditiveNoise):
                     f"epsilon={target!r}, delta={allowed!r}: rounding hides what sigma would reach it; "
                     "ask for numbers less extreme"
                 )
-            return accounting.delta(accounting.Gaussian(multiplier), target, method="gaussian").upper <= allowed
+            cost = accounting.Gaussian(multiplier)
+            if accounting.delta(cost, target, method="gaussian").upper > allowed:
+                return False
+            return accounting.epsilon(cost, allowed, method="gaussian").upper <= target  # it may round differently
 
         low = high = distance
         while not meets(high):
