@@ -308,11 +308,12 @@ def _least(methods: dict[str, Method], question: _Question) -> tuple[float, str]
     if any(methods[name].exact for name in found):
         return least()
     ask("zcdp", "rdp")
-    if not math.isinf(found.get("direct", math.inf)):
+    if not math.isinf(found.get("direct", math.inf)) or least()[0] <= 0.0:
         return least()
     ask(_QUICK)
     if _QUICK in found and found[_QUICK] <= found.get("rdp", math.inf):
-        return least()
+        if not question.in_doubt(methods[_QUICK], found[_QUICK]):
+            return least()
     ask("pld")
     # The other engine is for what this one refuses, or drowns in its own round-off.
     if "contour" in methods and ("pld" not in found or question.in_doubt(methods["pld"], found["pld"])):

@@ -320,6 +320,14 @@ class QuickContour(Contour):
             raise NumericalError("the cut law is enough")
         return super()._delta(epsilon, upper)
 
+    def doubt(self, epsilon: float, delta: float) -> bool:
+        if not 0.0 < epsilon < math.inf:
+            return False
+        try:
+            return epsilon - self.epsilon(delta, False) > max(_DOUBT * epsilon, _NOTHING)
+        except self.refusal:
+            return True
+
 
 @frozen(eq=False)
 class SharpContour(Method):

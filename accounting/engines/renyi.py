@@ -2,6 +2,9 @@
 
 For one order α, a mechanism with rdp(α) = r is (ε, δ)-DP for every ε, δ with
 ln δ = (α−1)(r − ε) + (α−1)·ln(1 − 1/α) − ln α  (Canonne, Kamath & Steinke 2020, Prop. 12).
+
+δ(0), the total variation distance, is at most √(r/2) by Pinsker's inequality, as the Kullback–Leibler divergence is at
+most rdp(α) for every α > 1. That is far less than the conversion where the divergences are small.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ def epsilon(event: PrivacyEvent, delta: float) -> float:
     if delta <= 0.0:
         return math.inf
     best, _ = _search(lambda orders: _epsilons(event, math.log(delta), orders))
-    return max(0.0, best)
+    return 0.0 if best <= 0.0 or _total_variation(event) <= delta else best
 
 
 def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
@@ -38,10 +41,20 @@ def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
         return np.asarray(value + U * (slack + _sums(event) * divergence))
 
 
+def _total_variation(event: PrivacyEvent) -> float:
+    """Returns a bound on δ(0) by Pinsker's inequality."""
+    divergences = event.rdp(_GRID)
+    least = float(np.min(divergences, initial=math.inf, where=~np.isnan(divergences)))
+    # As in ``_epsilons`` for the divergence; the square root is off by U.
+    return math.sqrt(least * (1 + U * _sums(event)) / 2) * (1 + 2 * U)
+
+
 def log_delta(event: PrivacyEvent, epsilon: float) -> float:
     """Returns ln δ at ``epsilon`` by the best order. The event's failure is not added."""
     best, _ = _search(lambda orders: _log_deltas(event, np.array(epsilon), orders))
-    return min(0.0, best) if math.isfinite(best) else 0.0
+    most = _total_variation(event)
+    most = math.log(most) * (1 - 4 * U) if 0.0 < most < 1.0 else 0.0  # a logarithm is off by 2 U of itself
+    return min(most, best) if math.isfinite(best) else most
 
 
 def log_deltas(event: PrivacyEvent, epsilons: Array) -> Array:
@@ -74,6 +87,8 @@ def epsilon_floor(event: PrivacyEvent, delta: float, found: float) -> float:
     orders it lies above the chords drawn on either side. Towards order 1 it rises, as the best ε is above the
     divergences there; where it falls beyond the last orders, the divergence is at least what it is there.
     """
+    if found <= 0.0:
+        return 0.0
     log_delta, gap = math.log(delta), 1e-12
     orders = np.unique(np.concatenate([_GRID, *_search(lambda a: _epsilons(event, log_delta, a))[1]]))
     divergence = event.rdp(orders)
