@@ -39,6 +39,7 @@ from hockeystick.accounting.engines.methods import (
     CoarseGrid,
     Concentrated,
     Contour,
+    FewOrders,
     Gaussians,
     Listed,
     LossGrid,
@@ -62,6 +63,7 @@ METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
 _NUMERICAL = ("pld", "contour")
 # Ways of two methods that are not to be asked for by name:
 _COARSE = "coarse pld"  # a bound of a second direction, good enough where it is far below the first one's
+_FEW_ORDERS = "few orders"  # the same of a schedule
 _QUICK = "quick contour"  # before ``pld``, where that would take a grid that is large, and coarser than is good for it
 _SHARP = "sharp contour"  # before all others
 
@@ -249,7 +251,7 @@ def _of_ways(ways: tuple[PrivacyEvent, ...], question: _Question, bracket: bool,
     found: list[Bracket] = []
     for way in ways:
         above = max((b.upper if b.lower is None else b.lower for b in found), default=-math.inf)
-        cheap = ("pure",) if contour_integral.is_schedule(way) else ("pure", "rdp", _COARSE)
+        cheap = ("pure", _FEW_ORDERS) if contour_integral.is_schedule(way) else ("pure", "rdp", _COARSE)
         if not found or all(question.of(way, False, name).upper > above for name in cheap):
             found.append(question.of(way, bracket, None))
     return found
@@ -281,6 +283,7 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, Method]:
         if event.has_profile():
             found["contour"] = Contour(aside, event)
             found[_SHARP] = SharpContour.of(event, aside)
+            found[_FEW_ORDERS] = FewOrders.of(event, aside)
             if grid is not None and grid_plan.is_large(merged):
                 found[_QUICK] = QuickContour(aside, event)
     return {name: method for name, method in found.items() if method is not None}
@@ -311,9 +314,9 @@ def _least(methods: dict[str, Method], question: _Question) -> tuple[float, str]
     if not math.isinf(found.get("direct", math.inf)) or least()[0] <= 0.0:
         return least()
     ask(_QUICK)
-    if _QUICK in found and found[_QUICK] <= found.get("rdp", math.inf):
-        if not question.in_doubt(methods[_QUICK], found[_QUICK]):
-            return least()
+    quick = found.get(_QUICK, math.inf)
+    if _QUICK in found and quick <= found.get("rdp", math.inf) and not question.in_doubt(methods[_QUICK], quick):
+        return least()
     ask("pld")
     # The other engine is for what this one refuses, or drowns in its own round-off.
     if "contour" in methods and ("pld" not in found or question.in_doubt(methods["pld"], found["pld"])):

@@ -106,6 +106,20 @@ def estimate(event: PrivacyEvent, delta: float, *, work: float = WORK) -> float:
     return _saddle_for_delta(_metered(event, Work(work))[0], math.log(delta))[1]
 
 
+def saddle(event: PrivacyEvent, *, epsilon: float | None = None, delta: float | None = None, work: float) -> float:
+    """Returns the tilt that decides δ at ``epsilon``, or ε at ``delta``, of an event of one direction; to two per cent.
+
+    Raises:
+      UnsupportedEventError: a leaf has no profile, or a parallel composition stands inside another event.
+      NumericalError: it is beyond what floats can hold, or would take more than ``work``.
+    """
+    law = _metered(event, Work(work))[0]
+    if epsilon is not None:
+        return _saddle(law, epsilon)
+    assert delta is not None
+    return _saddle_for_delta(law, math.log(delta))[0]
+
+
 def is_schedule(event: PrivacyEvent) -> bool:
     """Says whether an event with one direction is a composition of many different sampled Gaussians, and of Gaussians.
 

@@ -47,7 +47,8 @@ _MISSED = 1e-13  # of Q's mass above the level: what may belong to a total loss 
 _UNSEEN = 1e-6  # of δ: the same
 _LEVELS = 400  # of the sketch, on either side of 0
 _REACH = 1e-8  # the smallest of them, in units of the largest
-_MAX_CELLS = 2.0**20
+_MAX_CELLS = 2.0**20  # of one part's law
+_MAX_IN_ALL = 2.0**22  # of all parts' laws: what a second or two makes
 _FEW_CELLS = 2.0**19
 _MANY_CELLS = 2.0**17
 _COARSER = 3  # powers of 2
@@ -292,7 +293,8 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     tilt = rough.tilt(epsilon, level)
     ends = rough.ends(tilt, level)
     fine = rough.step(tilt, epsilon, level)
-    step = max(fine, max(high - low for low, high in ends) / _MAX_CELLS)
+    widths = [high - low for low, high in ends]
+    step = max(fine, max(widths) / _MAX_CELLS, sum(widths) / _MAX_IN_ALL)
     if level < epsilon + margin + 2 * _NEAR_TOP * step:
         level = epsilon + margin + 2 * _NEAR_TOP * step
         ends = rough.ends(tilt, level)

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
+import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting.engines import (
@@ -26,7 +27,7 @@ from hockeystick.accounting.engines import (
 from hockeystick.accounting.errors import HockeystickError, NumericalError
 from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.events.basic.declared import ZCDP
-from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.field_checks import LARGEST
 from hockeystick.accounting.losses import gaussian_profile, optimal_composition
 from hockeystick.accounting.losses.dominating_pairs import Atoms
@@ -38,6 +39,7 @@ _COARSER = 3  # powers of 2 by which the grid of a coarse bound is coarser
 _LEAST_DELTA = 1e-280  # of what is cut off
 _DOUBT = 1e-5  # a part of ε
 _NOTHING = 1e-10
+_SOME_ORDERS = 1.0 + np.geomspace(1.0, 1e4, 9)
 
 
 @frozen(eq=False)
@@ -116,6 +118,35 @@ class Renyi(Method):
         if math.isinf(epsilon):  # only what P puts where Q has nothing is left, and a finite ρ rules that out
             return 0.0 if math.isfinite(self.event.zcdp_rho()) else 1.0
         return directed_rounding.exp(renyi.log_delta(self.event, epsilon), upper=upper)
+
+
+@frozen(eq=False)
+class FewOrders(Method):
+    """A schedule's Rényi curve at the order that the saddle point tells; all orders of so many parts take long."""
+
+    event: PrivacyEvent
+    name = "rdp"
+
+    @classmethod
+    def of(cls, event: PrivacyEvent, failure: float) -> Self | None:
+        """Returns the way where the event is a schedule of many sampled Gaussians."""
+        return cls(failure, event) if contour_integral.is_schedule(event) else None
+
+    def _epsilon(self, delta: float, upper: bool) -> float:
+        return renyi.epsilon_by(self.event, delta, self._orders(delta=delta)) if delta > 0.0 else math.inf
+
+    def _delta(self, epsilon: float, upper: bool) -> float:
+        if math.isinf(epsilon):
+            return 1.0
+        found = renyi.log_delta_by(self.event, epsilon, self._orders(epsilon=epsilon))
+        return directed_rounding.exp(found, upper=upper)
+
+    def _orders(self, epsilon: float | None = None, delta: float | None = None) -> Array:
+        try:
+            found = contour_integral.saddle(self.event, epsilon=epsilon, delta=delta, work=_QUICK)
+        except NumericalError:  # close to the largest loss its moments take long
+            return _SOME_ORDERS
+        return np.array([1.0 + found])
 
 
 @frozen(eq=False)

@@ -31,6 +31,18 @@ def epsilon(event: PrivacyEvent, delta: float) -> float:
     return 0.0 if best <= 0.0 or _total_variation(event) <= delta else best
 
 
+def epsilon_by(event: PrivacyEvent, delta: float, orders: Array) -> float:
+    """Returns ε at ``delta`` > 0 by the best of some orders, which is as sound. The event's failure is not added."""
+    found = _epsilons(event, math.log(delta), orders)
+    return max(0.0, float(np.min(found, initial=math.inf, where=~np.isnan(found))))
+
+
+def log_delta_by(event: PrivacyEvent, epsilon: float, orders: Array) -> float:
+    """Returns ln δ at ``epsilon`` by the best of some orders, which is as sound. The event's failure is not added."""
+    found = _log_deltas(event, np.array(epsilon), orders)
+    return float(np.min(found, initial=0.0, where=~np.isnan(found)))
+
+
 def _epsilons(event: PrivacyEvent, log_delta: float, orders: Array) -> Array:
     """ε by each order, rounded up: the terms may nearly cancel, and the rounding of each is added."""
     with np.errstate(invalid="ignore", over="ignore"):

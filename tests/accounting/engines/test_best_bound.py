@@ -14,7 +14,7 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -32,6 +32,7 @@ from hockeystick.accounting import (
     LazySwitchDecision,
     NonPrivate,
     Oriented,
+    PoissonSampled,
     PrivacyEvent,
     PureDP,
     RandomizedResponse,
@@ -485,6 +486,26 @@ def test_a_hull_has_corners_alone_unless_all_points_on_it_are_wanted():
 def test_a_likely_delta_needs_no_negative_epsilon():
     """The best order's ε is −1.6 there; at a negative ε it is not what the definition asks for."""
     assert renyi.epsilon(Gaussian(1e3), 0.9) == 0.0
+
+
+@given(size=st.floats(1e-9, 0.5), count=st.integers(1, 50))
+@example(size=1e-9, count=1)
+def test_the_total_variation_by_renyi_orders_is_not_below_the_exact_one(size, count):
+    gaussian, response = Gaussian(1 / size), RandomizedResponse(size)
+    assert renyi._total_variation(compose((gaussian, count))) >= math.erf(size * math.sqrt(count / 8)) * (1 - 1e-15)
+    assert renyi._total_variation(response) >= math.tanh(size / 2) * (1 - 1e-15)
+    assert renyi._total_variation(Laplace(1 / size)) >= -math.expm1(-size / 2) * (1 - 1e-15)
+    assert renyi._total_variation(response) <= 1.02 * math.tanh(size / 2)  # Pinsker's inequality is sharp there
+
+
+def test_an_epsilon_that_is_zero_takes_no_grid(monkeypatch):
+    """δ(0) of the limit, N(μ, 1) with μ = q√(n(e^{1/σ²} − 1)), is 4e-7."""
+    monkeypatch.setattr(loss_distribution, "epsilon", None)
+    event = compose((PoissonSampled(1e-8, Gaussian(10.0)), 10**6))
+    assert epsilon(event, 1e-5) == Bracket(0.0, None, "rdp")
+    assert epsilon(event, 1e-5, bracket=True).lower == 0.0
+    mu = 1e-8 * math.sqrt(1e6 * math.expm1(1e-2))
+    assert mu / math.sqrt(2 * math.pi) < math.exp(renyi.log_delta(event, 0.0)) < 1.3 * mu / math.sqrt(2 * math.pi)
 
 
 @pytest.mark.parametrize("knot", [1.7, 2.3, 5.7, 9.3])

@@ -14,7 +14,7 @@ from scipy import integrate, optimize, special
 from spies import spied
 
 from hockeystick.accounting import delta
-from hockeystick.accounting.engines import best_bound, contour_integral, event_laws, loss_distribution
+from hockeystick.accounting.engines import best_bound, contour_integral, event_laws, loss_distribution, methods
 from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, UnsupportedEventError
 from hockeystick.accounting.events.answers.drifting_law import LogLipschitz
 from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, RandomizedResponse
@@ -405,6 +405,23 @@ def test_the_work_for_a_schedule_is_that_for_a_few_quadratures(monkeypatch):
     calls = spied(monkeypatch, normal_mixture_moments, "_log_integrand")
     assert 0.0 < best_bound.epsilon(schedule(60), 1e-7).upper < 10.0
     assert len(calls) <= 40 and sum(z.size for _, _, z, _ in (call.args for call in calls)) <= 60 * 40 * 400
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("target", [0.5, 1.0, 1.95])
+def test_a_schedules_additions_take_a_few_orders_and_no_grid(monkeypatch, target):
+    """Their largest loss is 100·ln(1/0.98) = 2.02; close to it the moments would take more than 1e9 terms."""
+    event = schedule(20)
+    removal, addition = event.directions()
+    orders = methods.FewOrders.of(addition, 0.0)
+    few = orders.delta(target, True)
+    sound = best_bound.delta(addition, target, method="rdp").upper
+    assert sound * (1 - 1e-9) <= few <= sound**0.85  # an order that is not the best costs some of the logarithm
+    monkeypatch.setattr(methods.LossGrid, "_delta", None)
+    found = best_bound.delta(event, target)
+    assert found.method == "contour" and few < found.upper == best_bound.delta(removal, target).upper
+    few = orders.epsilon(found.upper, True)
+    assert best_bound.epsilon(addition, found.upper, method="rdp").upper * (1 - 1e-9) <= few < target
 
 
 @pytest.mark.statistical
