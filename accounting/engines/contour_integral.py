@@ -432,8 +432,9 @@ def _epsilon(event: PrivacyEvent, delta: float, upper: bool, work: Work) -> _End
     target = log + off
     c, start = _saddle_for_delta(law, target)
     if c >= _cutoff(law):  # ε is within a few parts in 1e9 of the largest loss
-        lower = _below_top(event, law, c, start, log + abs(off), work)
-        return _Ends(_top(law), lower) if upper else _Ends(lower, _top(law))
+        if upper:
+            return _Ends(_top(law), None)
+        return _Ends(_below_top(event, law, c, start, log + abs(off), work), _top(law))
     inverse, exact, root = _root(event, law, c, start, target, upper, work)
     if root == 0.0:
         return _Ends(0.0, None)
