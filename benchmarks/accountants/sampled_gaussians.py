@@ -37,6 +37,7 @@ STEPS = (1, 10, 1000, 10**6)
 DELTAS = (1e-5, 1e-8, 1e-12, 1e-15, 1e-20)
 RELATIVE, ABSOLUTE, SECONDS = 1e-5, 1e-9, 2.0
 _LIMIT = 10  # CPU seconds of one computation
+_PATIENCE = 60  # the same of a reference
 _MEMORY = 6 * 2**30
 
 Result = dict[str, Any]
@@ -100,14 +101,13 @@ def _reference(cell: Cell, near: float) -> Result:
     return {"value": value, "error": error}
 
 
-def _apart(compute: Any, *arguments: Any) -> Result:
+def _apart(compute: Any, *arguments: Any, limit: int = _LIMIT) -> Result:
     """What ``compute`` returns in a process of its own, with its CPU seconds."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         os.close(reader)
-        resource.setrlimit(
-            resource.RLIMIT_CPU, (int(time.process_time()) + _LIMIT, int(time.process_time()) + _LIMIT + 5)
-        )
+        last = int(time.process_time()) + limit
+        resource.setrlimit(resource.RLIMIT_CPU, (last, last + 5))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         warnings.simplefilter("ignore")
         started = time.process_time()
@@ -123,14 +123,14 @@ def _apart(compute: Any, *arguments: Any) -> Result:
     with os.fdopen(reader, "rb") as stream:
         text = stream.read()
     os.waitpid(child, 0)
-    return dict(json.loads(text)) if text else {"failed": f"over {_LIMIT} s or its memory"}
+    return dict(json.loads(text)) if text else {"failed": f"over {limit} s or its memory"}
 
 
 def run(cell: Cell) -> Result:
     """Computes one cell."""
     ours = _apart(_ours, cell)
     near = ours.get("value", 1.0)
-    reference = _apart(_reference, cell, near) if math.isfinite(near) else {"failed": "no start"}
+    reference = _apart(_reference, cell, near, limit=_PATIENCE) if math.isfinite(near) else {"failed": "no start"}
     return {"cell": asdict(cell), "ours": ours, "reference": reference, "peer": _apart(_peer, cell)}
 
 
