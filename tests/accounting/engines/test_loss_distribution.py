@@ -230,11 +230,13 @@ def test_cells_and_what_is_beyond_them_hold_all_mass(pair, edges):
 
 def law_delta(law, eps):
     """δ of a law on a grid at any real ε, in many digits."""
-    total = mp.mpf(law.infinity)
-    for i in np.flatnonzero(law.p):
-        loss = (law.start + int(i)) * mp.mpf(law.step)
-        if loss > eps:
-            total -= mp.mpf(float(law.p[i])) * mp.expm1(eps - loss)
+    step, places = mp.mpf(law.step), np.flatnonzero(law.p)
+    total, falls, power, last = mp.mpf(law.infinity), mp.exp(-step), None, 0
+    for place in (law.start + int(i) for i in places):
+        if place * step > eps:
+            power = mp.exp(eps - place * step) if power is None else power * falls ** (place - last)
+            total += mp.mpf(float(law.p[place - law.start])) * (1 - power)
+            last = place
     return total
 
 
@@ -578,12 +580,12 @@ def test_mixed_atoms_against_enumeration_without_tolerance(parts, shares):
                         key = loss + mp.mpf(x)
                         grown[key] = grown.get(key, 0) + mass * mp.mpf(p)
                 law = grown
-        top = float(max(law))
-        wanted = np.array([share * max(top, 0.0) for share in shares])
+        wanted = np.array([share * max(float(max(law)), 0.0) for share in shares])
+        q = {loss: mass * mp.exp(-loss) for loss, mass in law.items()}
+        exacts = [mp.fsum(law[x] - mp.exp(mp.mpf(eps)) * q[x] for x in law if x > eps) for eps in wanted]
         for upper in (True, False):
             many = loss_distribution.deltas(event, wanted, upper=upper)
-            for eps, several in zip(wanted, many, strict=True):
-                exact = mp.fsum(-mass * mp.expm1(mp.mpf(eps) - loss) for loss, mass in law.items() if loss > eps)
+            for eps, exact, several in zip(wanted, exacts, many, strict=True):
                 for got in (loss_distribution.delta(event, float(eps), upper=upper), several):
                     assert got >= exact if upper else got <= exact
                     assert abs(got - exact) <= 2e-3
@@ -709,7 +711,7 @@ def test_many_epsilons_at_once_agree_with_one_at_a_time(event, n, seed):
     assert (below <= above).all()
     order = np.argsort(wanted.ravel())
     assert (np.diff(above.ravel()[order]) <= 1e-6 * above.ravel()[order][:-1]).all()
-    for eps, up, down in zip(wanted.ravel(), above.ravel(), below.ravel(), strict=True):
+    for eps, up, down in zip(wanted.ravel()[::4], above.ravel()[::4], below.ravel()[::4], strict=True):
         one, other = loss_distribution.delta(whole, float(eps)), loss_distribution.delta(whole, float(eps), upper=False)
         assert down <= one and other <= up
         assert up == pytest.approx(one, rel=1e-4, abs=1e-280)
