@@ -14,17 +14,25 @@ import numpy as np
 
 
 class HockeystickError(Exception):
-    """Base class of every error that the library raises on purpose."""
+    """The base class of every error that the library raises on purpose."""
 
 
 class InvalidArgumentError(HockeystickError, ValueError):
-    """An argument is outside its domain.
+    """The error of an argument outside its domain.
 
     Attributes:
-      argument: its name as the caller knows it.
-      value: what was given.
-      reason: why that can't be used.
-      remedy: what to give instead; may be empty.
+      argument: the name of the argument as the caller knows it.
+      value: the value that was given.
+      reason: why that value cannot be used.
+      remedy: the value to give instead; may be empty.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian
+      >>> try:
+      ...     Gaussian(-1.0)
+      ... except InvalidArgumentError as error:
+      ...     print(error.argument, error.value)
+      noise_multiplier -1.0
     """
 
     def __init__(self, argument: str, value: object, reason: str, remedy: str = "") -> None:
@@ -42,10 +50,10 @@ class InvalidArgumentError(HockeystickError, ValueError):
 
 
 class InvalidDataError(InvalidArgumentError):
-    """Data are outside their domain: what records say, and whatever was computed from them and not released.
+    """The error of data outside their domain: records, and values computed from them that were not released.
 
-    It takes the same arguments as ``InvalidArgumentError`` and keeps of the value its type and shape alone. So neither
-    its text nor its attributes, nor a pickle of it, tell what a record says. ``argument`` tells the place where there
+    It takes the same arguments as ``InvalidArgumentError`` but keeps only the type and the shape of the value. So its
+    text, its attributes and a pickle of it do not tell the data. ``argument`` tells the place where there
     is one, as in ``losses[3, 1]``; ``reason`` and ``remedy`` must not tell the value, and no other error that does may
     be its cause or context.
 
@@ -111,23 +119,23 @@ def unchained() -> Iterator[None]:
 
 
 class UnsupportedEventError(HockeystickError):
-    """An event has no meaning, or no sound curve, where it was used."""
+    """The error of an event that is not defined, or has no sound curve, where it was used."""
 
 
 class UnsupportedAdjacencyError(HockeystickError):
-    """An event or a graph is not defined under the neighbouring relation asked for."""
+    """The error of an event or a graph that is not defined under the requested neighbouring relation."""
 
 
 class GraphError(HockeystickError, ValueError):
-    """A graph is malformed: unknown node, repeated name, a data edge into a node that takes values only."""
+    """The error of a malformed graph: an unknown node, a repeated name, or data where a node takes values only."""
 
 
 class NumericalError(HockeystickError, ArithmeticError):
-    """A bound could not be computed to a useful accuracy; nothing is returned instead of a wrong number."""
+    """The error of a bound that could not be computed to a useful accuracy; no number is returned."""
 
 
 class RenamedMethodError(HockeystickError):
-    """A method has another name now, since under the old one it read as if it did something else; nothing was done."""
+    """The error of a method that was renamed because its old name promised something else; nothing was done."""
 
 
 def _repr(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Splitting one budget over several parameters so that a cost, such as the error of what is published, is least.
+"""Splits one budget over several parameters so that a cost, such as the error of the published values, is least.
 
 The parameters are a common scale times a direction. For each direction the scale is calibrated so that the target is
 just met; over directions the cost is minimised. The search is led by Rényi bounds, then by the certified ones, and the
@@ -22,13 +22,13 @@ from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 
 @frozen
 class BudgetSplit:
-    """What ``split_budget`` found.
+    """The result of ``split_budget``, which has an example.
 
     Attributes:
       values: the parameters; the certified bound at these values meets the target.
       cost: the cost of these values.
       event: the event at these values.
-      evaluations: how many sets of values were tried.
+      evaluations: the number of sets of values that were tried.
     """
 
     values: tuple[float, ...]
@@ -47,8 +47,8 @@ def split_budget(
 ) -> BudgetSplit:
     """Returns parameters that meet ``target`` at the least ``cost``, a local minimum found by simplex search.
 
-    All parameters have to work the same way: growing all of them together makes what is built more private (noise), or
-    less (counts), throughout.
+    All parameters must act in the same direction: if all of them grow together, the result of ``build`` becomes more
+    private (noise scales), or less private (counts), throughout.
 
     Args:
       build: values -> an event, an ``AccountantGraph``, a ``Guarantee``, or anything with a method ``event()``.

@@ -1,7 +1,7 @@
 """Calibration: the value of one parameter at which an event, a mechanism or a whole graph just meets a target.
 
-The search may be led by anything, for what it returns was evaluated itself: a value is only ever returned after the
-certified bound at that value met the target. A second value, hardly different, is returned that does not.
+Cheap estimates may lead the search, because a value is returned only after the certified bound at that very value met
+the target. A second value, hardly different, that misses the target is returned with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COARSER = 2  # powers of 2 by which the grid of a cut law that leads is coarser
 
 
 class Target(Protocol):
-    """What a calibrated event has to meet."""
+    """The interface of a target that a calibrated event has to meet; ``EpsilonDelta`` is one."""
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
         """Returns ln(certified cost / target), or a number of the same sign: at most 0 where the target is met."""
@@ -61,7 +61,20 @@ def _false_positive_rate(value: float) -> float:
 
 @frozen
 class EpsilonDelta:
-    """The target that an event is (``epsilon``, ``delta``)-DP."""
+    """The target that an event is (``epsilon``, ``delta``)-DP.
+
+    Args:
+      epsilon: > 0.
+      delta: in [0, 1]; 0 asks for pure ε-DP.
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> from hockeystick.accounting import Laplace
+      >>> round(calibrate(Laplace, EpsilonDelta(0.5)).value, 4)
+      2.0
+    """
 
     epsilon: float = field(converter=_epsilon)
     delta: float = field(default=0.0, converter=_delta)
@@ -77,7 +90,16 @@ class EpsilonDelta:
 
 @frozen
 class Advantage:
-    """The target that no membership attack has an advantage (true minus false positive rate) above ``advantage``."""
+    """The target that no membership attack has an advantage above ``advantage``.
+
+    The advantage of an attack is its true minus its false positive rate; the largest one of any attack is the total
+    variation distance, δ(0).
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian
+      >>> round(calibrate(Gaussian, Advantage(0.1)).value, 3)
+      3.979
+    """
 
     advantage: float = field(converter=_advantage)
 
@@ -88,7 +110,14 @@ class Advantage:
 
 @frozen
 class TruePositiveRate:
-    """The target that no attack at ``false_positive_rate`` has a true positive rate above ``true_positive_rate``."""
+    """The target that no attack at ``false_positive_rate`` has a true positive rate above ``true_positive_rate``.
+
+    Example: at a false positive rate of 1 %, no attack finds more than 5 % of the members.
+
+      >>> from hockeystick.accounting import Gaussian
+      >>> round(calibrate(Gaussian, TruePositiveRate(0.05, 0.01)).value, 3)
+      1.467
+    """
 
     true_positive_rate: float = field(converter=_true_positive_rate)
     false_positive_rate: float = field(converter=_false_positive_rate)
@@ -111,13 +140,13 @@ class TruePositiveRate:
 
 @frozen
 class Calibrated:
-    """What ``calibrate`` found.
+    """The result of ``calibrate``, which has an example; ``float(...)`` of it is ``value``.
 
     Attributes:
       value: the parameter; the certified bound at this value meets the target.
-      rejected: a value next to it that does not; None where the parameter's domain ends before.
+      rejected: a value next to it that misses the target; None where the parameter's domain ends before.
       event: the event at ``value``.
-      evaluations: how many values were tried.
+      evaluations: the number of values that were tried.
     """
 
     value: float
@@ -141,8 +170,9 @@ def calibrate(
 ) -> Calibrated:
     """Returns the least private value of one parameter at which ``build(value)`` still meets ``target``.
 
-    The parameter may make what is built more private as it grows (noise) or less (a count, a sampling probability);
-    which, is found out. It has to be monotone for the result to be the extreme one; it is certified in any case.
+    As the parameter grows, ``build(value)`` may become more private (noise) or less private (a count, a sampling
+    probability); the search finds out which. The result is certified in any case; it is the extreme value if the
+    cost is monotone in the parameter.
 
     Args:
       build: parameter -> an event, an ``AccountantGraph``, a ``Guarantee``, or anything with a method ``event()``.
@@ -153,8 +183,8 @@ def calibrate(
       tolerance: relative distance between the returned and the rejected value (1 for integers).
 
     Raises:
-      InvalidArgumentError: a bad argument, or ``build`` returns nothing that has an event.
-      NumericalError: no value in the domain meets the target, or the search found no end.
+      InvalidArgumentError: an argument is outside its domain, or ``build`` returns an object without an event.
+      NumericalError: no value in the domain meets the target, or the search did not converge.
 
     Example: noise for a thousand steps.
 

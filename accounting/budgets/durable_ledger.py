@@ -46,16 +46,16 @@ _FILTERS: dict[str, type[PrivacyFilter]] = {cls.__name__: cls for cls in (PureFi
 
 
 class LedgerError(HockeystickError):
-    """A ledger's file can't be trusted, or could not be written; nothing was drawn."""
+    """The error of a ledger whose file cannot be trusted or could not be written; nothing was drawn."""
 
 
 @frozen
 class Receipt:
-    """A charge that is on disk.
+    """The record of a charge that is on disk; ``DurableLedger.reserve`` returns it.
 
     Attributes:
       number: 1 for the first charge of the ledger.
-      digest: of the ledger up to and with this charge, in hexadecimal.
+      digest: the SHA-256 digest of the ledger up to and including this charge, in hexadecimal.
     """
 
     number: int
@@ -63,17 +63,18 @@ class Receipt:
 
 
 class DurableLedger:
-    """A filter and all its charges, in a file that processes may share. Make it by ``create`` or ``open``.
+    """A privacy filter and all its charges, in a file that processes may share; made by ``create`` or ``open``.
 
-    >>> import tempfile
-    >>> from hockeystick.accounting import Gaussian
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = DurableLedger.create(folder.name + "/people.ledger", GDPFilter.for_target(1.0, 1e-6))
-    >>> ledger.spend(Gaussian(8.0), lambda: "a noisy mean", note="mean")
-    'a noisy mean'
-    >>> ledger.would_exceed(Gaussian(4.0))
-    True
-    >>> folder.cleanup()
+    Example:
+      >>> import tempfile
+      >>> from hockeystick.accounting import Gaussian
+      >>> folder = tempfile.TemporaryDirectory()
+      >>> ledger = DurableLedger.create(folder.name + "/people.ledger", GDPFilter.for_target(1.0, 1e-6))
+      >>> ledger.spend(Gaussian(8.0), lambda: "a noisy mean", note="mean")
+      'a noisy mean'
+      >>> ledger.would_exceed(Gaussian(4.0))
+      True
+      >>> folder.cleanup()
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -90,7 +91,7 @@ class DurableLedger:
 
         Raises:
           LedgerError: the file exists.
-          InvalidArgumentError: no filter, or one that was spent from.
+          InvalidArgumentError: ``budget`` is not a filter, or something was spent from it.
         """
         if type(budget) not in _FILTERS.values():
             raise InvalidArgumentError("budget", budget, "is not a filter", f"give one of {', '.join(_FILTERS)}")
@@ -116,7 +117,7 @@ class DurableLedger:
         """Reads a ledger and checks all of it.
 
         Raises:
-          LedgerError: no such file, or a line that was changed, lost, or is no charge of this schema.
+          LedgerError: there is no such file, or a line was changed or lost, or is not a charge of this schema.
         """
         ledger = cls(path)
         with ledger._opened("rb"):  # before the lock, whose file would be left beside a name that was mistyped

@@ -1,8 +1,8 @@
-"""Privacy filters: a budget that is spent as the analysis goes, each step chosen from earlier outcomes.
+"""Privacy filters: budgets for an analysis whose steps are chosen as it goes, from earlier outcomes.
 
-A filter fixes its budget at creation and admits an event only while the sum of the charges stays within it. Whatever is
-then asked, in whatever order, the whole interaction keeps the filter's guarantee, though neither the events nor their
-number were fixed in advance.
+A filter fixes its budget at creation and admits an event only while the sum of the charges stays within it. The whole
+interaction then keeps the filter's guarantee, in whatever order the events come, though neither they nor their number
+were fixed in advance.
 
 | filter       | charge of an event | the interaction is | source                                            |
 |--------------|--------------------|--------------------|---------------------------------------------------|
@@ -55,11 +55,18 @@ _SLACK = 1e-12
 
 
 class BudgetExceededError(HockeystickError):
-    """A filter has no room for an event; nothing was spent.
+    """The error that a filter raises when an event does not fit into its budget; nothing is spent.
 
     Attributes:
-      event, count: what was asked for.
-      need, remaining: {budget: amount}, rounded to floats.
+      event, count: the event that was refused, and how many times it was to be charged.
+      need, remaining: the amounts needed and left, {name of the budget: amount}, rounded to floats.
+
+    Example:
+      >>> try:
+      ...     PureFilter(1.0).after(PureDP(1.5))
+      ... except BudgetExceededError as error:
+      ...     print(error.need["epsilon"], error.remaining["epsilon"])
+      1.5 1.0
     """
 
     def __init__(
@@ -139,15 +146,15 @@ def gaussian_charge(event: PrivacyEvent) -> float:
 
 @frozen(repr=False)
 class PrivacyFilter(ABC):
-    """A budget and what was spent of it: an immutable value; ``after`` returns the next one.
+    """A privacy budget and the amount spent of it: an immutable value; ``after`` returns the next one.
 
-    ``budget = budget.after(event)`` charges an event; where its result is dropped, nothing was charged. Keep the newest
-    value and go on from that one alone: going back to an older one forgets what was released since. What keeps count by
-    itself is a ``FilteredLedger``, or on disk a ``DurableLedger``.
+    ``budget = budget.after(event)`` charges an event; if the result is dropped, nothing is charged. Keep the newest
+    value and go on from that one alone: an older one has forgotten the releases since. A ``FilteredLedger`` counts by
+    itself, and a ``DurableLedger`` does so on disk. See ``PureFilter`` for an example.
 
     Args:
-      failure_delta: the budget for events' failures.
-      adjacency: the neighbouring relation of the data; an event without a meaning under it is refused.
+      failure_delta: the budget for the events' failure probabilities.
+      adjacency: the neighbouring relation of the data; an event that is not defined under it is refused.
     """
 
     failure_delta: float = field(default=0.0, kw_only=True, converter=field_checks.delta)
@@ -179,18 +186,18 @@ class PrivacyFilter(ABC):
         """Says whether ``count`` times ``event`` no longer fits.
 
         Raises:
-          UnsupportedAdjacencyError: the event has no meaning under the filter's adjacency.
-          InvalidArgumentError: no event, or a count that is no integer ≥ 1.
+          UnsupportedAdjacencyError: the event is not defined under the filter's adjacency.
+          InvalidArgumentError: ``event`` is not an event, or ``count`` is not an integer ≥ 1.
         """
         return not self._admits(*self._after(*checked(event, count, self.adjacency)))
 
     def after(self, event: PrivacyEvent, *, count: int = 1) -> Self:
-        """Returns the filter after ``count`` times ``event``; ask before any noise is drawn.
+        """Returns the filter after ``count`` times ``event``; call it before any noise is drawn.
 
         This value stays as it is: ``budget = budget.after(event)``.
 
         Raises:
-          BudgetExceededError: it doesn't fit; this value stays usable for cheaper events.
+          BudgetExceededError: the event does not fit; this value can still be used for cheaper events.
           UnsupportedAdjacencyError, InvalidArgumentError: as for ``would_exceed``.
         """
         event, count = checked(event, count, self.adjacency)
@@ -203,7 +210,7 @@ class PrivacyFilter(ABC):
         return evolve(self, _spent=spent, _failed=failed)
 
     def spend(self, *_: object, **__: object) -> NoReturn:
-        """Refuses, as it would charge nothing where its result is dropped; see ``after``.
+        """Raises an error: it would charge nothing if its result were dropped. Use ``after``.
 
         Raises:
           RenamedMethodError: always.
@@ -214,7 +221,7 @@ class PrivacyFilter(ABC):
         )
 
     def remaining(self) -> dict[str, float]:
-        """Returns what is left of each budget, rounded down, by name; "failure_delta" is the last."""
+        """Returns the amount left of each budget, rounded down, by name; "failure_delta" is the last."""
         budgets = self._budgets()
         left = {
             name: rounded(exact(budget) - done, up=False)
@@ -223,13 +230,16 @@ class PrivacyFilter(ABC):
         return left | {"failure_delta": rounded(exact(self.failure_delta) - self._failed, up=False)}
 
     def event(self, *, delta: float | None = None) -> PrivacyEvent:
-        """Returns the whole interaction as one event, whatever is spent, to compose with others once it is over.
+        """Returns the whole interaction as one event, for composition with others once it is over.
+
+        The event is that of the whole budget, however little of it is spent.
 
         Args:
-          delta: state it as (ε, δ)-DP at this δ, all that an ``RDPFilter`` has; by default by the whole curve.
+          delta: the δ at which to state the event as (ε, δ)-DP, which is all that an ``RDPFilter`` can do; by default
+            the event has the whole curve.
 
         Raises:
-          InvalidArgumentError: delta is not in [0, 1], or not given to an ``RDPFilter``.
+          InvalidArgumentError: ``delta`` is not in [0, 1], or is missing for an ``RDPFilter``.
         """
         if delta is not None:
             return ApproximateDP(self.epsilon(delta), delta)
@@ -237,9 +247,9 @@ class PrivacyFilter(ABC):
         return compose(self._curve(), Failure(failure)) if failure else self._curve()
 
     def epsilon(self, delta: float) -> float:
-        """Returns ε such that the interaction is (ε, ``delta``)-DP, whatever is spent; inf if there is none.
+        """Returns ε such that the interaction is (ε, ``delta``)-DP, however much is spent; inf if there is none.
 
-        It is fixed from the creation on, and so is every number of ``delta()``.
+        The budget alone decides it, so it never changes; nor does any number that ``delta()`` returns.
         """
         spare = validate.probability("delta", delta) - self.promised_failure()
         if self.promised_failure():
@@ -249,7 +259,7 @@ class PrivacyFilter(ABC):
         return math.inf if spare < 0.0 else self._curve_epsilon(spare)
 
     def delta(self, epsilon: float) -> float:
-        """Returns δ such that the interaction is (``epsilon``, δ)-DP, whatever is spent."""
+        """Returns δ such that the interaction is (``epsilon``, δ)-DP, however much is spent."""
         curve = self._curve_delta(validate.real("epsilon", epsilon, low=0.0))
         failure = self.promised_failure()
         return min(1.0, math.nextafter(curve + failure, 2.0) if failure else curve)
@@ -285,13 +295,16 @@ class PrivacyFilter(ABC):
 
 @frozen(repr=False)
 class PureFilter(PrivacyFilter):
-    """Admits events while their pure ε sum up to at most ``epsilon``; the interaction is ε-DP.
+    """A filter of pure ε: admits events while their ε sum up to at most ``budget``; the interaction is ``budget``-DP.
 
-    >>> budget = PureFilter(1.0).after(PureDP(0.75))
-    >>> budget
-    PureFilter(budget=1.0, failure_delta=0.0, adjacency=add-or-remove-one, spent={epsilon: 0.75, failure_delta: 0.0})
-    >>> budget.would_exceed(PureDP(0.5)), budget.would_exceed(PureDP(0.25))
-    (True, False)
+    Source: Rogers, Roth, Ullman & Vadhan (2016).
+
+    Example:
+      >>> budget = PureFilter(1.0).after(PureDP(0.75))
+      >>> budget
+      PureFilter(budget=1.0, failure_delta=0.0, adjacency=add-or-remove-one, spent={epsilon: 0.75, failure_delta: 0.0})
+      >>> budget.would_exceed(PureDP(0.5)), budget.would_exceed(PureDP(0.25))
+      (True, False)
     """
 
     budget: float = field(converter=field_checks.epsilon)
@@ -308,11 +321,14 @@ class PureFilter(PrivacyFilter):
 
 @frozen(repr=False)
 class ZCDPFilter(PrivacyFilter):
-    """Admits events while their ρ sum up to at most ``rho``; the interaction is ρ-zCDP.
+    """A filter of zCDP: admits events while their ρ sum up to at most ``rho``; the interaction is ``rho``-zCDP.
 
-    >>> budget = ZCDPFilter.for_target(1.0, 1e-6)
-    >>> budget.would_exceed(Gaussian(10.0), count=4), budget.would_exceed(Gaussian(10.0), count=5)
-    (False, True)
+    Source: Feldman & Zrnic (2021), applied at every order; Lécuyer (2021).
+
+    Example:
+      >>> budget = ZCDPFilter.for_target(1.0, 1e-6)
+      >>> budget.would_exceed(Gaussian(10.0), count=4), budget.would_exceed(Gaussian(10.0), count=5)
+      (False, True)
     """
 
     rho: float = field(converter=field_checks.rho)
@@ -344,10 +360,17 @@ class ZCDPFilter(PrivacyFilter):
 
 @frozen(repr=False)
 class GDPFilter(PrivacyFilter):
-    """Admits events while their μ² sum up to at most that of ``mu``; the interaction is μ-Gaussian DP.
+    """A filter of Gaussian DP: admits events while their μ² sum up to at most ``mu``²; the interaction is ``mu``-GDP.
 
     For Gaussian events adaptivity is free: the budget is the exact cost of as much Gaussian noise fixed in advance.
-    Events with a pure ε are taken at a somewhat higher price than by the other filters; all others are refused.
+    Events with a pure ε cost somewhat more than with the other filters; all other events are refused.
+
+    Source: Smith & Thakurta (2022); Koskela, Tobaben & Honkela (2023).
+
+    Example:
+      >>> budget = GDPFilter.for_target(1.0, 1e-6)
+      >>> budget.would_exceed(Gaussian(10.0), count=5), budget.would_exceed(Gaussian(10.0), count=6)
+      (False, True)
     """
 
     mu: float = field(converter=_mu)

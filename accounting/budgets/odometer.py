@@ -1,4 +1,4 @@
-"""The odometer: how much privacy loss has been spent so far, valid at all times at once. It has no budget.
+"""The odometer: a bound on the privacy loss spent so far, valid at all times at once. It has no budget.
 
 With L_n the privacy loss of the transcript after n steps, P its law, and S_n(α) the sum of the rdp(α) of the steps (all
 of them functions of the past), W_n = Σ_j w_j·exp((α_j−1)(L_n − S_n(α_j))) over a fixed grid of orders with Σ w_j = 1 is
@@ -41,10 +41,10 @@ def _shown(spent: tuple[int | None, ...]) -> str:
 
 @frozen
 class OdometerReading:
-    """What was spent so far: a statement about one run, never a guarantee of the algorithm.
+    """The privacy loss spent so far: a statement about one run, never a guarantee of the algorithm.
 
     With probability at least 1 − ``delta`` over the run, in either of two neighbouring worlds, the privacy loss of all
-    that was released is at most ``epsilon`` at every time that the odometer is read.
+    that was released is at most ``epsilon`` at every time that the odometer is read. See ``Odometer`` for an example.
     """
 
     epsilon: float
@@ -56,21 +56,24 @@ class OdometerReading:
 
 @frozen
 class Odometer:
-    """A running total of what was spent: an immutable value; ``after`` returns the next one.
+    """A running total of the privacy loss spent: an immutable value; ``after`` returns the next one.
 
-    ``odometer = odometer.after(event)`` counts an event; where its result is dropped, nothing was counted. What keeps
-    count by itself is a ``FilteredLedger``.
+    ``odometer = odometer.after(event)`` counts an event; if the result is dropped, nothing is counted. A
+    ``FilteredLedger`` counts by itself.
 
     Args:
-      delta: in (0, 1); how likely a reading may fail at some time.
+      delta: in (0, 1); the probability with which a reading may fail at some time.
       orders: the fixed grid of Rényi orders.
-      failure_delta: how much failure probability all events may add up to; it is added to delta.
+      failure_delta: the most that the events' failure probabilities may add up to; it is added to ``delta``.
       adjacency: the neighbouring relation of the data.
 
-    >>> from hockeystick.accounting import Gaussian
-    >>> odometer = Odometer(1e-6).after(Gaussian(10.0), count=4)
-    >>> round(odometer.reading().epsilon, 3)
-    1.202
+    Source: Lécuyer (2021); Whitehouse, Ramdas, Rogers & Wu (2023).
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian
+      >>> odometer = Odometer(1e-6).after(Gaussian(10.0), count=4)
+      >>> round(odometer.reading().epsilon, 3)
+      1.202
     """
 
     delta: float = field(converter=_open_probability)
@@ -85,8 +88,8 @@ class Odometer:
 
         Raises:
           BudgetExceededError: the event's failure passes what ``failure_delta`` allows.
-          UnsupportedAdjacencyError: the event has no meaning under the adjacency.
-          InvalidArgumentError: no event, or a count that is no integer ≥ 1.
+          UnsupportedAdjacencyError: the event is not defined under the adjacency.
+          InvalidArgumentError: ``event`` is not an event, or ``count`` is not an integer ≥ 1.
         """
         event, count = checked(event, count, self.adjacency)
         failed = self._failed + count * exact(event.failure_delta())
@@ -102,7 +105,7 @@ class Odometer:
         return evolve(self, _spent=spent, _failed=failed)
 
     def record(self, *_: object, **__: object) -> NoReturn:
-        """Refuses, as it would count nothing where its result is dropped; see ``after``.
+        """Raises an error: it would count nothing if its result were dropped. Use ``after``.
 
         Raises:
           RenamedMethodError: always.

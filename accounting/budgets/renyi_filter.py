@@ -20,7 +20,7 @@ from hockeystick.accounting.numerics import directed_rounding
 _LEAST_DELTA = 1e-300
 
 ORDERS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
-"""Orders among which an ``RDPFilter`` divides its δ, unless told otherwise."""
+"""The orders among which an ``RDPFilter`` divides its δ by default."""
 
 
 def orders_above_one(value: Iterable[float]) -> tuple[float, ...]:
@@ -56,7 +56,7 @@ def renyi_charges(event: PrivacyEvent, orders: tuple[float, ...]) -> tuple[float
 
 @frozen(repr=False)
 class RDPFilter(PrivacyFilter):
-    """Admits events while, at one of the ``orders`` at least, their Rényi divergences sum up to at most its budget.
+    """A filter of Rényi divergences: admits events while, at one order at least, their divergences fit into its budget.
 
     The orders and their budgets are fixed at creation. With one order α the interaction is of rdp(α) ≤ budget. With
     several, the order that still has room at the end depends on the outcomes, and the δ of all orders add up:
@@ -65,8 +65,16 @@ class RDPFilter(PrivacyFilter):
     e^{(α−1)·budget(α)} times the supermartingale of that order.
 
     Args:
-      orders: each above 1.
-      budgets: as many, each ≥ 0.
+      orders: the Rényi orders α, each above 1.
+      budgets: the budget of each order, ≥ 0.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian
+      >>> budget = RDPFilter.for_target(1.0, 1e-6)
+      >>> round(budget.epsilon(1e-6), 6)
+      1.0
+      >>> budget.would_exceed(Gaussian(10.0), count=4), budget.would_exceed(Gaussian(10.0), count=5)
+      (False, True)
     """
 
     orders: tuple[float, ...] = field(converter=orders_above_one)
@@ -87,9 +95,9 @@ class RDPFilter(PrivacyFilter):
         failure_delta: float = 0.0,
         adjacency: Adjacency = ADD_OR_REMOVE,
     ) -> RDPFilter:
-        """Returns the filter for an (``epsilon``, ``delta``)-DP interaction, with delta divided evenly over orders.
+        """Returns the filter for an (``epsilon``, ``delta``)-DP interaction; δ is divided evenly over the orders.
 
-        Orders that could not hold anything at their share are left out, so that the rest get more.
+        Orders whose share would leave no room for any event are left out, so that the others get more.
 
         Raises:
           InvalidArgumentError: epsilon or delta is not positive, delta is below 1e-300, failure_delta leaves nothing

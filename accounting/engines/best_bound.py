@@ -70,15 +70,15 @@ _SHARP = "sharp contour"  # before all others
 
 @frozen(order=False)  # its own order; said for type checkers
 class Bracket:
-    """A computed bound with its own accuracy.
+    """A computed bound and its numerical accuracy; ``epsilon`` and ``delta`` return it.
 
-    As a number it is its upper end: ``float(bound)``, ``bound < 5``, and ``f"{bound:.3f}"``, which rounds up.
+    It acts as a number, its upper end: ``float(bound)``, ``bound < 5``, and ``f"{bound:.3f}"``, which rounds up.
 
     Attributes:
       upper: the bound; never below the truth.
-      lower: the same quantity rounded the other way, or None if it was not asked for. It brackets the *computation* of
-        the winning method's curve; it is a lower bound on the mechanism's own ε only where every event is tight.
-      method: the method that won.
+      lower: the same quantity rounded down, or None if no bracket was requested. It brackets the *computation* of the
+        winning method's curve; it is a lower bound on the mechanism's own ε only where every event is tight.
+      method: the method that gave the least upper end.
     """
 
     upper: float
@@ -105,29 +105,46 @@ class Bracket:
 
 
 def epsilon(event: PrivacyEvent, delta: float, *, bracket: bool = False, method: str | None = None) -> Bracket:
-    """Returns the least ε for which ``event`` is shown to be (ε, ``delta``)-DP; inf if none is.
+    """Returns the least ε for which the accountant shows that ``event`` is (ε, ``delta``)-DP; inf if there is none.
 
     Args:
       event: any event, composed or not.
       delta: in [0, 1].
       bracket: also compute the lower end.
-      method: one of ``METHODS`` to use alone; by default all that apply.
+      method: the one of ``METHODS`` to use; by default the best of all that apply.
 
     Raises:
-      InvalidArgumentError: delta outside [0, 1], or an unknown method.
+      InvalidArgumentError: ``delta`` is outside [0, 1], or ``method`` is unknown.
+
+    Example: the ε of ten Gaussian mechanisms.
+
+      >>> from hockeystick.accounting import Gaussian, compose
+      >>> print(f"{epsilon(compose((Gaussian(10.0), 10)), 1e-6):.4f}")
+      1.3676
     """
     _check(event, method)
     return _epsilon(event_parts.one_step(event), validate.probability("delta", delta), bracket, method)
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method: str | None = None) -> Bracket:
-    """Returns the least δ for which ``event`` is shown to be (``epsilon``, δ)-DP.
+    """Returns the least δ for which the accountant shows that ``event`` is (``epsilon``, δ)-DP.
+
+    δ(ε) is the hockey-stick divergence E_P[(1 − e^{ε−L})₊], L being the privacy loss.
 
     Args:
-      epsilon: at least 0; inf is taken.
+      event: any event, composed or not.
+      epsilon: ≥ 0; may be inf.
+      bracket: also compute the lower end.
+      method: the one of ``METHODS`` to use; by default the best of all that apply.
 
     Raises:
-      InvalidArgumentError: epsilon negative or NaN, or an unknown method.
+      InvalidArgumentError: ``epsilon`` is negative or NaN, or ``method`` is unknown.
+
+    Example: the total variation distance, δ(0), of Laplace noise of scale 2.
+
+      >>> from hockeystick.accounting import Laplace
+      >>> print(f"{delta(Laplace(2.0), 0.0):.4f}")
+      0.2212
     """
     _check(event, method)
     number = validate.real("epsilon", epsilon, low=0.0, allow_inf=True)
