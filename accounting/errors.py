@@ -69,7 +69,7 @@ class InvalidDataError(InvalidArgumentError):
 
 
 class Hidden:
-    """What an error shows in place of data: their type and shape.
+    """The substitute for data in an error: their type and shape.
 
     Attributes:
       kind: these in words, such as ``float64 array of shape (4, 3)``.

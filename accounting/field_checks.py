@@ -12,7 +12,7 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 
 def answers(value: int) -> int:
-    """How many answers a sparse vector gives: an integer ≥ 1."""
+    """The number of answers of a sparse vector: an integer ≥ 1."""
     return validate.integer("answers", value, low=1)
 
 

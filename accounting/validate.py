@@ -104,7 +104,7 @@ def one_of(name: str, value: object, *choices: _T) -> _T:
 
 
 def items(name: str, value: object, *, data: bool = False) -> tuple[Any, ...]:
-    """Returns the items of a list, a tuple or another iterable that is no text.
+    """Returns the items of a list, a tuple or another iterable that is not text.
 
     Raises:
       InvalidArgumentError: it can't be iterated over.

@@ -254,7 +254,7 @@ class Search:
         return Calibrated(safe, unsafe, self._event(safe), len(self.tried))
 
     def _refuse_what_no_value_can_meet(self, guess: float) -> None:
-        """Where the same accesses are part of the event at far values, and they alone miss the target."""
+        """Raises an error where accesses that every value shares miss the target alone."""
         events: list[PrivacyEvent] = []
         for value in () if self.method else {self._admissible(guess * factor) for factor in (1.0, 1e3, 1e-3)}:
             with contextlib.suppress(HockeystickError, ArithmeticError):  # the ends may be beyond what can be built
@@ -429,7 +429,7 @@ def event_of(built: object) -> PrivacyEvent:
 
 
 def _stand_in(target: Target) -> Target:
-    """What Rényi bounds are to meet instead: near the answer they say nothing of rates, δ(0) being about 1 for them."""
+    """The target of Rényi bounds instead: near the answer they say nothing of rates, as their δ(0) is about 1."""
     if isinstance(target, Advantage):
         mu = 2 * float(special.ndtri((1 + target.advantage) / 2))
     elif isinstance(target, TruePositiveRate):
@@ -472,7 +472,7 @@ def _by_estimate(target: Target, way: PrivacyEvent) -> float:
 
 
 def _meets(target: Target, event: PrivacyEvent) -> bool:
-    """Whether a part of an event leaves a target within reach, by Rényi bounds if they say so."""
+    """Says whether a part of an event leaves a target within reach, by Rényi bounds if they suffice."""
     try:
         return _stand_in(target).excess(event, "rdp") <= 0.0 or target.excess(event) <= 0.0
     except HockeystickError:

@@ -138,7 +138,7 @@ class DurableLedger:
             return self._catch_up()
 
     def would_exceed(self, event: PrivacyEvent, *, count: int = 1) -> bool:
-        """Says whether there is no room; another process may take what is left before ``reserve`` does."""
+        """Says whether the event no longer fits; another process may spend the rest before ``reserve`` does."""
         return self.budget().would_exceed(event, count=count)
 
     def reserve(self, event: PrivacyEvent, *, count: int = 1, note: str = "") -> Receipt:
@@ -201,7 +201,7 @@ class DurableLedger:
                 raise LedgerError(f"{self._path}: the file was cut off or replaced while in use")
             self._file_id = identity
             file.seek(self._end)
-            *lines, _ = file.read().split(b"\n")  # what follows the last end of line is no line yet
+            *lines, _ = file.read().split(b"\n")  # text after the last end of line is not yet a line
             for line in lines:
                 self._take(line + b"\n")
         if self._filter is None:

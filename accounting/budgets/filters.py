@@ -180,7 +180,7 @@ class PrivacyFilter(ABC):
 
     @abstractmethod
     def _charges(self, event: PrivacyEvent) -> tuple[float, ...]:
-        """What the event takes from each of the budgets."""
+        """The charge of the event to each of the budgets."""
 
     def would_exceed(self, event: PrivacyEvent, *, count: int = 1) -> bool:
         """Says whether ``count`` times ``event`` no longer fits.

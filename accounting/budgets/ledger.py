@@ -31,7 +31,7 @@ from hockeystick.accounting.graph.plan_refinement import RefinementError, check_
 
 @frozen
 class _Rule:
-    """What the plan says of one release, looked up at each recording."""
+    """The plan's entry for one release, looked up at each recording."""
 
     release: Release
     limit: int
@@ -84,7 +84,7 @@ class Ledger:
         Raises:
           RefinementError: no such release in the plan, a count or an event above the plan's, a published input that
             was not recorded, or a leading release after one that follows it in the plan.
-          InvalidArgumentError: no event, or a count that is no integer ≥ 1.
+          InvalidArgumentError: ``event`` is not an event, or ``count`` is not an integer ≥ 1.
         """
         event, count = self._checked(release, event, count)
         self._events[release][event] = self._events[release].get(event, 0) + count
@@ -250,7 +250,7 @@ class FilteredLedger:
         known = self._nodes.get(release)
         if known is None:
             node = Release(release, inputs, event)
-            self.graph().release(release, event, reads=inputs)  # refuses what is no release
+            self.graph().release(release, event, reads=inputs)  # refuses a bad release
         elif isinstance(known, Release) and set(known.reads) == set(inputs):
             node = known
         else:

@@ -162,7 +162,7 @@ def _check(event: object, method: str | None) -> None:
 
 @frozen(eq=False)
 class _Question(ABC):
-    """What is asked of an event: ε at a δ, or δ at an ε."""
+    """A question about an event: ε at a δ, or δ at an ε."""
 
     at: float
     most: ClassVar[float]  # of any answer
@@ -177,7 +177,7 @@ class _Question(ABC):
 
     @abstractmethod
     def in_doubt(self, method: Method, found: float) -> bool:
-        """Whether that answer may be so far off that another engine is worth its cost."""
+        """Says whether that answer may be so far off that another engine is worth its cost."""
 
     @abstractmethod
     def known(self, event: PrivacyEvent) -> float | None:

@@ -99,7 +99,7 @@ def _mixture_pair(event: PrivacyEvent) -> MixturePair:
         return MixturePair(NormalMixture((pair.mu,), (1.0,)), ORIGIN)
     if isinstance(pair, MixturePair):
         return pair
-    raise UnsupportedEventError(f"{event} is no mixture of normals, and its losses are not cut off")
+    raise UnsupportedEventError(f"{event} is not a mixture of normals, and its losses are not cut off")
 
 
 class Sketch:
@@ -260,14 +260,14 @@ def sketch(event: PrivacyEvent) -> Sketch:
     """Returns the sketch of an event.
 
     Raises:
-      UnsupportedEventError: a part is no mixture of normals.
+      UnsupportedEventError: a part is not a mixture of normals.
     """
     return Sketch(event)
 
 
 @frozen(eq=False)
 class Plan:
-    """Where to cut for an ε and a ln δ near those given, and a grid for what is left.
+    """The levels at which to cut for an ε and a ln δ near those given, and a grid for the rest.
 
     ``excess`` is what the grid and its round-off are expected to add to ε, as a part of it.
     """
@@ -284,7 +284,7 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     """Returns a plan; any would give sound bounds.
 
     Raises:
-      UnsupportedEventError: a part is no mixture of normals.
+      UnsupportedEventError: a part is not a mixture of normals.
     """
     rough = sketch(event)
     margin = rough.margin(epsilon, log_delta)
@@ -364,7 +364,7 @@ class CutLaw:
         self.mean_q = sum(n * q for q, n in zip(self.q_each, counts, strict=True)) * (1 + _OFF)
 
     def rare(self, epsilon: float, until: float) -> float:
-        """What the losses that were cut off add to δ(epsilon): from above, also as a chord to ``until``, or below."""
+        """The part of δ(epsilon) from the losses cut off: from above, also as a chord to ``until``, or below."""
         if self.q_above <= 0.0:
             return self.plain
         found = self.more - math.expm1(epsilon) * self.q_above
@@ -480,7 +480,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
       coarser: on a grid 2^coarser times as coarse, which is as sound.
 
     Raises:
-      UnsupportedEventError: a part is no mixture of normals.
+      UnsupportedEventError: a part is not a mixture of normals.
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     target = math.log(delta)
@@ -533,7 +533,7 @@ def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: i
       coarser: on a grid 2^coarser times as coarse, which is as sound.
 
     Raises:
-      UnsupportedEventError: a part is no mixture of normals.
+      UnsupportedEventError: a part is not a mixture of normals.
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     _, log_delta = _near(event, epsilon, None)

@@ -161,7 +161,7 @@ def _gain(log_weight: float, z: float, c: float, side: float) -> tuple[float, fl
 
 
 def _bisected(above: Callable[[float], bool], low: float, high: float, upper: bool) -> float:
-    """Where ``above`` turns from true to false, of two neighbouring floats the second from above, else the first."""
+    """The float at which ``above`` turns from true to false: the upper neighbour from above, otherwise the lower."""
     for _ in range(_STEPS):
         middle = math.sqrt(low * high) if low > 0.0 and high > 4 * low else low + (high - low) / 2
         if not low < middle < high:

@@ -1,4 +1,4 @@
-"""What a composition needs before it is computed: the tilt at which δ is decided, and a grid fine enough for it.
+"""The plan of a composition: the tilt at which δ is decided, and a grid fine enough for it.
 
 Both are found on a coarse law of each event, a thousand cells or so. Nothing here has to be right for a bound to hold,
 only for it to be tight: any tilt and any grid give a sound one.
@@ -197,7 +197,7 @@ def _width(event: PrivacyEvent) -> float:
 
 
 def _splits(event: PrivacyEvent) -> float:
-    """How many events are split over grid cells, on average: a visible mixture's atom at 0 is not."""
+    """The mean number of events that are split over grid cells: a visible mixture's atom at 0 is not."""
     if isinstance(event, Composed):
         return sum(count * _splits(inner) for inner, count in event.parts)
     if isinstance(event, VisibleMixture):
@@ -234,7 +234,7 @@ def _aligned(event: PrivacyEvent, step: float, upper: bool) -> float:
 
 
 def _offsets(losses: Array, unit: float, parts: Array) -> Array:
-    """How far each loss is above a multiple of unit/parts, in such steps; 0 within rounding."""
+    """The distance of each loss above a multiple of unit/parts, in such steps; 0 within rounding."""
     multiples = np.multiply.outer(losses / unit, parts)
     nearest = np.round(multiples)
     return np.where(np.abs(multiples - nearest) <= 1e-13 * np.abs(nearest), 0.0, multiples - np.floor(multiples))

@@ -86,7 +86,7 @@ def _log_deltas(event: PrivacyEvent, epsilons: Array, orders: Array) -> Array:
 
 
 def _sums(event: PrivacyEvent) -> int:
-    """How many ulps a divergence may have lost since those of the events inside, which are rounded up."""
+    """The number of ulps that sums may have taken off a divergence; those of the events inside are rounded up."""
     children = event.children()
     own = len(children) + 1 if isinstance(event, Composed) else 4
     return own + max(map(_sums, children)) if children else 0

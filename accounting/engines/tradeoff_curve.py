@@ -1,4 +1,4 @@
-"""What an attacker can do at most: error rates of any test, and its advantage, for any event.
+"""Bounds on every attacker: the error rates of any test, and its advantage, for any event.
 
 An attacker sees a release and decides which of two neighbouring inputs it came from. With δ(ε) the event's profile, any
 test of false-positive rate α has a false-negative rate of at least
@@ -261,7 +261,7 @@ def _rates_by_renyi(forward: PrivacyEvent, backward: PrivacyEvent, alpha: Array)
 
 
 def _excess(fpr: Array, fnr: Array, orders: Array, forward: Array, backward: Array) -> Array:
-    """How far the Rényi divergences of a decision with these rates exceed the curves beyond rounding, by order.
+    """The excess, by order, of a decision's Rényi divergences at these rates over the curves, beyond rounding.
 
     ``orders`` and the curves are of shape (1 or number of rates, number of orders).
     """

@@ -223,13 +223,13 @@ def hull(log_p: Array) -> Array:
 
 
 def distance(value: float) -> float:
-    """How far apart two inputs are, > 0; the converter of a field."""
+    """The distance of two inputs, > 0; the converter of a field."""
     number = validate.real("distance", value, low=0.0, high=field_checks.LARGEST, low_open=True)
     return max(number, field_checks.SMALLEST)
 
 
 def coordinates(value: int | None) -> int | None:
-    """How many integers are released, ≥ 1, or None for any number; the converter of a field."""
+    """The number of integers released, ≥ 1, or None for any number; the converter of a field."""
     return None if value is None else validate.integer("coordinates", value, low=1)
 
 

@@ -214,7 +214,7 @@ def _gather(
 
 
 def _parts(part: Array, rate: Array) -> tuple[Array, Array]:
-    """What the balance at the upper end of each cell, and at its lower end, makes of its part that goes up."""
+    """The parts of each cell that the balances at its upper and at its lower end let go up."""
     above = np.append((1.0 - part[1:]) * rate, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.insert(1.0 - np.where(rate > 0, part[:-1] / rate, 0.0), 0, 1.0)

@@ -25,7 +25,7 @@ def mixed(losses: Array, q: float) -> Array:
     with np.errstate(over="ignore", divide="ignore"):
         gain = q * np.expm1(np.minimum(loss, _LARGE))
         less = np.log((1 - q) + q * np.exp(np.minimum(loss, 0.0)))  # where no more than half is left, q > ½
-        # q may be so small that q·e^l is no large number.
+        # q may be so small that q·e^l is not large.
         half = np.exp(np.maximum(loss, _LARGE) / 2)
         gain_of_large = q * half * half
         more = np.where(np.isinf(gain_of_large), loss + math.log(q), np.log1p(gain_of_large))

@@ -52,7 +52,7 @@ def divergence(p: NormalMixture, q: NormalMixture, orders: Array, ceiling: Array
 
 
 def _attained(p: NormalMixture, q: NormalMixture, a: Array, ceiling: Array) -> Array:
-    """Where one term of P alone already comes within 1e-14 of the ceiling (against N(0, 1); elsewhere nowhere)."""
+    """Says where one term of P alone already comes within 1e-14 of the ceiling (against N(0, 1); elsewhere nowhere)."""
     if q != ORIGIN:
         return np.zeros(a.shape, dtype=bool)
     alone = [a * math.log(w) / (a - 1) + a * c * c / 2 for c, w in zip(p.centres, p.weights, strict=True)]

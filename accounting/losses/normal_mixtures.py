@@ -152,7 +152,7 @@ _LARGE = 15.0  # e^{c·z} fits in a float for centres up to this
 
 
 def _is_sampled(mixture: NormalMixture) -> bool:
-    """Whether half of it or more is N(0, 1), and the rest one other normal that is not far."""
+    """Says whether half of it or more is N(0, 1), and the rest one other normal that is not far."""
     weights = dict(zip(mixture.centres, mixture.weights, strict=True))
     return weights.get(0.0, 0.0) >= 0.5 and len(weights) <= 2 and max(mixture.most, -mixture.least) <= _LARGE
 

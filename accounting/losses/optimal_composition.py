@@ -93,7 +93,7 @@ def _checked(parts: Iterable[Part]) -> tuple[Part, ...]:
     known = []
     for i, part in enumerate(parts):
         if not isinstance(part, (tuple, list)) or len(part) != 3:
-            raise InvalidArgumentError(f"parts[{i}]", part, "is no part", "give (epsilon, delta, count)")
+            raise InvalidArgumentError(f"parts[{i}]", part, "is not a part", "give (epsilon, delta, count)")
         e = validate.real(f"parts[{i}].epsilon", part[0], low=0.0, high=LARGEST)
         d = validate.probability(f"parts[{i}].delta", part[1])
         known.append((e, d, validate.integer(f"parts[{i}].count", part[2], low=0, high=2**53)))

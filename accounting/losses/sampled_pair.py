@@ -1,4 +1,4 @@
-"""What a secret choice makes of a dominating pair (P, Q): the access happens with probability q, else P's world is Q's.
+"""Dominating pairs (P, Q) under a secret choice: the access happens with probability q, otherwise P's world is Q's.
 
 | function    | pair                             | loss, of the loss l = ln(dP/dQ)   |
 |-------------|----------------------------------|-----------------------------------|

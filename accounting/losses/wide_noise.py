@@ -31,7 +31,7 @@ _TAKEN = 64 * U  # what Φ⁻¹ may be off by, in parts of it
 
 @frozen
 class NormalStep:
-    """What hides wide noise.
+    """The part of a law that hides wide noise.
 
     Attributes:
       mu: no step of x_k is above it.

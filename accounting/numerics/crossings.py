@@ -1,4 +1,4 @@
-"""Where a number that changes with the logarithm of a parameter crosses zero: what leads a calibration.
+"""Zero crossings of a number that changes with the logarithm of a parameter; they lead a calibration.
 
 The functions are stand-ins for the bound that counts. They may be infinite, flat in places, or refuse by an exception,
 which ends the search; what is found is a place to start from and nothing more.
@@ -31,7 +31,7 @@ class Span:
 
     @property
     def crosses(self) -> bool:
-        """Whether the function changes its sign in between."""
+        """Says whether the function changes its sign in between."""
         return (self.fx > 0.0) != (self.fy > 0.0)
 
     @property

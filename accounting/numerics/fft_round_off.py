@@ -1,4 +1,4 @@
-"""How far a fast Fourier transform of a power-of-two length may be off: Higham 2002, Theorem 24.2.
+"""Bounds on the round-off of fast Fourier transforms of power-of-two lengths: Higham 2002, Theorem 24.2.
 
 With u the unit round-off, γ_k = ku/(1 − ku), and roots of unity known up to an absolute error μ, the radix-2
 Cooley–Tukey transform ŷ of an exact x of length N = 2^t obeys (Higham, *Accuracy and Stability of Numerical

@@ -28,7 +28,7 @@ def formatted_up(value: float, spec: str) -> str:
     Raises:
       ValueError: no format of a float.
     """
-    text = format(value, spec)  # refuses what is no format
+    text = format(value, spec)  # refuses a bad format
     parts = re.fullmatch(r".*?(?:\.(\d+))?([eEfFgGn%]?)", spec, re.DOTALL)
     if parts is None or not math.isfinite(value) or not (parts[1] or parts[2]):
         return text  # in full

@@ -6,7 +6,7 @@ from hockeystick.accounting.errors import NumericalError
 
 
 class Work:
-    """What is left of a number of terms that may be summed.
+    """The rest of a number of terms that may be summed.
 
     Raises:
       NumericalError: by ``spend``, once there would be more.

@@ -343,7 +343,7 @@ def test_a_cut_below_epsilon_says_so() -> None:
 
 
 def test_only_mixtures_of_normals_are_cut() -> None:
-    with pytest.raises(UnsupportedEventError, match="no mixture of normals"):
+    with pytest.raises(UnsupportedEventError, match="not a mixture of normals"):
         cut_loss.epsilon(compose((Laplace(1.0), 2)), 1e-6)
     assert not cut_loss.is_better(compose((Laplace(1.0), 2)), None, 1e-6)
     assert not cut_loss.is_better(removal(0.05, 2.0, 100), None, 1e-6)
