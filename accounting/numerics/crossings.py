@@ -18,6 +18,7 @@ _FIRST = (math.log(2.0), math.log(64.0), math.log(1e5))  # steps that may show w
 _CAREFUL = math.log(1.4)  # a first step by a slope that may be another function's
 _LEAST, _WIDEST = 0.1, math.log(1e4)
 _MOST = 1e3  # values are cut off here
+_STEPS = 100
 
 
 @frozen
@@ -61,9 +62,8 @@ def span(f: Function, guess: float, low: float, high: float, slope: float = 0.0,
         if place != guess and (value := _cut(f(place))) != here:
             found = Span(guess, here, place, value)
             break
-    while found is not None and not found.crosses:
-        following = _next(found, low, high, growth)
-        if following is None:
+    for _ in range(_STEPS):  # a function that turns may lead back and forth
+        if found is None or found.crosses or (following := _next(found, low, high, growth)) is None:
             break
         value = _cut(f(following))
         near = (found.x, found.fx) if (following - found.x) * (found.y - found.x) < 0.0 else (found.y, found.fy)

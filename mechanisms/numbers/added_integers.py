@@ -146,10 +146,10 @@ def least_noise(
       NumericalError: no noise from ``low`` to ``high`` can be shown to reach the target.
     """
     target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
-    # More noise is more private: where the least will do, nothing above need be tried.
-    if guess <= low and target.excess(calibration.event_of(build(low))) <= 0.0:
-        return low
     start = min(max(guess, low), high)
+    # More noise is more private: where the least will do, nothing above need be tried.
+    if all(target.excess(calibration.event_of(build(noise))) <= 0.0 for noise in (start, low)):
+        return low
     if (wide := _least_wide(build, target, start, high)) is not None:
         return wide
     if (found := _worst_first(build, target, start, low, high)) is not None:

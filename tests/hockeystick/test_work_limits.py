@@ -102,6 +102,7 @@ def test_one_method_asked_for_computes_no_other(monkeypatch):
 def test_no_search_where_the_least_noise_will_do(monkeypatch):
     calls = spied(monkeypatch, accounting, "calibrate")
     assert mechanisms.Skellam.calibrated(epsilon=100.0, delta=1e-6).variance == 1e-9
+    assert mechanisms.SkellamShares.calibrated(epsilon=100.0, delta=1e-5, survivors=1).share_variance == 1e-9
     assert not calls
 
 

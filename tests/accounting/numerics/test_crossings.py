@@ -1,0 +1,28 @@
+"""Zero crossings that lead a search: the search ends whatever the function does."""
+
+import pytest
+
+from hockeystick.accounting.numerics import crossings
+
+
+@pytest.mark.parametrize("top", [-6.0, -8.0, 3.0])
+def test_a_function_that_turns_leads_to_no_endless_search(top):
+    """Its secants lead from one side of the highest value to the other and back."""
+    asked: list[float] = []
+
+    def hill(x: float) -> float:
+        asked.append(x)
+        return -91.0 - abs(x - top) / 100
+
+    found = crossings.span(hill, -8.5, -20.0, 18.0)
+    assert found is not None and not found.crosses
+    assert len(asked) <= 110
+
+
+@pytest.mark.parametrize("slope", [1.0, -3.0, 0.01])
+@pytest.mark.parametrize("zero", [-15.0, -8.4, 0.0, 17.0])
+def test_the_zero_of_a_line_is_found(slope, zero):
+    found = crossings.span(lambda x: slope * (x - zero), -8.5, -20.0, 18.0)
+    assert found is not None and found.crosses
+    place, steepness = crossings.root(lambda x: slope * (x - zero), found, 1e-6)
+    assert abs(place - zero) < 1e-6 and steepness == pytest.approx(slope)
