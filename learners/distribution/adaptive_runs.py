@@ -72,7 +72,7 @@ def simulate_adaptively(
         rounds: The horizon by default.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or contexts that are none.
+        InvalidArgumentError: an argument outside its domain, or contexts that do not exist.
     """
     return _sequential(learner, truth, rng, runs, adversary, rounds, None)
 

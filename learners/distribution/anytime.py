@@ -63,7 +63,7 @@ class AnytimeDistribution:
         make: The learner for so many rounds, such as ``lambda rounds: OnlineDistribution.build(.., rounds=rounds)``.
 
     Raises:
-        InvalidArgumentError: ``make`` is no function.
+        InvalidArgumentError: ``make`` is not callable.
     """
 
     make: Maker = field(converter=_maker)
@@ -72,13 +72,13 @@ class AnytimeDistribution:
         """The epochs of so many rounds; the last may be cut short.
 
         Raises:
-            InvalidArgumentError: ``rounds`` is no integer >= 1, or ``make`` returns something else.
+            InvalidArgumentError: ``rounds`` is not an integer >= 1, or ``make`` returns something else.
         """
         left, first, length = integer("rounds", rounds, low=1), 0, 2
         while left > 0:
             learner = self.make(length)
             if not isinstance(learner, OnlineDistribution) or learner.horizon != length:
-                raise InvalidArgumentError("make", learner, f"is no learner for {length} rounds")
+                raise InvalidArgumentError("make", learner, f"is not a learner for {length} rounds")
             yield Epoch(first, min(length, left), learner)
             first, left, length = first + length, left - length, 2 * length
 

@@ -56,7 +56,7 @@ def distances(laws: npt.ArrayLike, others: npt.ArrayLike) -> FloatArray:
     """Total variation, in [0, 1], between laws of shape (.., m, M) and (.., n, M): shape (.., m, n).
 
     Raises:
-        InvalidArgumentError: a row that is no law.
+        InvalidArgumentError: a row that is not a probability distribution.
     """
     first, second = _laws("laws", laws), _laws("others", others)
     return np.asarray(0.5 * np.abs(first[..., :, None, :] - second[..., None, :, :]).sum(axis=-1))
@@ -75,7 +75,7 @@ def median_estimate(estimates: npt.ArrayLike) -> tuple[AnyIntArray, FloatArray]:
         The place of the estimate, shape (..), and that least distance, shape (..).
 
     Raises:
-        InvalidArgumentError: a row that is no law.
+        InvalidArgumentError: a row that is not a probability distribution.
     """
     laws = _laws("estimates", estimates)
     apart = np.sort(distances(laws, laws), axis=-1)
@@ -91,7 +91,7 @@ def nearest(estimate: npt.ArrayLike, candidates: npt.ArrayLike) -> AnyIntArray:
         candidates: Shape (K, M).
 
     Raises:
-        InvalidArgumentError: a row that is no law.
+        InvalidArgumentError: a row that is not a probability distribution.
     """
     laws = _laws("estimate", estimate)
     return np.asarray(np.argmin(distances(laws[..., None, :], candidates)[..., 0, :], axis=-1))
@@ -119,7 +119,7 @@ class Selections:
 
 def _learner(value: object) -> OnlineDistribution:
     if not isinstance(value, OnlineDistribution) or len(value.channels) != 1:
-        raise InvalidArgumentError("learner", value, "is no learner of one context", "use OnlineDistribution.build")
+        raise InvalidArgumentError("learner", value, "is not a learner of one context", "use OnlineDistribution.build")
     value.channels[0].levels.masses()  # refuses labels without a table
     return value
 
@@ -155,7 +155,9 @@ class HypothesisSelection:
             InvalidArgumentError: an argument outside its domain, or candidates with contexts.
         """
         if not isinstance(candidates, LabelTable) or candidates.contexts is not None:
-            raise InvalidArgumentError("candidates", candidates, "are no laws of one context", "give a (K, M) table")
+            raise InvalidArgumentError(
+                "candidates", candidates, "is not a LabelTable of one context", "give a (K, M) table"
+            )
         experts = candidates.count
 
         def risk(rounds: int) -> float:
@@ -237,7 +239,7 @@ class HypothesisSelection:
 
 def _candidates(value: object) -> LabelTable:
     if not isinstance(value, LabelTable) or value.contexts is not None:
-        raise InvalidArgumentError("candidates", value, "are no laws of one context", "give a (K, M) table")
+        raise InvalidArgumentError("candidates", value, "is not a LabelTable of one context", "give a (K, M) table")
     return value
 
 
@@ -324,5 +326,7 @@ class ScheffeSelection:
 def _laws(name: str, value: npt.ArrayLike) -> FloatArray:
     found = array(name, value, low=0.0)
     if found.ndim < 1 or np.abs(found.sum(axis=-1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE:
-        raise InvalidArgumentError(name, found.shape, "holds a row that is no law", "give masses that sum to 1")
+        raise InvalidArgumentError(
+            name, found.shape, "holds a row that is not a probability distribution", "give masses that sum to 1"
+        )
     return found

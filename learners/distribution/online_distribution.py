@@ -42,7 +42,9 @@ from hockeystick.learners.distribution.server_rules import Rule
 def _channels(value: object) -> tuple[Channel, ...]:
     found = tuple(value) if isinstance(value, Sequence) else (value,)
     if not found or not all(isinstance(each, Channel) for each in found):
-        raise InvalidArgumentError("channels", value, "are no channels", "give one, or one for each context")
+        raise InvalidArgumentError(
+            "channels", value, "is not a Channel or a sequence of channels", "give one, or one for each context"
+        )
     first = found[0]
     for name, of in _SHARED.items():
         if any(of(each) != of(first) for each in found):
@@ -89,7 +91,7 @@ class OnlineDistribution:
     def __attrs_post_init__(self) -> None:
         channel, rule = self.channels[0], self.rule
         if rule not in get_args(Rule):
-            raise InvalidArgumentError("rule", rule, "is no rule", f"use one of {', '.join(get_args(Rule))}")
+            raise InvalidArgumentError("rule", rule, "is unknown", f"use one of {', '.join(get_args(Rule))}")
         if rule == "printed" and not isinstance(channel, (SampledLaplace, VectorLaplace)):
             raise InvalidArgumentError("rule", rule, "was not published for this channel", "use 'tuned'")
         if rule == "misprinted" and not isinstance(channel, VectorLaplace):
@@ -139,7 +141,7 @@ class OnlineDistribution:
             answers: The most rounds that one person answers in; they compose.
 
         Raises:
-            InvalidArgumentError: a number that is no integer >= 1.
+            InvalidArgumentError: a number that is not an integer >= 1.
         """
         length = integer("rounds", self.horizon if rounds is None else rounds, low=1)
         each = integer("answers", answers, low=1, high=length)

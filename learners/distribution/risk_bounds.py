@@ -43,19 +43,9 @@ def _positive(name: str, value: object) -> float:
 # --- ranges ----------------------------------------------------------------------------------------------------------
 
 
-def block_span(*, rounds: int, experts: int) -> float:
-    """ln((T-1)(K+1) + 1): the span of levels under CeiledBlocks, at most; ln(K T) in print, too small."""
-    return math.log1p((_rounds(rounds) - 1) * (arguments.experts(experts) + 1))
-
-
 def mixture_span(*, rounds: int, experts: int) -> float:
     """ln((T-1) K + 1) <= ln(K T): the span of levels under UniformMixture or Envelope, at most."""
     return math.log1p((_rounds(rounds) - 1) * arguments.experts(experts))
-
-
-def printed_span(*, rounds: int, experts: int) -> float:
-    """ln(K T), the sensitivity in print: under CeiledBlocks too small for the claimed epsilon."""
-    return math.log(_rounds(rounds) * arguments.experts(experts))
 
 
 # --- regret ----------------------------------------------------------------------------------------------------------
@@ -98,16 +88,6 @@ def _rate(value: object, default: float) -> float:
 # --- the published algorithms ----------------------------------------------------------------------------------------
 
 
-def printed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
-    """b = Delta (2 sqrt(2 K ln(1/delta)) + sqrt(K epsilon)) / epsilon: Laplace noise of all K levels, as published.
-
-    By Lemma 2 it is enough for epsilon/2; the least that Lemma 2 allows is ``composed_vector_scale``.
-    """
-    k, log_delta = arguments.experts(experts), -math.log(probability("delta", delta, open=True))
-    eps = _positive("epsilon", epsilon)
-    return _positive("span", span) * (2.0 * math.sqrt(2.0 * k * log_delta) + math.sqrt(k * eps)) / eps
-
-
 def composed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
     """The least b whose K-fold composition is (epsilon, delta)-DP by Lemma 2.
 
@@ -118,16 +98,6 @@ def composed_vector_scale(*, span: float, experts: int, epsilon: float, delta: f
     # sqrt(L + eps) - sqrt(L) without cancellation.
     each = math.sqrt(2.0 / k) * eps / (math.sqrt(log_delta + eps) + math.sqrt(log_delta))
     return _positive("span", span) / each
-
-
-def composed_epsilon(*, count: int, epsilon: float, delta: float) -> float:
-    """K eps^2/2 + sqrt(2 K ln(1/delta)) eps: what K independent eps-DP releases of one input cost at delta (Lemma 2).
-
-    It is rho + 2 sqrt(rho ln(1/delta)) with rho = K eps^2/2 (Bun & Steinke 2016).
-    """
-    k, eps = integer("count", count, low=1), real("epsilon", epsilon, low=0.0)
-    log_delta = -math.log(probability("delta", delta, open=True))
-    return k * eps * eps / 2.0 + math.sqrt(2.0 * k * log_delta) * eps
 
 
 def noise_ceiling(*, scale: float, draws: int, gamma: float) -> float:
@@ -146,12 +116,6 @@ def resampling_slack(*, span: float, rounds: int) -> float:
     Replaces inequality (31), :func:`printed_resampling_slack`, which is exceeded.
     """
     return 2.0 * _positive("span", span) / _rounds(rounds) - math.log1p(-1.0 / rounds)
-
-
-def printed_resampling_slack(*, rounds: int, experts: int, labels: int) -> float:
-    """ln(K T)/T - ln(1 - 1/T) + ln(K T)/(K T M): inequality (31) as printed; a sum over K M symbols was dropped."""
-    span, labels = printed_span(rounds=rounds, experts=experts), integer("labels", labels, low=1)
-    return span / rounds - math.log1p(-1.0 / rounds) + span / (experts * rounds * labels)
 
 
 def sampled_risk(
@@ -363,16 +327,6 @@ def rounds_for_total_variation(alpha: float, risk: Callable[[int], float]) -> in
     """
     wanted = probability("alpha", alpha, open=True)
     return _least_rounds("alpha", alpha, lambda n: total_variation(risk=risk(n), rounds=n) <= wanted)
-
-
-def rounds_for_learning(*, experts: int, risk: Callable[[int], float]) -> int:
-    """The least T at which a bound is below T ln K, which always predicting the candidates' mean costs at most.
-
-    Raises:
-        InvalidArgumentError: no T up to 2^53 is enough.
-    """
-    each = math.log(arguments.experts(experts))
-    return _least_rounds("risk", risk, lambda n: risk(n) < n * each)
 
 
 def _least_rounds(name: str, value: object, enough: Callable[[int], bool]) -> int:

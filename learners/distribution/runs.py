@@ -173,7 +173,7 @@ def play(
         marks: Further rounds at whose end the risk is wanted; a mark is moved up to the end of its block.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or messages that are no finite losses of known experts.
+        InvalidArgumentError: an argument outside its domain, or messages that are not finite losses of known experts.
     """
     length, count = integer("rounds", rounds, low=1), integer("runs", runs, low=1)
     size, eta = integer("block", block, low=1), real("rate", rate, low=0.0)
@@ -243,7 +243,7 @@ def context_numbers(contexts: npt.ArrayLike, size: int, known: int) -> AnyIntArr
     """``size`` public contexts as whole numbers 0 .. known - 1.
 
     Raises:
-        InvalidArgumentError: another shape, or an entry that is none.
+        InvalidArgumentError: another shape, or an entry that is not one of them.
     """
     found = array("contexts", contexts, shape=(size,), low=0, high=known - 1)
     if (found != np.floor(found)).any():

@@ -43,14 +43,16 @@ class DistributionServer:
         learner: What is run.
 
     Raises:
-        InvalidArgumentError: it is no ``OnlineDistribution``.
+        InvalidArgumentError: it is not an ``OnlineDistribution``.
     """
 
     __slots__ = ("_counts", "_heard", "_learner", "_scores", "_totals")
 
     def __init__(self, learner: OnlineDistribution) -> None:
         if not isinstance(learner, OnlineDistribution):
-            raise InvalidArgumentError("learner", type(learner).__name__, "is no OnlineDistribution")
+            raise InvalidArgumentError(
+                "learner", type(learner).__name__, "is not an OnlineDistribution", "use OnlineDistribution.build"
+            )
         self._learner = learner
         self._totals = [0] * learner.experts
         self._counts = [0] * learner.experts
@@ -176,7 +178,7 @@ class DistributionServer:
         """
         parts = list(shards)
         if not parts or not all(isinstance(part, DistributionServer) for part in parts):
-            raise InvalidArgumentError("shards", parts, "are no servers", "give at least one")
+            raise InvalidArgumentError("shards", parts, "is not a list of DistributionServers", "give at least one")
         own = _identity(parts[0]._learner)
         if any(_identity(part._learner) != own for part in parts[1:]):
             raise InvalidArgumentError("shards", len(parts), "are servers of different learners")
@@ -198,7 +200,7 @@ class DistributionServer:
 def _one(channel: Channel, message: object) -> Messages:
     """A message alone in an array, if it is one that the channel's devices can send."""
     if not isinstance(message, Message):
-        raise _malformed("is no Message")
+        raise _malformed("is not a Message")
     sampled = channel.payload in ("bit", "real", "whole")
     if sampled:
         value: Any = np.array([_number(channel, message.value)])
@@ -217,7 +219,7 @@ def _one(channel: Channel, message: object) -> Messages:
 
 def _number(channel: Channel, value: object) -> int | float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise _malformed("holds what is no number")
+        raise _malformed("holds a value that is not a number")
     if not math.isfinite(value):
         raise _malformed("holds a number that is not finite")
     if channel.payload == "real" or channel.payload == "reals":

@@ -140,7 +140,7 @@ def _surprise(channel: Channel, messages: Messages) -> FloatArray:
         return np.asarray(_mixed(channel, flat, labels, laws).reshape(*shape, levels.count))
     # There are only 2 K different messages.
     every = Messages(np.repeat(np.arange(levels.count), 2), np.tile(np.array([0, 1], np.int8), levels.count))
-    _ = channel.decode(flat)  # refuses what are no bits
+    _ = channel.decode(flat)  # refuses values that are not bits
     table = _mixed(channel, every, labels, laws)
     return np.asarray(table[2 * flat.index + flat.value].reshape(*shape, levels.count))
 

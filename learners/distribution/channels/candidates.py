@@ -60,7 +60,7 @@ class Hypotheses(ABC):
         """``count`` independent labels of candidate ``expert`` (0 .. K - 1), shape (count,).
 
         Raises:
-            InvalidArgumentError: no such candidate or context, or a count that is no integer >= 0.
+            InvalidArgumentError: no such candidate or context, or a count that is not an integer >= 0.
         """
 
     @abstractmethod
@@ -249,7 +249,7 @@ class LabelDensities(Hypotheses):
         count: K >= 2.
 
     Raises:
-        InvalidArgumentError: no function, or a count that is no integer >= 2.
+        InvalidArgumentError: an argument that is not callable, or a count that is not an integer >= 2.
     """
 
     log_densities: LogDensities = field(converter=_callable)

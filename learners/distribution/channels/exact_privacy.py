@@ -67,7 +67,7 @@ def vector_laplace_epsilon(levels: object, *, scale: float, mixture: object | No
     numbers = array("levels", levels, ndim=2)
     b = real("scale", scale, low=0.0, low_open=True)
     if not numbers.size:
-        raise InvalidArgumentError("levels", numbers.shape, "has no row or no column")
+        raise InvalidArgumentError("levels", numbers.shape, "has no rows or no columns", "give at least one of each")
     if mixture is None:  # the corner beyond all levels: every coordinate pays in full
         rows = np.unique(numbers, axis=0)
         _check_cells(len(rows) ** 2 * rows.shape[1])
@@ -129,11 +129,13 @@ def bit_ratio(probabilities: object, *, mixture: object | None = None) -> Fracti
         mixture: (labels, rows) of fractions that add up to 1 in each row; each label has its own row by default.
 
     Raises:
-        InvalidArgumentError: one is no fraction in (0, 1), where no ratio is finite, or a mixture does not add up.
+        InvalidArgumentError: a probability is not a fraction in (0, 1), or a mixture does not add up.
     """
     rows = list(probabilities) if isinstance(probabilities, (list, tuple)) else []
     if not rows or not all(isinstance(each, Fraction) and 0 < each < 1 for each in rows):
-        raise InvalidArgumentError("probabilities", probabilities, "are no fractions in (0, 1)")
+        raise InvalidArgumentError(
+            "probabilities", probabilities, "are not fractions in (0, 1)", "give a list of Fractions"
+        )
     if mixture is not None:
         labels = list(mixture) if isinstance(mixture, (list, tuple)) else []
         if not labels or not all(
@@ -153,7 +155,7 @@ def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
     """Whether ``ratio`` is at most e^epsilon; False if 80 digits don't decide it.
 
     Raises:
-        InvalidArgumentError: epsilon is no finite number >= 0.
+        InvalidArgumentError: epsilon is not a finite number >= 0.
     """
     bound = real("epsilon", epsilon, low=0.0)
     exact = Fraction(decimal.Context(prec=80, Emax=10**9, traps=[]).exp(Decimal(bound)))

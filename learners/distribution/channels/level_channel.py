@@ -74,7 +74,7 @@ class LevelChannel(Channel):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.levels, Levels):
-            raise InvalidArgumentError("levels", self.levels, "are no Levels", "use Reference.levels(...)")
+            raise InvalidArgumentError("levels", self.levels, "is not a Levels object", "use Reference.levels(...)")
         if self.span is None:
             object.__setattr__(self, "span", self.levels.span)
         if not self.levels.span <= self.span < math.inf:

@@ -282,11 +282,13 @@ class Reference(ABC):
         """The levels of these candidates in a context, for T = ``horizon`` rounds.
 
         Raises:
-            InvalidArgumentError: T is no integer >= 2, an unknown context, candidates that can't be used, or labels
+            InvalidArgumentError: T is not an integer >= 2, an unknown context, candidates that can't be used, or labels
                 without a table where the reference needs one.
         """
         if not isinstance(hypotheses, Hypotheses):
-            raise InvalidArgumentError("hypotheses", hypotheses, "are none", "give a LabelTable or LabelDensities")
+            raise InvalidArgumentError(
+                "hypotheses", hypotheses, "is not a Hypotheses object", "give a LabelTable or LabelDensities"
+            )
         rounds = _rounds(horizon)
         hypotheses.check(context)
         if isinstance(hypotheses, LabelTable):
@@ -369,7 +371,7 @@ class Envelope(Reference):
             always is one. Masses P_j then sum to a little less than 1, by at most 1/T.
 
     Raises:
-        InvalidArgumentError: ``total`` is no number >= 1.
+        InvalidArgumentError: ``total`` is not a number >= 1.
     """
 
     total: float | None = field(default=None, converter=_total, kw_only=True)

@@ -125,7 +125,7 @@ class Channel(ABC):
             index: The candidates, of the shape of the labels; drawn uniformly by default.
 
         Raises:
-            InvalidArgumentError: ``rng`` is no generator, or an index that is none.
+            InvalidArgumentError: ``rng`` is not a generator, or an index that is not a candidate's.
         """
 
     @abstractmethod
@@ -161,7 +161,7 @@ class Channel(ABC):
         A person's messages compose; different persons' are in parallel. Predictions and weights are post-processing.
 
         Raises:
-            InvalidArgumentError: a number that is no integer >= 1.
+            InvalidArgumentError: a number that is not an integer >= 1.
         """
         size, count = integer("users", users, low=1), integer("answers", answers, low=1)
         graph = AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True).source("users", size=size)

@@ -169,7 +169,7 @@ class RandomizedLabels(Channel):
 
     def _told(self, messages: Messages) -> IntArray:
         if not isinstance(messages, Messages) or messages.index is not None or messages.value.dtype.kind not in "iu":
-            raise InvalidArgumentError("messages", messages, "are no labels", "use this channel's")
+            raise InvalidArgumentError("messages", messages, "are not labels", "use this channel's")
         return array("messages.value", messages.value, low=0, high=self.labels - 1, dtype=np.int64)
 
 

@@ -54,7 +54,7 @@ def _run(value: object) -> bytes:
 
 def _payload(value: Payload) -> Payload:
     if not isinstance(value, str) or value not in _KINDS:
-        raise InvalidArgumentError("payload", value, "is no kind of payload", f"use one of {', '.join(_KINDS)}")
+        raise InvalidArgumentError("payload", value, "is unknown", f"use one of {', '.join(_KINDS)}")
     return value
 
 
@@ -93,7 +93,7 @@ class MessageFormat:
             InvalidArgumentError: no channel, or ``run`` is not made of 8 bytes.
         """
         if not isinstance(channel, Channel):
-            raise InvalidArgumentError("channel", channel, "is no channel", "use one of label_channels")
+            raise InvalidArgumentError("channel", channel, "is not a Channel", "use OneBit or another channel")
         return cls(payload=channel.payload, experts=channel.count, limit=channel.limit, run=run)
 
     @property
@@ -105,7 +105,7 @@ class MessageFormat:
         """The bytes of round ``number``'s message; numbers beyond the limit are clipped to it.
 
         Raises:
-            InvalidArgumentError: a round that is no integer from 0 to 2^63 - 1, or a message of another channel.
+            InvalidArgumentError: a round that is not an integer from 0 to 2^63 - 1, or a message of another channel.
         """
         place = integer("number", number, low=0, high=_MOST_ROUNDS - 1)
         index = _NONE if message.index is None else message.index
@@ -200,7 +200,7 @@ def _latest(value: object) -> int:
 
 def _taken(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:  # too long for a float
-        raise InvalidArgumentError("taken", value, "is no integer >= 0")
+        raise InvalidArgumentError("taken", value, "is not an integer >= 0")
     return value
 
 
@@ -231,7 +231,7 @@ class Inbox:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.format, MessageFormat):
-            raise InvalidArgumentError("format", self.format, "is no MessageFormat", "use MessageFormat.of(channel)")
+            raise InvalidArgumentError("format", self.format, "is not a MessageFormat", "use MessageFormat.of(channel)")
         fits = self.taken >> self.window == 0 and self.taken >> (self.latest + 1) == 0
         if not fits or (self.latest >= 0) != bool(self.taken & 1):
             raise InvalidArgumentError("taken", self.taken, "does not fit latest and window", "use a former inbox's")
@@ -249,7 +249,7 @@ class Inbox:
         """The next inbox, after a message of round ``number``.
 
         Raises:
-            InvalidArgumentError: it is no integer >= 0.
+            InvalidArgumentError: it is not an integer >= 0.
             RefusedMessageError: no such round, one that was taken before, or one that is older than the window.
         """
         place = integer("number", number, low=0)

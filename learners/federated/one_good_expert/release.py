@@ -1,8 +1,8 @@
-"""One run of Fed-SVT for publication: whole numbers, exact comparisons and exact draws.
+"""Releases of Fed-SVT: runs with whole numbers, exact comparisons and exact draws.
 
 Each single loss is rounded to the grid of the windows' mechanism (see ``mechanisms.cumulative_above_threshold``) before
-it is added up. From there on all sums are whole numbers, and one record moves them by at most as many steps as a loss
-of 1 has, which is what threshold and draws are charged for.
+it is added up. All sums are then whole numbers, and one record moves them by at most the number of steps in a loss of
+1, for which threshold and draws are charged.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.thresholds.threshold_stream import to_steps
 
-_MOST = 2**61  # steps, up to which sums and scores stay whole 64-bit numbers
+_MOST = 2**61  # the largest number of steps for which sums and scores are exact 64-bit integers
 
 
 @frozen(eq=False)
 class SVTRelease:
-    """What a run publishes. No loss and no regret: they are functions of the data that no guarantee here covers.
+    """The published output of a run. It contains no loss and no regret, which the guarantee would not cover.
+
+    See :meth:`FedSVT.release <hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.release>`, which returns it.
 
     Attributes:
-        experts: Shape (blocks + 1,): what is played in each block, and in the tail behind the last one.
+        experts: Shape (blocks + 1,): the expert played in each block, and in the tail after the last one.
         above: Shape (blocks,), bool: whether an expert was drawn after the block, the same one or another.
-        simulated: Whether the noise was, so that this is no release.
+        simulated: Whether the noise was simulated; the output is then not a release.
     """
 
     experts: npt.NDArray[np.int64]
@@ -46,8 +48,8 @@ class ExactSteps:
     """The grid on which a learner's losses, sums and noise are whole numbers of steps.
 
     Attributes:
-        unit: Steps in a loss of 1.
-        threshold_scale, query_scale: Of the discrete Laplace noise, in steps.
+        unit: The number of steps in a loss of 1.
+        threshold_scale, query_scale: Scales of the discrete Laplace noise, in steps.
     """
 
     unit: int
@@ -56,19 +58,20 @@ class ExactSteps:
 
     @classmethod
     def of(cls, learner: SVTSetting) -> ExactSteps:
-        """The grid of a learner.
+        """Returns the grid of a learner.
 
         Raises:
-            InvalidArgumentError: its sums would be too large for exact whole numbers.
+            InvalidArgumentError: its sums would be too large for exact integers.
         """
         step, *scales = learner.windows._whole()
         unit = round(1.0 / step)
         if not learner.clients * max(learner.rounds, learner.best_loss) * unit < _MOST:
-            raise InvalidArgumentError("rounds", learner.rounds, "make sums too large for exact whole numbers")
+            reason = "make sums too large for exact integers"
+            raise InvalidArgumentError("rounds", learner.rounds, reason, "use fewer rounds, or more noise")
         return cls(unit, *scales)
 
     def on_grid(self, losses: FloatArray) -> FloatArray:
-        """Losses rounded to the grid, as floats."""
+        """Returns losses rounded to the grid, as floats."""
         return np.rint(losses * self.unit) / self.unit
 
 

@@ -26,11 +26,11 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
-from hockeystick.accounting.validate import boolean, integer, probability, real
+from hockeystick.accounting.validate import boolean, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places, printed_scale
+from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 
 _WHOLE = Fraction(1)
@@ -210,70 +210,3 @@ def _searched(
 
 
 # --- Theorem 6 -------------------------------------------------------------------------------------------------------
-
-
-def theorem_6(setting: StochSetting, *, experts: int, epsilon: float, delta: float) -> StochSetting:
-    """The setting with the printed noise of Theorem 6, or the noise of pure privacy of the winners where that is less.
-
-    The printed guarantee is (O(epsilon), O(delta)) with constants that are not named: nothing is claimed for this
-    setting but what its graph says.
-
-    Args:
-        setting: With Laplace noise of the clients.
-        experts: d >= 2.
-        epsilon: > 0.
-        delta: In (0, 1).
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain, or other noise.
-    """
-    epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
-    if setting.noise != "laplace" or setting.where != "client":
-        raise InvalidArgumentError("setting", setting, "is not of Theorem 6", "use Laplace noise of the clients")
-    pure = calibrated(setting, experts=experts, threat_model="output", epsilon=epsilon)
-    phases = [
-        phase
-        if phase is None or phase.trees == 0
-        else evolve(
-            phase,
-            scales=tuple(
-                min(scale, printed_scale(setting, number, phase, tree, epsilon=epsilon, delta=delta))
-                for tree, scale in enumerate(phase.scales, start=1)
-            ),
-        )
-        for number, phase in enumerate(pure.phases, start=2)
-    ]
-    return evolve(setting, phases=tuple(phases))
-
-
-def theorem_6_trees(
-    number: int, *, clients: int, experts: int, epsilon: float, delta: float, alpha: float, beta: float
-) -> float:
-    """The printed T1 of Theorem 6 in phase ``number`` before rounding: (2/3) log2(b eps sqrt(m) beta/(alpha ...)).
-
-    b = 2^(p-1)/(p-1)^2, and the dots are ln(2^(p-1)/delta) ln(d). It may be negative.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    p = integer("number", number, low=2)
-    logs = _log_rounds(p, probability("delta", delta, open=True)) * math.log(arguments.experts(experts))
-    gain = real("epsilon", epsilon, low=0.0, low_open=True) * math.sqrt(integer("clients", clients, low=1))
-    ratio = real("beta", beta, low=0.0, low_open=True) / real("alpha", alpha, low=0.0, low_open=True)
-    return (p - 1 - 2.0 * math.log2(p - 1) + math.log2(gain * ratio / logs)) * 2.0 / 3.0
-
-
-def theorem_6_crossover(number: int, *, delta: float) -> float:
-    """The T1 above which Theorem 6 prints less noise than Theorem 1 does for the last tree.
-
-    It is 2 log2(ln(2^(p-1)/delta)/4).
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    return 2.0 * math.log2(_log_rounds(integer("number", number, low=2), probability("delta", delta, open=True)) / 4.0)
-
-
-def _log_rounds(number: int, delta: float) -> float:
-    """ln(2^(p-1)/delta)."""
-    return (number - 1) * math.log(2.0) - math.log(delta)

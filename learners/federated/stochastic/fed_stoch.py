@@ -43,13 +43,15 @@ from hockeystick.mechanisms.contract.arguments import generator
 
 def _setting(value: object) -> StochSetting:
     if not isinstance(value, StochSetting):
-        raise InvalidArgumentError("setting", value, "is no StochSetting", "give clients, phases and noise as one")
+        raise InvalidArgumentError("setting", value, "is not a StochSetting", "give clients, phases and noise as one")
     return value
 
 
 def _family(value: object) -> LossFamily:
     if not isinstance(value, LossFamily) or isinstance(value, type):
-        raise InvalidArgumentError("family", value, "is no family of losses", "use one of stoch_losses")
+        raise InvalidArgumentError(
+            "family", value, "is not a LossFamily", "use ExpertLosses() or another family of losses"
+        )
     return value
 
 
@@ -162,7 +164,7 @@ class FedStoch:
 
         Raises:
             InvalidArgumentError: wrong shapes, too few or too many rounds, losses that the family refuses, or seeds
-                that are no seeds.
+                that are invalid.
         """
         streams = self._seeds(seeds)
         server = self._server_source(server_seed)
@@ -229,7 +231,7 @@ class FedStoch:
                 drawn exactly, and Laplace and Gaussian noise are whole numbers on a grid, at no more cost.
 
         Raises:
-            InvalidArgumentError: wrong shape, losses that the family refuses, or no seed.
+            InvalidArgumentError: wrong shape, losses that the family refuses, or an invalid seed.
         """
         own = self.family.checked(array("losses", losses, shape=(self.rounds, self.experts), bools=True, data=True))
         return StochClient(self.setting, self.experts, self.family, own, seed_or_noise("source", source))
@@ -295,7 +297,7 @@ class FedStoch:
         """Experts that the clients play, each drawn from its round's point; shape (clients, rounds).
 
         Raises:
-            InvalidArgumentError: seeds that are no seeds.
+            InvalidArgumentError: seeds that are invalid.
         """
         found = np.empty((self.setting.clients, self.rounds), dtype=np.intp)
         for client, seed in enumerate(self._seeds(seeds)):
@@ -353,7 +355,7 @@ class FedStoch:
         """The losses, cut where phases begin, each piece with its phase."""
         seen = 0
         if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
-            raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
+            raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks", "give an array")
         for block in [losses] if isinstance(losses, np.ndarray) else losses:
             whole = self.family.checked(
                 array("losses", block, shape=(self.setting.clients, None, self.experts), bools=True, data=True)

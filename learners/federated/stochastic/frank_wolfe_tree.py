@@ -132,7 +132,9 @@ class TreePhase:
 
     def __attrs_post_init__(self) -> None:
         if self.batch % 2**self.trees:
-            raise InvalidArgumentError("batch", self.batch, f"is no multiple of 2^{self.trees}", "halves must be whole")
+            raise InvalidArgumentError(
+                "batch", self.batch, f"is not a multiple of 2^{self.trees}", "halves must be whole"
+            )
         if self.used() > self.records or (self.trees == 0 and self.batch != self.records):
             raise InvalidArgumentError(
                 "batch",
@@ -200,7 +202,9 @@ def _phases(value: object) -> tuple[TreePhase | None, ...]:
     phases = items("phases", value)
     for phase in phases:
         if phase is not None and not isinstance(phase, TreePhase):
-            raise InvalidArgumentError("phases", phase, "is no TreePhase", "give TreePhases, and None to hold a point")
+            raise InvalidArgumentError(
+                "phases", phase, "is not a TreePhase", "give TreePhases, and None to hold a point"
+            )
     return phases
 
 

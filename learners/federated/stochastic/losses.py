@@ -98,7 +98,7 @@ def _at(point: FloatArray) -> FloatArray:
 def _records(records: npt.ArrayLike, low: float = -_LARGEST, high: float = _LARGEST) -> FloatArray:
     found: FloatArray = array("losses", records, low=low, high=high, data=True)
     if found.ndim < 2:
-        raise InvalidDataError("losses", found, "is no array of vectors", "expected shape (..., rounds, d)")
+        raise InvalidDataError("losses", found, "is not an array of vectors", "expected shape (..., rounds, d)")
     return found
 
 
@@ -139,7 +139,7 @@ class ExpertLosses:
         clip: Move losses outside to the nearest end instead of refusing them.
 
     Raises:
-        InvalidArgumentError: no range, or a flag that is no bool.
+        InvalidArgumentError: no range, or a flag that is not a bool.
     """
 
     low: float = field(default=0.0, converter=_low)
@@ -184,7 +184,7 @@ class SquaredDistances:
     at most half its 1-norm: beta = 1/2.
 
     Raises:
-        InvalidArgumentError: ``least`` is above ``most``, or either is no finite number.
+        InvalidArgumentError: ``least`` is above ``most``, or either is not a finite number.
     """
 
     least: float = field(default=0.0, converter=_least)
@@ -322,11 +322,11 @@ class SmoothedCrossEntropy:
         return self.largest * self._ratio**2
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
-        """Records of shape (..., n, d) as floats; one that is no distribution up to 1e-9 is refused."""
+        """Records of shape (..., n, d) as floats; one that is not a distribution up to 1e-9 is refused."""
         found = _records(records, 0.0, 1.0)
         if found.shape[-1] != self.experts or not np.allclose(found.sum(axis=-1), 1.0, rtol=0.0, atol=1e-9):
             raise InvalidDataError(
-                "losses", found, "holds a record that is no distribution over the experts", "normalise the rows"
+                "losses", found, "holds a record that is not a distribution over the experts", "normalise the rows"
             )
         return found
 

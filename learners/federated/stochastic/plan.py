@@ -283,9 +283,11 @@ def printed_claims(
     experts = arguments.experts(experts)
     epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta)
     if setting.noise != "laplace":
-        raise InvalidArgumentError("noise", setting.noise, "is in no printed claim", "ask of Laplace noise")
+        raise InvalidArgumentError("noise", setting.noise, "is not covered by a printed claim", "use laplace")
     if setting.where == "server" and delta:
-        raise InvalidArgumentError("delta", delta, "is in no printed claim for noise at the server", "use delta = 0")
+        raise InvalidArgumentError(
+            "delta", delta, "is not covered by a printed claim for noise at the server", "use delta = 0"
+        )
     graph = plan(setting, experts=experts)
     printed = _printed(setting, epsilon, delta)
     return tuple(

@@ -88,7 +88,7 @@ def feasible_batch(records: int, trees: int) -> int:
     """The largest b, a multiple of 2^T1, with b*c(T1) <= N; all losses for T1 = 0; 0 if there is none.
 
     Raises:
-        InvalidArgumentError: ``records`` is no integer >= 1, or ``trees`` none >= 0.
+        InvalidArgumentError: ``records`` is not an integer >= 1, or ``trees`` is not one >= 0.
     """
     records, trees = integer("records", records, low=1), integer("trees", trees, low=0, high=MOST_TREES)
     return (1 << trees) * (records // records_needed(trees, 1 << trees))
@@ -153,7 +153,7 @@ def printed_batch(phase: int, *, trees: int = 1, corollary: bool = False) -> Pri
     """b = 2^(p-1)/(p-1)^2 of Theorem 1, or b = 2^(p-1) of Corollary 1.
 
     Raises:
-        InvalidArgumentError: ``phase`` is no integer >= 2, or ``trees`` none >= 1.
+        InvalidArgumentError: ``phase`` is not an integer >= 2, or ``trees`` is not one >= 1.
     """
     p = integer("phase", phase, low=2, high=1000)
     trees = integer("trees", trees, low=1, high=MOST_TREES)
