@@ -117,7 +117,7 @@ def log_window_law(gaps: FloatArray, threshold_scale: float, query_scale: float)
 
 
 def threshold_neighbours(learner: SVTSetting) -> tuple[FloatArray, FloatArray]:
-    """Returns neighbours that only the answers tell apart, summed over clients; see ``FedSVT.worst_case_neighbours``."""
+    """Returns neighbours that only answers tell apart, summed over clients; see ``FedSVT.worst_case_neighbours``."""
     before = np.clip(learner.threshold - learner.clients * np.arange(learner.rounds), 0.0, learner.clients)
     room = np.flatnonzero(before <= learner.clients - 1)
     at = int(room[0]) if room.size else learner.rounds - 1

@@ -30,7 +30,7 @@ _MOST = 2**61  # the largest number of steps for which sums and scores are exact
 class SVTRelease:
     """The published output of a run. It contains no loss and no regret, which the guarantee would not cover.
 
-    See :meth:`FedSVT.release <hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.release>`, which returns it.
+    See :meth:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.release`, which returns it.
 
     Attributes:
         experts: Shape (blocks + 1,): the expert played in each block, and in the tail after the last one.

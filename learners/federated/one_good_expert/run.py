@@ -83,7 +83,7 @@ def server(learner: SVTSetting, source: int | Noise) -> Server[SVTRuns | SVTRele
 class SVTClient:
     """One client of a ``FedSVT``: adds up its losses and sends the requested sums.
 
-    See :meth:`FedSVT.client <hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.client>`, which returns it.
+    See :meth:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.client`, which returns it.
     """
 
     learner: SVTSetting

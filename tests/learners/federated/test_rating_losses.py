@@ -229,7 +229,7 @@ def test_files_give_the_same_pipeline_as_the_twin(tmp_path: Path) -> None:
         (MOVIES, "", "ratings.dat"),
         (MOVIES + "4::Only two\n", RATINGS, "movies.dat:5"),
         (MOVIES + "x::Film::Drama\n", RATINGS, "movies.dat:5"),
-        (MOVIES + "1::Film::Drama\n", RATINGS, "two films"),
+        (MOVIES + "1::Film::Drama\n", RATINGS, "earlier film"),
         (MOVIES, RATINGS + "7::1::5\n", "ratings.dat:6"),
         (MOVIES, RATINGS + "7::1::x::0\n", "ratings.dat:6"),
         (MOVIES, RATINGS + "x::1::3::0\n", "ratings.dat:6"),

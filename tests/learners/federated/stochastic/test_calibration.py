@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.federated.stochastic.calibration import calibrated, calibrated_phases, one_release
+from hockeystick.learners.federated.stochastic.calibration import calibrated, one_release
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.plan import places, plan, printed_claims, printed_scale
 
@@ -213,7 +213,7 @@ def test_no_printed_claim_certifies_a_calibration_for_the_server() -> None:
 def test_bad_targets_are_refused(bad: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"experts": D, "threat_model": "output", "epsilon": 1.0, **bad}
     with pytest.raises(InvalidArgumentError):
-        calibrated_phases(setting(), **asked)
+        calibrated(setting(), **asked)
 
 
 @pytest.mark.parametrize(

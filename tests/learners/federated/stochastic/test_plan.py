@@ -376,7 +376,7 @@ def test_theorem_6_never_applies() -> None:
     claims = printed_claims(setting(2), experts=D, epsilon=1.0, delta=1e-6)
     assert all(not claim.printed.applies for claim in claims)
     assert {condition.statement for condition in claims[0].printed.failing} >= {
-        "constants of (O(epsilon), O(delta)) that are named"
+        "constants of (O(epsilon), O(delta)) that are stated"
     }
     assert claims[-1].refuted
 
