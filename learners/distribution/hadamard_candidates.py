@@ -57,7 +57,7 @@ class HadamardClass:
     Example:
         >>> from hockeystick.learners import HadamardClass
         >>> HadamardClass(1, lean=0.5).hypotheses().tables.tolist()  # one pair over 2 labels
-        [[1.0, 0.0], [0.75, 0.25]]
+        [[0.0, 1.0], [0.25, 0.75]]
         >>> round(HadamardClass.hardest(8, rounds=10_000, epsilon=1.0).lean, 4)
         0.0308
     """

@@ -200,7 +200,7 @@ def one_bit_risk(*, rounds: int, experts: int, epsilon: float, span: float, rate
 
 
 def laplace_rate(*, rounds: int, experts: int, scale: float, span: float) -> float:
-    """Returns sqrt(K ln(K) / (T (Delta^2/8 + b^2))), at most 1/(2 b): the rate that nearly minimises ``laplace_risk``."""
+    """Returns sqrt(K ln(K) / (T (Delta^2/8 + b^2))), at most 1/(2 b): the rate that suits ``laplace_risk``."""
     n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
     return min(math.sqrt(k * math.log(k) / (n * (_positive("span", span) ** 2 / 8.0 + b * b))), 0.5 / b)
 
@@ -263,7 +263,9 @@ def full_vector_risk(
 
 def _below_one(product: float) -> float:
     if product >= 1.0:
-        raise InvalidArgumentError("rate", product, "is 1 or more times the inverse scale", "use a lower rate")
+        raise InvalidArgumentError(
+            "rate", product, "is the rate times the scale of the noise, and must be below 1", "use a lower rate"
+        )
     return product
 
 
@@ -343,20 +345,6 @@ def rounds_for_total_variation(alpha: float, risk: Callable[[int], float]) -> in
         high *= 2
         if high > _MOST_ROUNDS:
             raise InvalidArgumentError("alpha", alpha, "needs more than 2^53 rounds", "use a larger one")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def _least_rounds(name: str, value: object, enough: Callable[[int], bool]) -> int:
-    """The least n >= 2 that is enough, where more always is, too."""
-    high = 2
-    while not enough(high):
-        high *= 2
-        if high > _MOST_ROUNDS:
-            raise InvalidArgumentError(name, value, "needs more than 2^53 rounds", "ask for less")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

@@ -48,12 +48,12 @@ class DistributionServer:
     Example:
         >>> from hockeystick.learners import DistributionServer, LabelTable, OnlineDistribution
         >>> from hockeystick.mechanisms import SimulationNoise
-        >>> learner = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=100, epsilon=4.0)
+        >>> learner = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=50, epsilon=4.0)
         >>> server, noise = DistributionServer(learner), SimulationNoise(1)
-        >>> for t in range(100):  # every person's label is 1
+        >>> for t in range(50):  # every person's label is 1
         ...     server.update(learner.channels[0].privatise(1, noise=noise), round=t)
         >>> server.heard, bool(server.predict()[1] > 0.85)
-        (100, True)
+        (50, True)
     """
 
     __slots__ = ("_counts", "_heard", "_learner", "_scores", "_totals")
