@@ -168,11 +168,7 @@ class HypothesisSelection:
         Raises:
             InvalidArgumentError: an argument outside its domain, or candidates with contexts.
         """
-        if not isinstance(candidates, LabelTable) or candidates.contexts is not None:
-            raise InvalidArgumentError(
-                "candidates", candidates, "is not a LabelTable of one context", "give a (K, M) table"
-            )
-        experts = candidates.count
+        experts = _candidates(candidates).count
 
         def risk(rounds: int) -> float:
             span = mixture_span(rounds=rounds, experts=experts)

@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
-from hockeystick.accounting.validate import array, as_array, integer, real
+from hockeystick.accounting.validate import array, as_array, integer, one_of, real
 from hockeystick.learners.distribution import server_rules as rules
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,
@@ -101,8 +101,7 @@ class OnlineDistribution:
 
     def __attrs_post_init__(self) -> None:
         channel, rule = self.channels[0], self.rule
-        if rule not in get_args(Rule):
-            raise InvalidArgumentError("rule", rule, "is unknown", f"use one of {', '.join(get_args(Rule))}")
+        one_of("rule", rule, *get_args(Rule))
         if rule == "printed" and not isinstance(channel, (SampledLaplace, VectorLaplace)):
             raise InvalidArgumentError("rule", rule, "is not published for this channel", "use 'tuned'")
         if rule == "misprinted" and not isinstance(channel, VectorLaplace):

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 
 _MOST_ROUNDS = 2**53
@@ -250,14 +250,12 @@ def full_vector_risk(
     """
     n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
     square = _positive("span", span) ** 2 / 8.0
-    if law == "gaussian":
+    if one_of("law", law, "laplace", "gaussian") == "gaussian":
         eta = _rate(rate, math.sqrt(math.log(k) / (n * (square + b * b / 2.0))))
         noise = (eta * b) ** 2 / 2.0
-    elif law == "laplace":
+    else:
         eta = _rate(rate, min(math.sqrt(math.log(k) / (n * (square + b * b))), 0.5 / b))
         noise = -math.log1p(-(_below_one(eta * b) ** 2))
-    else:
-        raise InvalidArgumentError("law", law, "is unknown", "use 'laplace' or 'gaussian'")
     return math.log(k) / eta + n * (eta * square + noise / eta) + _smoothing(n)
 
 

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
 
 Draw = Callable[[int], FloatArray]
@@ -244,8 +244,7 @@ class ClassDistributions(FederatedStream):
     variance_high: float = field(default=1.0, converter=_variance)
 
     def __attrs_post_init__(self) -> None:
-        if self.form not in get_args(Form):
-            raise InvalidArgumentError("form", self.form, "is unknown", f"use one of {', '.join(get_args(Form))}")
+        one_of("form", self.form, *get_args(Form))
         real("mean_high", self.mean_high, low=self.mean_low)
         real("variance_high", self.variance_high, low=self.variance_low)
 

@@ -24,7 +24,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items, place, real
+from hockeystick.accounting.validate import array, integer, items, one_of, place, real
 
 Fill = Literal["zero", "mean"]
 Number = TypeVar("Number", int, float)
@@ -65,13 +65,11 @@ def _genres(value: object) -> tuple[str, ...]:
 
 
 def _counts(value: object) -> FloatArray:
-    counts: FloatArray = array("counts", value, ndim=2, low=0.0, data=True)
-    return counts
+    return array("counts", value, ndim=2, low=0.0, data=True)
 
 
 def _sums(value: object) -> FloatArray:
-    sums: FloatArray = array("sums", value, ndim=2, low=0.0, data=True)
-    return sums
+    return array("sums", value, ndim=2, low=0.0, data=True)
 
 
 @frozen(eq=False, kw_only=True)
@@ -123,8 +121,7 @@ class Ratings:
         Raises:
             InvalidArgumentError: an unknown ``fill``.
         """
-        if fill not in get_args(Fill):
-            raise InvalidArgumentError("fill", fill, "is unknown", 'use "zero" or "mean"')
+        one_of("fill", fill, *get_args(Fill))
         missing = self.genre_means() if fill == "mean" else np.zeros(len(self.genres))
         rated: FloatArray = np.where(self.counts > 0.0, self.sums / np.maximum(self.counts, 1.0), missing)
         return rated

@@ -40,11 +40,6 @@ def epsilon(value: object) -> float:
     return real("epsilon", value, low=1e-50, high=1e4)
 
 
-def scale(value: object) -> float:
-    """The parameter ``scale`` > 0."""
-    return real("scale", value, low=0.0, low_open=True)
-
-
 def sigma(value: object) -> float:
     """The parameter ``sigma`` > 0."""
     return real("sigma", value, low=0.0, low_open=True)

@@ -13,6 +13,7 @@ from hockeystick import accounting
 from hockeystick.accounting import EpsilonDelta, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import probability, real
+from hockeystick.learners.common.arguments import scale
 from hockeystick.learners.distribution.channels import exact_privacy, level_channel
 from hockeystick.learners.distribution.channels.laplace import FARTHEST, PrintedLosses, released
 from hockeystick.learners.distribution.channels.level_channel import LevelChannel, Losses
@@ -80,7 +81,7 @@ class VectorLaplace(_Vector):
         (2.0, 1.0)
     """
 
-    scale: float = field(converter=level_channel.scale, kw_only=True)
+    scale: float = field(converter=scale, kw_only=True)
 
     @classmethod
     def calibrated(

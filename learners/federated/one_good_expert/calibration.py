@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from attrs import frozen
 from scipy import optimize, stats
@@ -29,7 +29,7 @@ from scipy import optimize, stats
 from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting import epsilon as least_epsilon
 from hockeystick.accounting.numerics.directed_rounding import quotient_up
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.one_good_expert.plan import printed_approximate, printed_pure
 
@@ -55,16 +55,15 @@ def switch_budget(experts: int, rho: float, *, form: Budget = "negative binomial
     """
     d, beyond = arguments.experts(experts), probability("rho", rho, open=True)
     s, tail = (d - 1).bit_length(), math.ceil(24.0 * -math.log(beyond))
+    one_of("form", form, *get_args(Budget))
     if form == "printed":
         return 3 * math.ceil(math.log(d)) + tail
     if form == "safe":
         return 9 * s + tail
-    if form == "negative binomial":
-        budget = int(stats.nbinom.isf(beyond, s, 1.0 - FURTHER))
-        while stats.nbinom.sf(budget, s, 1.0 - FURTHER) > beyond:
-            budget += 1
-        return s + budget
-    raise InvalidArgumentError("form", form, "is unknown", 'use "printed", "safe" or "negative binomial"')
+    budget = int(stats.nbinom.isf(beyond, s, 1.0 - FURTHER))
+    while stats.nbinom.sf(budget, s, 1.0 - FURTHER) > beyond:
+        budget += 1
+    return s + budget
 
 
 def log_tail(margin: float, threshold_scale: float, query_scale: float) -> float:
@@ -99,12 +98,10 @@ def noise_margin(
     """
     beyond, count = probability("rho", rho, open=True), integer("tests", tests, low=1)
     b1, b2 = _scales(threshold_scale, query_scale)
-    if form in ("printed", "proved"):
+    if one_of("form", form, *get_args(Margin)) != "tight":
         if not math.isclose(2.0 * b1, b2, rel_tol=1e-12):
             raise InvalidArgumentError("form", form, f"is for b2 = 2*b1, not for {b1:g} and {b2:g}", 'use "tight"')
         return (2.0 if form == "proved" else 1.0) * b2 * math.log(2.0 * count**2 / beyond)
-    if form != "tight":
-        raise InvalidArgumentError("form", form, "is unknown", 'use "printed", "proved" or "tight"')
     wanted = math.log(beyond) - math.log(2.0 * count)
 
     def excess(margin: float) -> float:

@@ -25,9 +25,9 @@ from attrs import asdict, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.experts.expert_losses import checked_losses
+from hockeystick.learners.experts.expert_losses import checked_losses, opposite_halves
 from hockeystick.learners.federated.one_good_expert import calibration, exact_law
 from hockeystick.learners.federated.one_good_expert import run as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
@@ -198,14 +198,11 @@ class FedSVT(SVTSetting):
                 experts have equal losses, until the first window's sum is L; then one loss of client 0 is 0 or 1, and
                 all later ones are 0. The draws have the same law for both streams.
         """
-        first, second = np.zeros((2, self.rounds, self.experts))
-        if focus == "threshold":
+        if one_of("focus", focus, "run", "threshold") == "threshold":
             return exact_law.threshold_neighbours(self)
-        if focus == "run":
-            first[1:] = second[1:] = self.clients
-            first[0, : self.experts // 2] = second[0, self.experts // 2 :] = 1.0
-            return first, second
-        raise InvalidArgumentError("focus", focus, "is unknown", 'use "run" or "threshold"')
+        first, second = opposite_halves(self.rounds, self.experts)
+        first[1:] = second[1:] = self.clients
+        return first, second
 
     def log_probability(self, runs: SVTRuns, losses: object) -> FloatArray:
         """Returns ln P(answers and experts | losses) of each run, shape (R,), by quadrature to about 12 digits.

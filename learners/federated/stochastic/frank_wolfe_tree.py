@@ -22,7 +22,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, items, real
+from hockeystick.accounting.validate import integer, items, one_of, real
 from hockeystick.learners.common import arguments
 
 Noise = Literal["laplace", "gumbel", "exponential", "gaussian"]
@@ -225,21 +225,16 @@ def _smoothness(value: object) -> float | None:
 
 
 def _noise(value: object) -> Noise:
-    if value == "laplace" or value == "gumbel" or value == "exponential" or value == "gaussian":
-        return value
-    raise InvalidArgumentError("noise", value, "is unknown", "use laplace, gumbel, exponential or gaussian")
+    return one_of("noise", value, "laplace", "gumbel", "exponential", "gaussian")
 
 
-def _where(value: object) -> Where:
-    if value == "client" or value == "server":
-        return value
-    raise InvalidArgumentError("where", value, "is unknown", "use client or server")
+def checked_where(value: object) -> Where:
+    """Returns the parameter ``where``."""
+    return one_of("where", value, "client", "server")
 
 
 def _assignment(value: object) -> Assignment:
-    if value == "secret" or value == "contiguous":
-        return value
-    raise InvalidArgumentError("assignment", value, "is unknown", "use secret or contiguous")
+    return one_of("assignment", value, "secret", "contiguous")
 
 
 @frozen(kw_only=True)
@@ -277,7 +272,7 @@ class StochSetting:
     high: float = field(default=1.0, converter=arguments.high)
     smoothness: float | None = field(default=0.0, converter=_smoothness)
     noise: Noise = field(default="laplace", converter=_noise)
-    where: Where = field(default="client", converter=_where)
+    where: Where = field(default="client", converter=checked_where)
     assignment: Assignment = field(default="secret", converter=_assignment)
 
     def __attrs_post_init__(self) -> None:

@@ -19,23 +19,17 @@ from typing import Literal
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.federated.stochastic.frank_wolfe_tree import MOST_TREES, TreePhase, Where, records_needed
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import (
+    MOST_TREES,
+    TreePhase,
+    Where,
+    checked_where,
+    records_needed,
+)
 
 Infeasible = Literal["refuse", "hold", "one release"]
-
-
-def _clients(value: int) -> int:
-    return integer("clients", value, low=1)
-
-
-def _epsilon(value: float) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
-
-
-def _lipschitz(value: float) -> float:
-    return real("lipschitz", value, low=0.0, low_open=True)
 
 
 def _smoothness(value: float) -> float:
@@ -61,16 +55,12 @@ class Sizes:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     experts: int = field(converter=arguments.experts)
-    epsilon: float = field(converter=_epsilon)
-    lipschitz: float = field(default=1.0, converter=_lipschitz)
+    epsilon: float = field(converter=arguments.epsilon)
+    lipschitz: float = field(default=1.0, converter=arguments.lipschitz)
     smoothness: float = field(default=0.0, converter=_smoothness)
-    where: Where = "client"
-
-    def __attrs_post_init__(self) -> None:
-        if self.where not in ("client", "server"):
-            raise InvalidArgumentError("where", self.where, "is unknown", "use client or server")
+    where: Where = field(default="client", converter=checked_where)
 
     def trees(self, batch: float) -> float:
         """Returns T1 = log2(b*epsilon*beta*sqrt(m) / (alpha*ln d))/2 of Theorem 1 (7: m for sqrt(m)), not rounded."""
@@ -202,8 +192,7 @@ def printed_phases(
         >>> [None if phase is None else phase.batch for phase in phases]
         [None, None, None, None, None, None, 2]
     """
-    if infeasible not in ("refuse", "hold", "one release"):
-        raise InvalidArgumentError("infeasible", infeasible, "is unknown", "use refuse, hold or one release")
+    infeasible = one_of("infeasible", infeasible, "refuse", "hold", "one release")
     found: list[TreePhase | None] = []
     for p in range(2, arguments.rounds(rounds).bit_length() + 1):
         records = 2 ** (p - 2)

@@ -102,11 +102,14 @@ def test_products_that_are_whole_but_for_rounding_are_whole() -> None:
 # --- ranges ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tables", [200, pytest.param(10_000, marks=pytest.mark.statistical)])
-def test_ranges_on_many_tables(tables: int) -> None:
-    """M/(T N') <= e^v <= 1 under R1; spans within their formulas for R1, R2 and R3."""
+@pytest.mark.statistical
+def test_ranges_on_many_tables() -> None:
+    """M/(T N') <= e^v <= 1 under R1; spans within their formulas for R1, R2 and R3.
+
+    A violation on one random table in 100 is missed with probability 0.99^2000 = 2e-9.
+    """
     rng = np.random.default_rng(11)
-    for _ in range(tables):
+    for _ in range(2000):
         table, rounds = random_table(rng), int(10 ** rng.uniform(0.31, 9))
         k = len(table)
         for reference in REFERENCES:

@@ -251,23 +251,17 @@ def excess(law: FedSVT, claim: FedSVT, first: np.ndarray, second: np.ndarray, *,
     return max(ratios)
 
 
-def check_instances(seed: int, count: int) -> None:
-    rng, most = np.random.default_rng(seed), 0.0
-    for _ in range(count):
+@pytest.mark.statistical
+def test_none_of_many_small_instances_exceeds_the_certificate() -> None:
+    """Pure, and the summed Renyi curves at five orders, in both directions.
+
+    A certificate that fails for one instance in five is found with probability 1 - 0.8^80 > 1 - 1e-7.
+    """
+    rng, most = np.random.default_rng(2), 0.0
+    for _ in range(80):
         made = small(rng)
         most = max(most, excess(made, made, *neighbours(made, rng)))
     assert 0.3 < most <= 1.0 + 1e-9
-
-
-@pytest.mark.statistical
-def test_no_small_instance_exceeds_the_certificate() -> None:
-    check_instances(1, 20)
-
-
-@pytest.mark.statistical
-def test_none_of_many_small_instances_exceeds_the_certificate() -> None:
-    """Pure, and the summed Renyi curves at five orders, in both directions."""
-    check_instances(2, 150)
 
 
 @pytest.mark.statistical
