@@ -6,14 +6,14 @@ the labels; the second moves a share of a/2 of the mass to the other half:
     p_i1[y] = 0 where H[i+1, y] = 1, else 2/N,           p_i2[y] = p_i1[y] + a H[i+1, y]/N.
 
 A channel cannot distinguish all pairs: rows are orthogonal, so by Parseval's equality the pairs share the power of a
-message to distinguish them. For every eps-LDP channel
+message to distinguish them. For every ε-LDP channel
 
-    sum over i of KL(messages under p_i1 || under p_i2) <= a^2 (e^(eps/2) - 1)^2,
+    sum over i of KL(messages under p_i1 || under p_i2) <= a^2 (e^(ε/2) - 1)^2,
 
 and with the a of :meth:`HadamardClass.hardest` some pair cannot be distinguished in T rounds. The class depends on T.
 
-Source: Sima, Wu, Milenkovic & Szpankowski 2024, Theorem 3 and Appendix A; the bound above, sharper than (23) and
-valid for all epsilon, and with it a and the floor on risk, are ours.
+Source: Sima, Wu, Milenkovic & Szpankowski 2024, Theorem 3 and Appendix A. The bound above, sharper than (23) and valid
+for all ε, is ours, and so are a and the lower bound on the risk that follow from it.
 """
 
 import math
@@ -67,10 +67,10 @@ class HadamardClass:
 
     @classmethod
     def hardest(cls, pairs: int, *, rounds: int, epsilon: float) -> "HadamardClass":
-        """Returns the hardest class for T = ``rounds`` rounds: a = sqrt(2 K'/T) / (2 (e^(eps/2) - 1)).
+        """Returns the hardest class for T = ``rounds`` rounds: a = sqrt(2 K'/T) / (2 (e^(ε/2) - 1)).
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or fewer rounds than 2 K' / (4 (e^(eps/2) - 1)^2).
+            InvalidArgumentError: an argument outside its domain, or fewer rounds than 2 K' / (4 (e^(ε/2) - 1)^2).
         """
         count, growth = _pairs(pairs), math.expm1(min(arguments.epsilon(epsilon) / 2.0, 350.0))
         lean = math.sqrt(2.0 * count / integer("rounds", rounds, low=1)) / 2.0 / growth
@@ -117,11 +117,11 @@ class HadamardClass:
             return float(np.sum(first[sent] * (np.log(first[sent]) - np.log(second[sent]))))
 
     def information_bound(self, epsilon: float) -> float:
-        """Returns a^2 (e^(eps/2) - 1)^2: an upper bound on the ``information`` of every eps-LDP channel."""
+        """Returns a^2 (e^(ε/2) - 1)^2: an upper bound on the ``information`` of every ε-LDP channel."""
         return (self.lean * math.expm1(real("epsilon", epsilon, low=0.0, high=700.0) / 2.0)) ** 2
 
     def printed_information_bound(self, epsilon: float) -> float:
-        """Returns the printed bound (23), (a^2/2) min((e^eps - 1)^2, 1) e^eps: false for some epsilon > 2.456."""
+        """Returns the printed bound (23), (a^2/2) min((e^ε - 1)^2, 1) e^ε: false for some ε > 2.456."""
         eps = real("epsilon", epsilon, low=0.0, high=700.0)
         return self.lean**2 / 2.0 * min(math.expm1(min(eps, 300.0)) ** 2, 1.0) * math.exp(eps)
 
@@ -150,12 +150,12 @@ class RiskFloor:
 
 
 def risk_floor(*, rounds: int, experts: int, epsilon: float) -> RiskFloor:
-    """Returns sqrt(|F| T) / (64 (e^(eps/2) - 1)): a lower bound on every learner's risk, for some truth in some class.
+    """Returns sqrt(|F| T) / (64 (e^(ε/2) - 1)): a lower bound on every learner's risk, for some truth in some class.
 
-    It holds for history-free eps-LDP channels: a message depends on the person's label, the context and coins only.
+    It holds for history-free ε-LDP channels: a message depends on the person's label, the context and coins only.
 
-    The class is ``HadamardClass.hardest``. The bound holds for all epsilon and is sharper than the printed Theorem 3,
-    because sum_i KL(i, 1 || i, 2) <= a^2 (e^(eps/2) - 1)^2 after the channel, from Var <= (max - mean)(mean - min).
+    The class is ``HadamardClass.hardest``. The bound holds for all ε and is sharper than the printed Theorem 3,
+    because sum_i KL(i, 1 || i, 2) <= a^2 (e^(ε/2) - 1)^2 after the channel, from Var <= (max - mean)(mean - min).
 
     Args:
         rounds: T >= 1.
@@ -175,9 +175,9 @@ def risk_floor(*, rounds: int, experts: int, epsilon: float) -> RiskFloor:
 
 
 def printed_risk_floor(*, rounds: int, experts: int, epsilon: float) -> RiskFloor:
-    """Returns the printed Theorem 3: T a/132 with a = sqrt((|F|/2) / (9 T min((e^eps - 1)^2, 1) e^eps)).
+    """Returns the printed Theorem 3: T a/132 with a = sqrt((|F|/2) / (9 T min((e^ε - 1)^2, 1) e^ε)).
 
-    Its proof is valid for epsilon <= 2.456 only: beyond that (23)(c) is false.
+    Its proof is valid for ε <= 2.456 only: beyond that (23)(c) is false.
     """
     n, k, eps = integer("rounds", rounds, low=1), _even(experts), arguments.epsilon(epsilon)
     capped = min(eps, 700.0)

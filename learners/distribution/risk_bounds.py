@@ -88,9 +88,9 @@ def _rate(value: object, default: float) -> float:
 
 
 def composed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
-    """Returns the least b whose K-fold composition is (epsilon, delta)-DP by Lemma 2.
+    """Returns the least b whose K-fold composition is (ε, δ)-DP by Lemma 2.
 
-    It is Delta / (sqrt(2/K) (sqrt(L + eps) - sqrt L)) with L = ln(1/delta). Numerical composition needs a third less.
+    It is Delta / (sqrt(2/K) (sqrt(L + ε) - sqrt L)) with L = ln(1/δ). Numerical composition needs a third less.
     """
     k, log_delta = arguments.experts(experts), -math.log(probability("delta", delta, open=True))
     eps = _positive("epsilon", epsilon)
@@ -121,10 +121,10 @@ def resampling_slack(*, span: float, rounds: int) -> float:
 def sampled_risk(
     *, rounds: int, experts: int, epsilon: float, span: float, gamma: float | None = None, resample: bool = True
 ) -> float:
-    """Returns a bound on the risk of Algorithm 2 as published, with noise of scale Delta/epsilon.
+    """Returns a bound on the risk of Algorithm 2 as published, with noise of scale Delta/ε.
 
     Its main term is (Delta + 2 c') sqrt(2 T K ln K). This is Theorem 5 with its constants and the corrected term per
-    round; the algorithm is epsilon-LDP if ``span`` is the span of its levels.
+    round; the algorithm is ε-LDP if ``span`` is the span of its levels.
 
     Args:
         rounds: T >= 2.
@@ -164,7 +164,7 @@ def _published(
 
 
 def one_bit_reach(*, span: float, epsilon: float) -> float:
-    """Returns B = (Delta/2) coth(epsilon/2): a bit stands for +B or -B in the unbiased estimate of a centred level."""
+    """Returns B = (Delta/2) coth(ε/2): a bit stands for +B or -B in the unbiased estimate of a centred level."""
     return _positive("span", span) / 2.0 / math.tanh(_positive("epsilon", epsilon) / 2.0)
 
 
@@ -209,7 +209,7 @@ def laplace_risk(*, rounds: int, experts: int, scale: float, span: float, rate: 
     """Returns a bound on the risk of X1 at any rate eta < 1/b, about 2 sqrt(T K ln(K) (Delta^2/8 + b^2)).
 
     It is K ln(K)/eta + (T/eta) g + T ln(T/(T-1)) with g = e^(eta Delta/2)/(1 - eta^2 b^2) - 1 - eta Delta/2.
-    Noise of scale b = Delta/epsilon is epsilon-LDP. Labels are not resampled.
+    Noise of scale b = Delta/ε is ε-LDP. Labels are not resampled.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a rate of 1/b or more.
@@ -235,12 +235,12 @@ def full_vector_risk(
     """Returns a bound on the risk of X3, centred noisy levels of all candidates.
 
     It is ln(K)/eta + T (eta Delta^2/8 + h/eta) + T ln(T/(T-1)), where e^h is the moment of the noise at eta: h is
-    -ln(1 - eta^2 b^2) or eta^2 sigma^2/2. That is about 2 sqrt(T ln(K) (Delta^2/8 + b^2)), or with sigma^2/2 for b^2.
+    -ln(1 - eta^2 b^2) or eta^2 σ^2/2. That is about 2 sqrt(T ln(K) (Delta^2/8 + b^2)), or with σ^2/2 for b^2.
 
     Args:
         rounds: T >= 2.
         experts: K >= 2.
-        scale: b, or the standard deviation sigma of Gaussian noise; > 0.
+        scale: b, or the standard deviation σ of Gaussian noise; > 0.
         span: Delta > 0.
         law: The law of the noise.
         rate: eta > 0, below 1/b for Laplace noise; by default nearly the best one.
@@ -275,7 +275,7 @@ def _smoothing(rounds: int) -> float:
 
 
 def label_contrast(*, labels: int, epsilon: float) -> float:
-    """Returns the contrast (e^eps - 1)/(e^eps + M - 1) of M-ary randomised response: the weight of the true law."""
+    """Returns the contrast (e^ε - 1)/(e^ε + M - 1) of M-ary randomised response: the weight of the true law."""
     m, eps = integer("labels", labels, low=2), _positive("epsilon", epsilon)
     return -math.expm1(-eps) / (1.0 + (m - 1) * math.exp(-eps))
 
@@ -295,8 +295,8 @@ def labels_risk(*, rounds: int, experts: int, labels: int, epsilon: float) -> fl
 def choose_channel(*, experts: int, labels: int | None, epsilon: float) -> Literal["one-bit", "randomized-labels"]:
     """Returns the channel with the smaller bound on the risk: randomised labels for few labels, otherwise one bit.
 
-    Labels are randomised if (e^eps + M - 1)/(e^eps - 1) < coth(eps/2) sqrt(K), the factors in which the two bounds
-    differ; for small epsilon, if M < 2 sqrt(K). The rule uses public numbers only and is for the worst case: with
+    Labels are randomised if (e^ε + M - 1)/(e^ε - 1) < coth(ε/2) sqrt(K), the factors in which the two bounds
+    differ; for small ε, if M < 2 sqrt(K). The rule uses public numbers only and is for the worst case: with
     easily distinguished candidates randomised labels may be better up to several hundred labels.
 
     Args:

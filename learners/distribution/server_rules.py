@@ -3,7 +3,7 @@
 * "tuned": centred, unbiased losses of any sign, at the rate that minimises the explicit bound. Recommended.
 * "printed": the published losses, shifted and scaled into [0, 1]. For samples (Algorithm 2) as published; for vectors
   (Algorithm 1) with rate sqrt(2 ln K / T). The printed rate is sqrt(2 K ln K / T), which is "misprinted" here.
-* "posterior": messages as observations of a known law: Bayes' rule over the candidates. Needs a table of labels.
+* "posterior": Bayes' rule over the candidates, as messages are observations of a known law. Needs a table of labels.
 
 Source: Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315); tuned and posterior rules are ours.
 """

@@ -3,15 +3,15 @@
 Gao, Huang & Yang 2024 give two lower bounds on regret per client,
 Reg = (1/m) [sum over i, t of l_it(x_it) - min_x sum over i, t of l_it(x)].
 
-* **Theorem 2**, for losses that all clients share: Omega(sqrt(T ln d) + min(ln(d)/eps, T)) for every m. The first term
+* **Theorem 2**, for losses that all clients share: Omega(sqrt(T ln d) + min(ln(d)/ε, T)) for every m. The first term
   is correct; :func:`shared_floor` computes it exactly. The second term, :func:`printed_private_floor`, is wrong: a
-  changed round changes m losses, so the argument proves the term for m eps only, and
+  changed round changes m losses, so the argument proves the term for m ε only, and
   :class:`~hockeystick.learners.federated.noisy_hedge.NoisyHedge` falls below it. (The term is correct if a round of
   all clients is protected as one record.)
-* **Theorem 3**, for an expert that never loses: order ln(d) / (m eps). It is correct. :func:`theorem_3` evaluates the
+* **Theorem 3**, for an expert that never loses: order ln(d) / (m ε). It is correct. :func:`theorem_3` evaluates the
   printed bound with its constants; :func:`packing_floor` needs no conditions and is mostly 20 times as large.
 
-:func:`regret_floor` is the corrected Theorem 2. All bounds are for learners that are (eps, delta)-DP against an
+:func:`regret_floor` is the corrected Theorem 2. All bounds are for learners that are (ε, δ)-DP against an
 adversary who sees all plays, when one client's loss of one round is replaced, and that play round t before they see its
 losses. The bounds hold on average over the adversary's coins or its secret expert, and so for some sequence of losses.
 """
@@ -58,10 +58,10 @@ class RegretFloor:
 
 
 def regret_floor(*, clients: int, rounds: int, experts: int, epsilon: float, delta: float = 0.0) -> RegretFloor:
-    """Returns a lower bound on the regret per client of every (epsilon, delta)-DP federated learner.
+    """Returns a lower bound on the regret per client of every (ε, δ)-DP federated learner.
 
     Some oblivious sequence of losses attains it. This is Theorem 2, corrected: sqrt(T ln(d) / 2) asymptotically, and
-    about ln(d) / (m eps) for the price of privacy.
+    about ln(d) / (m ε) for the price of privacy.
 
     Args:
         clients: m >= 1.
@@ -105,12 +105,12 @@ def packing_floor(
 
     Let k losses have changed before a play. On sequences without changes the probabilities of playing j, over all j,
     sum to 1. With k losses changed they are on average at most g_k(1/d), where g_k is the trade-off curve of a k-fold
-    group of (eps, delta)-DP (Dong, Roth & Su 2022, Theorem 2.14), which is concave. Every play of a changed entry
+    group of (ε, δ)-DP (Dong, Roth & Su 2022, Theorem 2.14), which is concave. Every play of a changed entry
     loses 1 unless it is j, and j never loses. Hence
 
         m Reg >= sum over changed entries of 1 - g_k(1/d),
 
-    about ln(d) / eps in all. (Fewer entries may give a little more, by less than 1 per client.) With clients = 1 it
+    about ln(d) / ε in all. (Fewer entries may give a little more, by less than 1 per client.) With clients = 1 it
     bounds the regret of learners that protect a round of all clients as one record, for any number of clients.
 
     Args:
@@ -136,7 +136,7 @@ def packing_floor(
 def group_curve(chance: float, changes: npt.ArrayLike, *, epsilon: float, delta: float = 0.0) -> FloatArray:
     """Returns the largest probability, after k records change, of an event that had probability ``chance``.
 
-    Under (epsilon, delta)-DP one change takes p to min(e^eps p + delta, 1 - e^-eps (1 - delta - p)) at most. This is
+    Under (ε, δ)-DP one change takes p to min(e^ε p + δ, 1 - e^-ε (1 - δ - p)) at most. This is
     the k-fold iterate in closed form.
 
     Args:
@@ -167,7 +167,7 @@ def group_curve(chance: float, changes: npt.ArrayLike, *, epsilon: float, delta:
 
 
 def _grown(p: float, steps: npt.ArrayLike, epsilon: float, delta: float) -> FloatArray:
-    """p e^(k eps) + delta (e^(k eps) - 1) / (e^eps - 1), at most 1."""
+    """p e^(k ε) + δ (e^(k ε) - 1) / (e^ε - 1), at most 1."""
     k = np.asarray(steps, dtype=np.float64)
     growth = np.minimum(epsilon * k, 700.0)
     return np.minimum(p * np.exp(growth) + delta * np.expm1(growth) / math.expm1(min(epsilon, 700.0)), 1.0)
@@ -221,7 +221,7 @@ class PackingAdversary:
 
     @classmethod
     def printed(cls, *, clients: int, rounds: int, experts: int, epsilon: float) -> "PackingAdversary":
-        """Returns the adversary of Theorem 3: q = floor(min(m T, ln(d) / (2 eps))).
+        """Returns the adversary of Theorem 3: q = floor(min(m T, ln(d) / (2 ε))).
 
         Raises:
             InvalidArgumentError: q is 0.
@@ -259,9 +259,9 @@ def _entries(clients: int, rounds: int, experts: int, epsilon: float) -> int:
 
 
 def printed_private_floor(*, clients: int, rounds: int, experts: int, epsilon: float) -> PrintedFloor:
-    """Returns the term for privacy of Theorem 2, min(ln(d)/eps, T), without its constant. It is false for many clients.
+    """Returns the term for privacy of Theorem 2, min(ln(d)/ε, T), without its constant. It is false for many clients.
 
-    The printed argument proves the term for ``clients`` times epsilon.
+    The printed argument proves the term for ``clients`` times ε.
     """
     arguments.clients(clients)
     rounds, experts, epsilon = arguments.rounds(rounds), arguments.experts(experts), arguments.epsilon(epsilon)
@@ -272,7 +272,7 @@ def printed_private_floor(*, clients: int, rounds: int, experts: int, epsilon: f
 
 
 def theorem_3(*, clients: int, rounds: int, experts: int, epsilon: float, delta: float = 0.0) -> PrintedFloor:
-    """Returns the bound of Theorem 3 with its constants: q / (16 m), q = floor(min(m T, ln(d) / (2 eps))).
+    """Returns the bound of Theorem 3 with its constants: q / (16 m), q = floor(min(m T, ln(d) / (2 ε))).
 
     :func:`packing_floor` is larger and needs no condition. The result lists the conditions of the printed proof; the
     one on the number of experts is the inequality that its argument by contradiction needs.
@@ -294,7 +294,7 @@ def theorem_3(*, clients: int, rounds: int, experts: int, epsilon: float, delta:
 def packing_margin(experts: int, *, pure: bool = False) -> float:
     """Returns (d/2 - 1) (1/(2 sqrt d) - ln(d)/(2d)), which the proof of Theorem 3 needs to be above 1/2.
 
-    The last term accounts for delta = eps/d: 32 experts are enough. Under ``pure`` privacy it is 0, and 8 are enough.
+    The last term accounts for δ = ε/d: 32 experts are enough. Under ``pure`` privacy it is 0, and 8 are enough.
     """
     d = arguments.experts(experts)
     return (d / 2.0 - 1.0) * (0.5 / math.sqrt(d) - (0.0 if pure else 0.5 * math.log(d) / d))

@@ -2,10 +2,10 @@
 
 The server adds up the clients' losses and publishes prefix sums with Laplace noise over a binary tree. All clients draw
 from the exponential weights of the latest noisy sum. One loss of one client moves the sums by at most 1 per expert, for
-any number of clients, so the noise on the *mean* vanishes as clients are added: at any fixed epsilon the regret falls
+any number of clients, so the noise on the *mean* vanishes as clients are added: at any fixed ε the regret falls
 to sqrt(T ln(d) / 2), that of Hedge without privacy, on every sequence of losses.
 
-Gao, Huang & Yang 2024, Theorem 2, print a lower bound of order min(ln(d) / epsilon, T) for every number of clients;
+Gao, Huang & Yang 2024, Theorem 2, print a lower bound of order min(ln(d) / ε, T) for every number of clients;
 :meth:`NoisyHedge.regret_bound` disproves it.
 
 Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tree); Freund & Schapire 1997 (Hedge).
@@ -58,7 +58,7 @@ class NoisyHedge(TakesLosses):
         clients: m >= 1.
         rounds: T >= 2.
         experts: d >= 2.
-        scale: Of the Laplace noise on each of the tree's sums over clients and rounds, per expert, in units of loss.
+        scale: The scale of the Laplace noise on each of the tree's sums over clients and rounds, in units of loss.
         learning_rate: eta > 0 per unit of a client's loss; None for Hedge's own, sqrt(8 ln(d) / T).
         estimate: How prefix sums are read off the tree: "plain", or "below" with less variance at the same cost.
         clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
@@ -98,7 +98,7 @@ class NoisyHedge(TakesLosses):
         estimate: Estimate = "below",
         clip: bool = False,
     ) -> "NoisyHedge":
-        """Returns the learner with the least noise that is epsilon-DP against all who do not see clients' messages."""
+        """Returns the learner with the least noise that is ε-DP against all who do not see clients' messages."""
         tree = TreeAggregation.calibrated(
             arguments.two_rounds(rounds) - 1,
             epsilon=epsilon,

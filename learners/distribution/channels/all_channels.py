@@ -7,7 +7,7 @@ channel                  a message                          event of one message
 ``SampledLaplace``       an index and a number              Laplace(b/span): published, pure privacy
 ``SampledDiscreteLap..`` an index and a whole number        DiscreteLaplace(t, distance=steps)
 ``VectorLaplace``        K numbers                          K Laplace mechanisms: published, approximate privacy
-``VectorGaussian``       K numbers                          Gaussian(sigma/(sqrt(K) span))
+``VectorGaussian``       K numbers                          Gaussian(σ/(sqrt(K) span))
 ``RandomizedLabels``     a label                            randomised response over M labels: for few labels
 =======================  =================================  ==================================================
 

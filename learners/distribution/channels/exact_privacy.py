@@ -154,10 +154,10 @@ def bit_ratio(probabilities: object, *, mixture: object | None = None) -> Fracti
 
 
 def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
-    """Returns whether ``ratio`` is at most e^epsilon; False if 80 digits do not decide it.
+    """Returns whether ``ratio`` is at most e^ε; False if 80 digits do not decide it.
 
     Raises:
-        InvalidArgumentError: epsilon is not a finite number >= 0.
+        InvalidArgumentError: ε is not a finite number >= 0.
     """
     bound = real("epsilon", epsilon, low=0.0)
     exact = Fraction(decimal.Context(prec=80, Emax=10**9, traps=[]).exp(Decimal(bound)))
@@ -171,7 +171,7 @@ def log_ratio(ratio: Fraction) -> float:
 
 
 def amplified(epsilon: float, *, probability: float) -> float:
-    """Returns ln(1 + (1 - p)(e^epsilon - 1)): an upper bound on the loss after an exchange of the input.
+    """Returns ln(1 + (1 - p)(e^ε - 1)): an upper bound on the loss after an exchange of the input.
 
     p is the probability of the exchange (Balle, Barthe & Gaboardi 2018, Theorem 2).
     """

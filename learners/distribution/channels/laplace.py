@@ -57,7 +57,7 @@ class PrintedLosses:
 
 @frozen(eq=False, slots=False)
 class SampledLaplace(SampledChannel):
-    """One centred loss of a uniformly drawn candidate, with Laplace noise: each message is epsilon-DP.
+    """One centred loss of a uniformly drawn candidate, with Laplace noise: each message is ε-DP.
 
     This is Algorithm 2 of Sima, Wu, Milenkovic & Szpankowski 2024 up to a public affine map of the message
     (``shifted``), with the span of the levels instead of the published ln(K T), which is too small for the published
@@ -66,7 +66,7 @@ class SampledLaplace(SampledChannel):
 
     Args:
         levels: The levels of the candidates.
-        epsilon: > 0, for each message. The scale is span/epsilon, rounded up.
+        epsilon: > 0, for each message. The scale is span/ε, rounded up.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -215,7 +215,7 @@ class SampledDiscreteLaplace(SampledChannel):
         return check_sampled(messages, self.count), np.asarray(told * (self.span / self.steps) - self.span / 2)
 
     def exact_epsilon(self) -> float:
-        """Returns the exact epsilon, also of released messages, whose clipping at ``limit`` can only lower it."""
+        """Returns the exact ε, also of released messages, whose clipping at ``limit`` can only lower it."""
         low, high, share = self._rounded(self._rows)
         outer = self._oracle_mixture()
         worst = 0.0

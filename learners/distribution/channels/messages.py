@@ -147,7 +147,7 @@ class Channel(ABC):
 
     @abstractmethod
     def exact_epsilon(self) -> float:
-        """Returns the exact pure epsilon of ``simulate`` over all pairs of labels, for tables of labels.
+        """Returns the exact pure ε of ``simulate`` over all pairs of labels, for tables of labels.
 
         Raises:
             InvalidArgumentError: labels without a table; use the bound of ``event``.

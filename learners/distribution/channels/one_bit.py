@@ -29,20 +29,20 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 @frozen(eq=False, slots=False)
 class OneBit(SampledChannel):
-    """One bit and a public index: each message is epsilon-DP. This is the recommended channel.
+    """One bit and a public index: each message is ε-DP. This is the recommended channel.
 
-    The bit is 1 with probability 1/2 + (u/span) tanh(epsilon/2), where u is the centred loss of the candidate; that is
-    between 1/(1 + e^epsilon) and e^epsilon/(1 + e^epsilon). A bit decodes to +reach or -reach, with mean u.
+    The bit is 1 with probability 1/2 + (u/span) tanh(ε/2), where u is the centred loss of the candidate; that is
+    between 1/(1 + e^ε) and e^ε/(1 + e^ε). A bit decodes to +reach or -reach, with mean u.
 
     A device compares a uniform integer with a threshold. Thresholds are rounded towards 1/2 and stay in the range that
-    epsilon allows, which is computed in exact arithmetic, so rounding cannot increase the privacy loss.
+    ε allows, which is computed in exact arithmetic, so rounding cannot increase the privacy loss.
 
     Args:
         levels: The levels of the candidates.
         epsilon: > 0, for each message.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or an epsilon so small that ``reach`` is infinite.
+        InvalidArgumentError: an argument outside its domain, or an ε so small that ``reach`` is infinite.
 
     Example:
         >>> import numpy as np
@@ -64,7 +64,7 @@ class OneBit(SampledChannel):
 
     @property
     def reach(self) -> float:
-        """B = (span/2) coth(epsilon/2): the absolute value of a decoded bit."""
+        """B = (span/2) coth(ε/2): the absolute value of a decoded bit."""
         return self.span / 2 / math.tanh(self.epsilon / 2)
 
     @property
@@ -87,7 +87,7 @@ class OneBit(SampledChannel):
         return index, np.array([-self.reach, self.reach])[told.astype(np.intp, copy=False)]
 
     def exact_epsilon(self) -> float:
-        """Returns the exact epsilon of released messages, by exact arithmetic on devices' thresholds, rounded up."""
+        """Returns the exact ε of released messages, by exact arithmetic on devices' thresholds, rounded up."""
         outer = self._oracle_mixture()
         mixture = None if outer is None else [[Fraction(float(w)) for w in label] for label in outer]
         if mixture is not None:

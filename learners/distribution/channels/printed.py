@@ -1,9 +1,9 @@
-"""Printed claims about the privacy of messages, compared with the exact or bounded epsilon of their noise.
+"""Printed claims about the privacy of messages, compared with the exact or bounded ε of their noise.
 
 Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315) scale noise to a sensitivity ln(K T). It is too small: the
 blocks of their clipping are rounded up, and the levels of candidates lie up to ln((T-1)(K+1) + 1) apart.
 
-* Lemma 6 (Algorithm 2, pure epsilon) is false: an exact oracle gives up to 1.064 times the claimed epsilon.
+* Lemma 6 (Algorithm 2, pure ε) is false: an exact oracle gives up to 1.064 times the claimed ε.
 * Lemma 3 (Algorithm 1, approximate) is true: its closed form loses a factor of two, more than the missing sensitivity.
 """
 
@@ -26,14 +26,14 @@ _ROUNDING = 1e-9
 
 @frozen
 class PrintedMessage:
-    """A printed claim about one message, and the epsilon of its noise at the same delta.
+    """A printed claim about one message, and the ε of its noise at the same δ.
 
     See :func:`printed_sampled` for an example.
 
     Attributes:
         printed: The claim, and its condition: a span of at most ln(K T).
         scale: The scale b of the Laplace noise.
-        delivered: The epsilon of the noise: exact if ``exact``, else an upper bound.
+        delivered: The ε of the noise: exact if ``exact``, else an upper bound.
         exact: Whether ``delivered`` is exact.
     """
 
@@ -56,10 +56,10 @@ def printed_sensitivity(levels: Levels) -> float:
 
 
 def printed_sampled(levels: Levels, *, epsilon: float) -> PrintedMessage:
-    """Returns Lemma 6 for these levels: scale ln(K T)/epsilon, with the published exchange of labels.
+    """Returns Lemma 6 for these levels: scale ln(K T)/ε, with the published exchange of labels.
 
     Raises:
-        InvalidArgumentError: an epsilon outside its domain, or levels without a table.
+        InvalidArgumentError: an ε outside its domain, or levels without a table.
         NumericalError: the table is too large for the oracle.
 
     Example:
@@ -82,7 +82,7 @@ def printed_vector(levels: Levels, *, epsilon: float, delta: float) -> PrintedMe
     """Returns Lemma 3 for these levels: scale ln(K T) times :func:`printed_multiplier`, with the published exchange.
 
     Raises:
-        InvalidArgumentError: an epsilon or delta outside its domain.
+        InvalidArgumentError: an ε or δ outside its domain.
 
     See :func:`printed_sampled` for an example.
     """
@@ -94,12 +94,12 @@ def printed_vector(levels: Levels, *, epsilon: float, delta: float) -> PrintedMe
 
 
 def lemma_2(count: int, *, epsilon: float, delta: float) -> float:
-    """Returns K epsilon^2/2 + sqrt(2 ln(1/delta) K) epsilon: the cost of K epsilon-DP algorithms at ``delta``.
+    """Returns K ε^2/2 + sqrt(2 ln(1/δ) K) ε: the cost of K ε-DP algorithms at ``delta``.
 
-    It is the conversion of K epsilon^2/2 zCDP (Bun & Steinke 2016): a valid bound, above that of Renyi curves.
+    It is the conversion of K ε^2/2 zCDP (Bun & Steinke 2016): a valid bound, above that of Renyi curves.
 
     Raises:
-        InvalidArgumentError: K is not an integer >= 1, epsilon is negative, or delta is not in (0, 1).
+        InvalidArgumentError: K is not an integer >= 1, ε is negative, or δ is not in (0, 1).
     """
     number, each = integer("count", count, low=1), real("epsilon", epsilon, low=0.0)
     log = -math.log(probability("delta", delta, open=True))

@@ -34,19 +34,19 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
 @frozen(eq=False, slots=False)
 class RandomizedLabels(Channel):
-    """The label by randomised response: epsilon-DP, and of little use for many labels.
+    """The label by randomised response: ε-DP, and of little use for many labels.
 
-    The true label has odds e^epsilon against each other one. The loss of a message y for candidate j is -ln of its
-    probability, c P_j(y) + (1 - c)/M with c = (e^epsilon - 1)/(e^epsilon + M - 1): exponential weights at rate 1 are
+    The true label has odds e^ε against each other one. The loss of a message y for candidate j is -ln of its
+    probability, c P_j(y) + (1 - c)/M with c = (e^ε - 1)/(e^ε + M - 1): exponential weights at rate 1 are
     then the Bayes mixture. P_j are the predictions of the levels, smoothed by 1/T, which costs -T ln(1 - 1/T) of
     regret. A value that is not a label is replaced by a uniformly drawn label.
 
     Args:
-        levels: Levels of a table of labels; their predictions P_j are used, and their range is not.
+        levels: Levels of a table of labels; only their predictions P_j are used, and not their range.
         epsilon: > 0, for each message.
 
     Raises:
-        InvalidArgumentError: labels without a table, or an epsilon outside its domain or too small.
+        InvalidArgumentError: labels without a table, or an ε outside its domain or too small.
 
     Example:
         >>> import numpy as np
@@ -92,7 +92,7 @@ class RandomizedLabels(Channel):
         return self._mechanism.event()
 
     def exact_epsilon(self) -> float:
-        """Returns the exact epsilon of released messages, by exact arithmetic on the device's coin, rounded up."""
+        """Returns the exact ε of released messages, by exact arithmetic on the device's coin, rounded up."""
         lie = Fraction(self._lie, 1 << self._bits)
         odds = (1 - lie) * (self.labels - 1) / lie
         return exact_privacy.log_ratio(max(odds, 1 / odds))

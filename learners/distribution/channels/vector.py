@@ -28,13 +28,13 @@ _FARTHEST_NORMAL = 16.0
 
 
 def printed_multiplier(experts: int, *, epsilon: float, delta: float) -> float:
-    """Returns b/span of Algorithm 1 of Sima et al. 2024: (2 sqrt(2 K ln(1/delta)) + sqrt(K epsilon))/epsilon.
+    """Returns b/span of Algorithm 1 of Sima et al. 2024: (2 sqrt(2 K ln(1/δ)) + sqrt(K ε))/ε.
 
-    It follows from K-fold composition in closed form (by Lemma 2 it is enough for epsilon/2), and is two to four times
+    It follows from K-fold composition in closed form (by Lemma 2 it is enough for ε/2), and is two to four times
     the necessary noise.
 
     Raises:
-        InvalidArgumentError: K < 1, epsilon is not > 0, or delta is not in (0, 1).
+        InvalidArgumentError: K < 1, ε is not > 0, or δ is not in (0, 1).
     """
     count = real("experts", experts, low=1.0)
     target, log = real("epsilon", epsilon, low=0.0, low_open=True), -math.log(probability("delta", delta, open=True))
@@ -87,7 +87,7 @@ class VectorLaplace(_Vector):
     def calibrated(
         cls, levels: Levels, *, epsilon: float, delta: float = 0.0, resample: bool = False, span: float | None = None
     ) -> VectorLaplace:
-        """Returns the least noise that is certified (epsilon, delta)-DP; an exchange of labels is not used.
+        """Returns the least noise that is certified (ε, δ)-DP; an exchange of labels is not used.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -160,7 +160,7 @@ class VectorLaplace(_Vector):
 class VectorGaussian(_Vector):
     """All K centred losses with normal noise of standard deviation ``sigma``.
 
-    A label moves them by at most sqrt(K) spans in the Euclidean norm: Gaussian DP with mu = sqrt(K) span/sigma.
+    A label moves them by at most sqrt(K) spans in the Euclidean norm: Gaussian DP with mu = sqrt(K) span/σ.
 
     Args:
         levels: The levels of the candidates.
@@ -184,7 +184,7 @@ class VectorGaussian(_Vector):
     def calibrated(
         cls, levels: Levels, *, epsilon: float, delta: float, resample: bool = False, span: float | None = None
     ) -> VectorGaussian:
-        """Returns the least noise that is (epsilon, delta)-DP; an exchange of labels is not used.
+        """Returns the least noise that is (ε, δ)-DP; an exchange of labels is not used.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -208,7 +208,7 @@ class VectorGaussian(_Vector):
         return Gaussian(self.sigma, sensitivity=self.sensitivity).event()
 
     def exact_epsilon(self) -> float:
-        """Returns infinity: normal noise has no finite pure epsilon. The effect of an exchange is not computed."""
+        """Returns infinity: normal noise has no finite pure ε. The effect of an exchange is not computed."""
         return math.inf
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:

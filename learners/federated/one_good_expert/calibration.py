@@ -89,7 +89,7 @@ def noise_margin(
         tests: K >= 1, the number of comparisons with a threshold: T/N.
         threshold_scale, query_scale: b1 and b2.
         form: "tight": the least A with K P(|noise| > A) <= rho, for any scales. "printed": b2 ln(2 K^2/rho), which is
-            8 ln(2 T^2/(N^2 rho))/eps for the printed scales 4/eps and 8/eps. "proved": twice that, as the accuracy
+            8 ln(2 T^2/(N^2 rho))/ε for the printed scales 4/ε and 8/ε. "proved": twice that, as the accuracy
             theorem of the printed proof requires. The last two are for these scales only. (The printed margin is
             enough: K P(|noise| > A) <= (2/3) rho/K. The theorem is loose.)
 
@@ -165,7 +165,7 @@ def printed(
     budget: Budget = "printed",
     margin: Margin = "printed",
 ) -> SVTParameters:
-    """Returns the printed noise and learning rate for (epsilon, delta), with switches and threshold of these forms.
+    """Returns the printed noise and learning rate for (ε, δ), with switches and threshold of these forms.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -193,13 +193,13 @@ def calibrate(
 ) -> SVTParameters:
     """Returns equal noise on threshold and queries, and a learning rate, that nearly minimise 2A + 4/eta.
 
-    A share e of epsilon goes to the thresholds, b1 = b2 = 1/e. The learning rate is nearly the largest whose certified
-    epsilon at ``delta`` meets the target.
+    A share e of ε goes to the thresholds, b1 = b2 = 1/e. The learning rate is nearly the largest whose certified
+    ε at ``delta`` meets the target.
 
     Args:
         clients, experts: m and d.
         tests: T/N.
-        epsilon, delta: The target; delta = 0 for a pure one.
+        epsilon, delta: The target; δ = 0 for a pure one.
         best_loss: Lstar.
         rho: Failure probability of the switch budget, and also of the margin.
         event: Returns the certified cost of given parameters.

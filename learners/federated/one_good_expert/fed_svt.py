@@ -97,7 +97,7 @@ class FedSVT(SVTSetting):
         indexing: Indexing = "clean",
         lazy_vectors: bool = False,
     ) -> FedSVT:
-        """Returns the learner whose certified epsilon at ``delta`` is at most ``epsilon``.
+        """Returns the learner whose certified ε at ``delta`` is at most ``epsilon``.
 
         Args:
             clients, rounds, experts, period, best_loss, indexing, lazy_vectors: As for the learner.
@@ -157,7 +157,7 @@ class FedSVT(SVTSetting):
 
         Args:
             clients, rounds, experts, period, best_loss, indexing: As for the learner.
-            epsilon, delta: The printed target; delta = 0 for the pure one.
+            epsilon, delta: The printed target; δ = 0 for the pure one.
             rho: As for :meth:`calibrated`.
             budget, margin: The formulas of switches and threshold; see ``switch_budget`` and ``noise_margin``.
 

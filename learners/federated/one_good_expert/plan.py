@@ -10,7 +10,7 @@ sums of one window, whose beginning and expert are determined by earlier public 
   most 1, also after the cut-off from below: one ``BoundedRange(eta)`` for each switch.
 
 So the pure cost is max(1/b1, 1/b2) + kappa*eta. The printed proofs charge the threshold as if the record could move
-queries in either direction, eps/2 for noise that costs eps/4, and compose the draws by a lemma that does not use their
+queries in either direction, ε/2 for noise that costs ε/4, and compose the draws by a lemma that does not use their
 bounded range.
 
 Clients send exact sums: an adversary who sees the messages sees the data, whatever noise the server adds.
@@ -82,8 +82,8 @@ def printed_cost(
 ) -> PrintedGuarantee:
     """Returns the cost of given parameters by the printed proofs, at ``delta`` in [0, 1): correct, but not tight.
 
-    The thresholds cost 1/b1 + 2/b2, as for arbitrary queries. The draws cost kappa*eta for delta = 0, and for any other
-    delta sqrt(2 kappa ln(1/delta)) eta + kappa eta (e^eta - 1) by advanced composition, even if that is larger.
+    The thresholds cost 1/b1 + 2/b2, as for arbitrary queries. The draws cost kappa*eta for δ = 0, and for any other
+    δ sqrt(2 kappa ln(1/δ)) eta + kappa eta (e^eta - 1) by advanced composition, even if that is larger.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -103,12 +103,12 @@ def printed_cost(
 
 
 def printed_pure(target: float, *, switches: int) -> PrintedGuarantee:
-    """Returns the printed pure guarantee: eta = eps/(2 kappa), b1 = 4/eps and b2 = 8/eps are eps-DP.
+    """Returns the printed pure guarantee: eta = ε/(2 kappa), b1 = 4/ε and b2 = 8/ε are ε-DP.
 
-    The claim is true; these parameters cost at most 3 eps/4.
+    The claim is true; these parameters cost at most 3 ε/4.
 
     Args:
-        target: eps > 0.
+        target: ε > 0.
         switches: kappa >= 1.
 
     Raises:
@@ -125,14 +125,14 @@ def printed_pure(target: float, *, switches: int) -> PrintedGuarantee:
 
 
 def printed_approximate(target: float, delta: float, *, switches: int) -> PrintedGuarantee:
-    """Returns the printed approximate guarantee: eta = eps/sqrt(kappa ln(1/delta)), noise as in :func:`printed_pure`.
+    """Returns the printed approximate guarantee: eta = ε/sqrt(kappa ln(1/δ)), noise as in :func:`printed_pure`.
 
-    The constant "proof" is the cost of these parameters by :func:`printed_cost`: about twice eps, although the printed
-    proof claims eps. The claim is true under the condition given here, by another proof: the thresholds cost eps/4, and
+    The constant "proof" is the cost of these parameters by :func:`printed_cost`: about twice ε, although the printed
+    proof claims ε. The claim is true under the condition given here, by another proof: the thresholds cost ε/4, and
     the draws kappa eta^2/8 in concentrated DP.
 
     Args:
-        target: eps > 0.
+        target: ε > 0.
         delta: In (0, 1).
         switches: kappa >= 1.
 

@@ -4,13 +4,13 @@
 ``federated.stochastic.plan`` certifies the target for one threat model. Trees, phases and clients are alternatives for
 a record, so each tree is calibrated separately:
 
-* delta = 0, the adversary sees the winners: R leaves/epsilon for the worst depth of the tree, which is the printed
+* δ = 0, the adversary sees the winners: R leaves/ε for the worst depth of the tree, which is the printed
   scale times min(2, max(1, beta travel/alpha)) for gradients in [-alpha, alpha]; half of that for those in [0, alpha];
-* delta = 0, the adversary sees messages: d D leaves/epsilon, d/2 times as much;
-* delta > 0: the least scale by the tightest of all accounting methods, with Laplace or Gaussian noise.
+* δ = 0, the adversary sees messages: d D leaves/ε, d/2 times as much;
+* δ > 0: the least scale by the tightest of all accounting methods, with Laplace or Gaussian noise.
 
 If a secret assignment reads only a share q < 1 of the losses, that amplifies privacy: the noise is then for the
-epsilon' with ln(1 + q (e^epsilon' - 1)) = epsilon, at delta/q (Balle, Barthe & Gaboardi 2018, Theorem 10).
+ε' with ln(1 + q (e^ε' - 1)) = ε, at δ/q (Balle, Barthe & Gaboardi 2018, Theorem 10).
 
 The graph certifies the result before it is returned.
 """
@@ -48,11 +48,11 @@ def calibrated(
     delta: float = 0.0,
     amplified: bool = True,
 ) -> StochSetting:
-    """Returns the setting with nearly the least noise that its graph certifies as (epsilon, delta)-DP.
+    """Returns the setting with nearly the least noise that its graph certifies as (ε, δ)-DP.
 
-    The scales of ``setting`` are ignored; all else is kept. For delta = 0 each tree uses the whole target; for
-    delta > 0 all but a thousandth of it. One exception: this function charges a secret assignment's mixture of places
-    of unequal cost as the worst of them, and the graph may then find an epsilon some percent smaller.
+    The scales of ``setting`` are ignored; all else is kept. For δ = 0 each tree uses the whole target; for
+    δ > 0 all but a thousandth of it. One exception: this function charges a secret assignment's mixture of places
+    of unequal cost as the worst of them, and the graph may then find an ε some percent smaller.
 
     Args:
         setting: The setting to calibrate.
@@ -75,7 +75,7 @@ def calibrated(
 def one_release(setting: StochSetting) -> StochSetting:
     """Returns the setting with one release per phase, from all its losses; its noise still has to be calibrated.
 
-    For linear losses it needs half the noise of one tree of full batches, 2 (high - low)/(N epsilon), and half the
+    For linear losses it needs half the noise of one tree of full batches, 2 (high - low)/(N ε), and half the
     messages: right children would read nothing.
     """
     single = (TreePhase(records=2**k, trees=0, batch=2**k, scales=(1.0,)) for k in range(len(setting.phases)))
@@ -123,7 +123,7 @@ class _Target:
         return accounting.epsilon(event, self.delta).upper <= self.epsilon
 
     def inside(self, share: Fraction) -> tuple[float, float]:
-        """(epsilon', delta') for a phase that reads a share of the losses, as if each record were certainly read."""
+        """(ε', δ') for a phase that reads a share of the losses, as if each record were certainly read."""
         if not self.amplified or share >= 1:
             return self.epsilon, self.delta
         if self.delta:

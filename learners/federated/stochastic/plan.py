@@ -239,15 +239,15 @@ def _worst(found: tuple[Place, ...]) -> tuple[Place, ...]:
 
 @frozen(kw_only=True)
 class PrintedClaim:
-    """A printed claim for one threat model, with the certified epsilon and a lower bound on the true one.
+    """A printed claim for one threat model, with the certified ε and a lower bound on the true one.
 
     See :func:`printed_claims`, which returns it.
 
     Attributes:
         threat_model: The adversary.
         printed: The claim and its conditions, among them one on the noise.
-        certified: The epsilon that the graph certifies at the claim's delta.
-        attained: A lower bound on the true epsilon: the exact loss of linear losses at a root that is known to hold the
+        certified: The ε that the graph certifies at the claim's δ.
+        attained: A lower bound on the true ε: the exact loss of linear losses at a root that is known to hold the
             record. 0 if none is known.
     """
 
@@ -258,7 +258,7 @@ class PrintedClaim:
 
     @property
     def holds(self) -> bool:
-        """Whether the graph certifies the claimed epsilon, up to rounding; the claim's conditions are ignored."""
+        """Whether the graph certifies the claimed ε, up to rounding; the claim's conditions are ignored."""
         return self.certified <= self.printed.epsilon * (1.0 + 1e-10)
 
     @property
@@ -281,7 +281,7 @@ def printed_claims(
         epsilon, delta: The claimed guarantee.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain; another noise; or noise at the server with delta > 0.
+        InvalidArgumentError: an argument outside its domain; another noise; or noise at the server with δ > 0.
 
     Example:
         >>> from hockeystick.learners import Sizes, StochSetting, certified_phases, printed_claims
@@ -358,8 +358,8 @@ def printed_scale(
 ) -> float:
     """Returns the printed scale of tree ``tree`` >= 1 of phase ``number`` >= 2.
 
-    It is 4 alpha 2^j/(b epsilon), divided by m with noise at the server (Theorems 1 and 7); for ``delta`` > 0 it is
-    alpha 2^(T1/2) ln(2^(p-1)/delta)/(b epsilon) (Theorem 6). alpha is max(abs(low), abs(high)).
+    It is 4 alpha 2^j/(b ε), divided by m with noise at the server (Theorems 1 and 7); for ``delta`` > 0 it is
+    alpha 2^(T1/2) ln(2^(p-1)/δ)/(b ε) (Theorem 6). alpha is max(abs(low), abs(high)).
     """
     unit = _alpha(setting) / (phase.batch * epsilon)
     if delta:

@@ -4,7 +4,7 @@ A phase p has 2^(p-2) losses of each client. The printed batches need more than 
 Corollary 1 in all phases: :func:`printed_batch` computes them phase by phase, and :func:`printed_phases` refuses or
 replaces such phases. :func:`certified_phases` fit by construction.
 
-All phases have the printed noise, 4*alpha*2^j/(b*epsilon) for tree j. The graph computes the resulting guarantee;
+All phases have the printed noise, 4*alpha*2^j/(b*ε) for tree j. The graph computes the resulting guarantee;
 ``calibration.calibrated`` computes the scales for a target.
 
 Source: Gao, Huang & Yang 2024, Theorems 1 and 7, Corollary 1; the certified rule is our own.
@@ -63,7 +63,7 @@ class Sizes:
     where: Where = field(default="client", converter=checked_where)
 
     def trees(self, batch: float) -> float:
-        """Returns T1 = log2(b*epsilon*beta*sqrt(m) / (alpha*ln d))/2 of Theorem 1 (7: m for sqrt(m)), not rounded."""
+        """Returns T1 = log2(b*ε*beta*sqrt(m) / (alpha*ln d))/2 of Theorem 1 (7: m for sqrt(m)), not rounded."""
         gain = float(self.clients) if self.where == "server" else math.sqrt(self.clients)
         if self.smoothness == 0.0:
             return -math.inf
