@@ -73,8 +73,8 @@ class FedSVT(SVTSetting):
     Example:
         >>> import numpy as np
         >>> from hockeystick.learners import FedSVT, UniformLosses
-        >>> learner = FedSVT.calibrated(clients=100, rounds=500, experts=8, epsilon=1.0)
-        >>> losses = UniformLosses(clients=100, rounds=500, experts=8, best=3).losses(np.random.default_rng(1))
+        >>> learner = FedSVT.calibrated(clients=100, rounds=200, experts=8, epsilon=1.0)
+        >>> losses = UniformLosses(clients=100, rounds=200, experts=8, best=3).losses(np.random.default_rng(1))
         >>> run = learner.run(losses, server_seed=1)
         >>> int(run.experts[-1]), round(float(learner.regret(run, losses)[0]), 1)  # the last expert, the regret
         (3, 1.5)
