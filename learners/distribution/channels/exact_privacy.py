@@ -170,24 +170,12 @@ def log_ratio(ratio: Fraction) -> float:
         return _up((Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * (1 + Decimal("1e-60")))
 
 
-def amplified(epsilon: float, *, probability: float) -> float:
-    """Returns ln(1 + (1 - p)(e^ε - 1)): an upper bound on the loss after an exchange of the input.
-
-    p is the probability of the exchange (Balle, Barthe & Gaboardi 2018, Theorem 2).
-    """
-    loss, p = real("epsilon", epsilon, low=0.0), real("probability", probability, low=0.0, high=1.0)
-    if p == 1.0:
-        return 0.0
-    return loss + math.log1p(p * math.expm1(-loss)) if loss > 1.0 else math.log1p((1.0 - p) * math.expm1(loss))
-
-
-def exchange_mixture(resampling: object, *, probability: float, always: object | None = None) -> FloatArray:
+def exchange_mixture(resampling: object, *, probability: float) -> FloatArray:
     """Returns the mixture of labels that are exchanged, with ``probability``, for a draw from a fixed law.
 
     Args:
         resampling: (labels,), the law q of the draw.
         probability: The probability of an exchange.
-        always: (labels,) of bools: the labels that are always exchanged, those outside every support.
 
     Returns:
         (labels, labels), rows that add up to 1.
@@ -195,10 +183,7 @@ def exchange_mixture(resampling: object, *, probability: float, always: object |
     law = array("resampling", resampling, ndim=1, low=0.0, high=1.0)
     _check_law("resampling", law[None])
     p = real("probability", probability, low=0.0, high=1.0)
-    kept = np.full(len(law), 1.0 - p)
-    if always is not None:
-        kept[np.asarray(always, dtype=np.bool_)] = 0.0
-    return np.asarray(np.diag(kept) + (1.0 - kept)[:, None] * law)
+    return np.asarray((1.0 - p) * np.eye(len(law)) + p * law)
 
 
 def _mixture(mixture: object, rows: int) -> FloatArray:

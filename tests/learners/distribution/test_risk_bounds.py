@@ -20,7 +20,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.distribution import risk_bounds as bounds
 from hockeystick.learners.distribution.channels.all_channels import printed_multiplier
 from hockeystick.learners.distribution.channels.candidates import LabelTable
-from hockeystick.learners.distribution.channels.levels import CeiledBlocks, UniformMixture
+from hockeystick.learners.distribution.channels.levels import CeiledBlocks
 from hockeystick.learners.distribution.channels.printed import lemma_2
 
 Risk = Callable[..., float]
@@ -125,14 +125,6 @@ def test_scales_of_the_vector(k: int, epsilon: float, delta: float, printed: flo
     assert least == pytest.approx(composed, abs=0.005)
     assert lemma_2(k, epsilon=1 / least, delta=delta) == pytest.approx(epsilon, rel=1e-12)
     assert lemma_2(k, epsilon=1 / found, delta=delta) < epsilon / 2
-
-
-@given(st.integers(1, 500), st.floats(1e-4, 3.0), st.floats(1e-12, 0.5))
-def test_composition_is_the_conversion_of_zcdp(count: int, epsilon: float, delta: float) -> None:
-    """Bun & Steinke 2016; Lemma 2."""
-    rho = count * epsilon**2 / 2
-    wanted = rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    assert lemma_2(count, epsilon=epsilon, delta=delta) == pytest.approx(wanted, rel=1e-12)
 
 
 # --- regret ----------------------------------------------------------------------------------------------------------
@@ -395,35 +387,6 @@ def test_default_rates_are_nearly_the_best() -> None:
     full = math.sqrt(math.log(16) / (10**6 * span**2 * (1 / 8 + 17**2 / 2)))
     assert gain(gaussian, full) < 1.02
     assert laplace(None) == pytest.approx(2 * math.sqrt(1e6 * 16 * math.log(16) * span**2 * 1.125), rel=0.005)
-
-
-def simulated_bit_risk(rounds: int, sign: float) -> tuple[float, float]:
-    """Risk of one-bit messages about a class of 4, mean of 20 runs, and the bound for its span."""
-    table = 0.5 * np.eye(4) + 0.125
-    levels = UniformMixture().levels(LabelTable(table), rounds)
-    rng, runs = np.random.default_rng(21), 20
-    reach = bounds.one_bit_reach(span=levels.span, epsilon=1)
-    eta = bounds.one_bit_rate(rounds=rounds, experts=4, epsilon=1, span=levels.span)
-    labels, heard = rng.choice(4, p=table[0], size=runs * rounds), rng.integers(0, 4, size=runs * rounds)
-    u = levels.middle - levels.pick(labels, heard)
-    told = np.where(rng.random(runs * rounds) < 0.5 + u / (2 * reach), reach, -reach)
-    losses = np.zeros((runs, rounds, 4))
-    losses.reshape(-1, 4)[np.arange(runs * rounds), heard] = sign * told
-    log_weights = -eta * (np.cumsum(losses, axis=1) - losses)
-    weights = np.exp(log_weights - log_weights.max(axis=2, keepdims=True))
-    weights /= weights.sum(axis=2, keepdims=True)
-    logs = np.log(table[0]) - np.log(weights @ levels.masses())
-    return float((logs @ table[0]).sum() / runs), bounds.one_bit_risk(
-        rounds=rounds, experts=4, epsilon=1, span=levels.span
-    )
-
-
-def test_one_bit_runs_stay_within_their_bound() -> None:
-    """On a class whose range is narrow; the wrong sign of a loss does not."""
-    found, limit = simulated_bit_risk(10_000, 1.0)
-    assert 0.0 < found < limit
-    found, limit = simulated_bit_risk(10_000, -1.0)
-    assert found > limit
 
 
 # --- total variation -------------------------------------------------------------------------------------------------

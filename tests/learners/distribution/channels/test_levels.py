@@ -189,7 +189,7 @@ def test_levels_are_logarithms_of_smoothed_masses(seed: int, reference: Referenc
     assert np.exp(shared[:, 0]) == pytest.approx(law[labels] * found.total, rel=1e-9)
 
 
-ANYTHING = st.one_of(st.integers(-3, 15), st.floats(), st.none(), st.text(max_size=1), st.integers())
+ANYTHING = st.one_of(st.integers(-3, 15), st.floats(), st.none(), st.sampled_from(["", "1", "ä"]), st.integers())
 
 
 @pytest.mark.statistical
