@@ -167,14 +167,14 @@ def _sequential(
     runs: int,
     adversary: Adversary | None,
     rounds: int | None,
-    asking: InteractiveDistribution | None,
+    interactive: InteractiveDistribution | None,
 ) -> Runs:
     source, count = arguments.generator(rng), arguments.run_count(runs)
     length = integer("rounds", learner.horizon if rounds is None else rounds, low=1)
     if adversary is None and len(learner.channels) != 1:
         raise InvalidArgumentError("adversary", None, "is missing for several contexts", "give one")
     experts = learner.experts
-    rate = learner.learning_rate if asking is None else asking.learning_rate
+    rate = learner.learning_rate if interactive is None else interactive.learning_rate
     risks = [learner.risk(truth, c) for c in range(len(learner.channels))]
     totals, counts, mean = np.zeros((3, count, experts))
     risk = np.zeros(count)
@@ -183,7 +183,7 @@ def _sequential(
         weights = np.exp(-rate * (totals - totals.min(axis=1, keepdims=True)))
         weights /= weights.sum(axis=1, keepdims=True)
         mean += weights
-        chances = None if asking is None else _asked(weights, asking.exploration)
+        probabilities = None if interactive is None else _probabilities(weights, interactive.exploration)
         if adversary is not None:
             contexts = context_numbers(adversary(t, weights), count, len(risks))
         for c in np.unique(contexts):
@@ -191,12 +191,12 @@ def _sequential(
             risk[here] += risks[c].of(weights[here].T)
             channel = learner.channels[c]
             labels = channel.levels.hypotheses.sample(truth, len(here), source, channel.levels.context)
-            if chances is None:
+            if probabilities is None:
                 index, losses = learner.losses(channel.simulate(labels, source), c)
             else:
-                index = _drawn(chances[here], source)
+                index = _drawn(probabilities[here], source)
                 _, losses = learner.losses(channel.simulate(labels, source, index=index), c)
-                losses = losses / chances[here, index]
+                losses = losses / probabilities[here, index]
             if index is None:
                 totals[here] += losses
                 counts[here] += 1
@@ -214,12 +214,12 @@ def _sequential(
     )
 
 
-def _asked(weights: FloatArray, exploration: float) -> FloatArray:
+def _probabilities(weights: FloatArray, exploration: float) -> FloatArray:
     return np.asarray((1.0 - exploration) * weights + exploration / weights.shape[1])
 
 
-def _drawn(chances: FloatArray, rng: np.random.Generator) -> AnyIntArray:
+def _drawn(probabilities: FloatArray, rng: np.random.Generator) -> AnyIntArray:
     """One candidate for each row, drawn by its chances."""
-    steps = np.cumsum(chances, axis=1)
-    found = (steps < rng.random((len(chances), 1)) * steps[:, -1:]).sum(axis=1)
-    return np.asarray(np.minimum(found, chances.shape[1] - 1), dtype=np.int64)
+    steps = np.cumsum(probabilities, axis=1)
+    found = (steps < rng.random((len(probabilities), 1)) * steps[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(found, probabilities.shape[1] - 1), dtype=np.int64)

@@ -110,8 +110,8 @@ class HadamardClass:
         law = array("channel", channel, ndim=2, shape=(self.labels, None), low=0.0, high=1.0)
         if np.abs(law.sum(axis=1) - 1.0).max() > 1e-9:
             raise InvalidArgumentError("channel", channel, "has a row that does not sum to 1", "normalise the rows")
-        told: FloatArray = self.hypotheses().tables @ law
-        first, second = told[0::2], told[1::2]
+        laws: FloatArray = self.hypotheses().tables @ law
+        first, second = laws[0::2], laws[1::2]
         sent = first > 0.0
         with np.errstate(divide="ignore"):
             return float(np.sum(first[sent] * (np.log(first[sent]) - np.log(second[sent]))))

@@ -322,12 +322,12 @@ class ScheffeSelection:
             InvalidArgumentError: an argument outside its domain.
         """
         count, (first, second), table = integer("trials", trials, low=1), self._pairs, self.candidates.table()
-        asked = np.full(len(first), self.persons // len(first))
-        asked[: self.persons % len(first)] += 1
+        sizes = np.full(len(first), self.persons // len(first))
+        sizes[: self.persons % len(first)] += 1
         lie = self._response.lie_probability()
         true = lie + (1.0 - 2.0 * lie) * self.chances(truth)
-        told = arguments.generator(rng).binomial(asked, true, (count, len(asked)))
-        estimate = (told / asked - lie) / (1.0 - 2.0 * lie)
+        ones = arguments.generator(rng).binomial(sizes, true, (count, len(sizes)))
+        estimate = (ones / sizes - lie) / (1.0 - 2.0 * lie)
         better = table[first] > table[second]
         for_first, for_second = (np.sum(better * table[side], axis=1) for side in (first, second))
         won = np.where(np.abs(estimate - for_first) <= np.abs(estimate - for_second), first, second)

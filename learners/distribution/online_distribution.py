@@ -296,7 +296,7 @@ class OnlineDistribution:
         if given is not None and given.shape != (length,):
             raise InvalidDataError("labels", given, "have the wrong shape", f"expected ({length},)")
 
-        def told(first: int, last: int, context: int, at: npt.NDArray[np.intp] | slice) -> Losses:
+        def decoded(first: int, last: int, context: int, at: npt.NDArray[np.intp] | slice) -> Losses:
             size = last - first if isinstance(at, slice) else len(at)
             levels = self.channels[context].levels
             if given is None:
@@ -309,9 +309,9 @@ class OnlineDistribution:
 
         def source(first: int, last: int) -> Losses:
             if seen is None:
-                return told(first, last, 0, slice(None))
+                return decoded(first, last, 0, slice(None))
             parts = [
-                (at, *told(first, last, c, at)) for c in places if len(at := np.flatnonzero(seen[first:last] == c))
+                (at, *decoded(first, last, c, at)) for c in places if len(at := np.flatnonzero(seen[first:last] == c))
             ]
             return _scattered(parts, count, last - first, self.experts)
 

@@ -128,8 +128,8 @@ def packing_floor(
         entries=arguments.clients(clients) * arguments.rounds(rounds) if entries is None else entries,
     )
     partial, whole = adversary.entries % adversary.clients, adversary.entries // adversary.clients
-    heard = partial + adversary.clients * np.arange(whole, dtype=np.float64)
-    missed = 1.0 - group_curve(1.0 / adversary.experts, heard, epsilon=epsilon, delta=delta)
+    changes = partial + adversary.clients * np.arange(whole, dtype=np.float64)
+    missed = 1.0 - group_curve(1.0 / adversary.experts, changes, epsilon=epsilon, delta=delta)
     return float(missed.sum()) + partial / adversary.clients * (1.0 - 1.0 / adversary.experts)
 
 

@@ -167,15 +167,15 @@ class NoisyHedge(TakesLosses):
         Raises:
             InvalidArgumentError: the threat model is unknown, or is the server, which receives the exact losses.
         """
-        asked = threat_model(model)
-        if asked is ThreatModel.SERVER:
+        adversary = threat_model(model)
+        if adversary is ThreatModel.SERVER:
             raise InvalidArgumentError(
                 "model",
-                asked.value,
+                adversary.value,
                 "has no guarantee: clients send their exact losses",
                 'trust the server ("central")',
             )
-        return self.graph().guarantee(view=asked.value, group=group)
+        return self.graph().guarantee(view=adversary.value, group=group)
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns two neighbouring sets of losses, shape (clients, rounds, experts), whose policies are far apart.

@@ -321,22 +321,22 @@ class LabelDensities(Hypotheses):
         finite = np.isfinite(numbers)
         if not finite.any():
             return found
-        told = self._told(numbers[finite], context)
-        told = np.where(np.isnan(told), -math.inf, np.minimum(told, _LARGEST_LOG_DENSITY))
-        found[finite] = told
+        logs = self._evaluated(numbers[finite], context)
+        logs = np.where(np.isnan(logs), -math.inf, np.minimum(logs, _LARGEST_LOG_DENSITY))
+        found[finite] = logs
         return found
 
-    def _told(self, numbers: FloatArray, context: Any) -> FloatArray:
+    def _evaluated(self, numbers: FloatArray, context: Any) -> FloatArray:
         try:
             with np.errstate(all="ignore"):
-                told = np.asarray(self.log_densities(numbers, context), dtype=np.float64)
-            if told.shape == (len(numbers), self.count):
-                return told
+                logs = np.asarray(self.log_densities(numbers, context), dtype=np.float64)
+            if logs.shape == (len(numbers), self.count):
+                return logs
         except Exception:  # the function does not handle this label
             pass
         if len(numbers) == 1:
             return np.full((1, self.count), -math.inf)
-        return np.concatenate([self._told(number, context) for number in numbers[:, None]])
+        return np.concatenate([self._evaluated(number, context) for number in numbers[:, None]])
 
     def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> npt.NDArray[Any]:
         j, n = integer("expert", expert, low=0, high=self.count - 1), integer("count", count, low=0)

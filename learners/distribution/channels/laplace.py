@@ -129,7 +129,7 @@ class SampledLaplace(SampledChannel):
         chosen = drawn if index is None else index
         return Messages(chosen, released(losses.pick(chosen), self.scale, self.span, self.limit, noise))
 
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> float:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> float:
         step, scale = self._grid
         value = (self._steps.item(column, chosen) + laplace_draw(noise, scale)) * step
         return min(max(value, -self._farthest), self._farthest)
@@ -211,8 +211,8 @@ class SampledDiscreteLaplace(SampledChannel):
         return DiscreteLaplace(self.scale, sensitivity=self.steps).event()
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
-        told = array("messages.value", messages.value)
-        return check_sampled(messages, self.count), np.asarray(told * (self.span / self.steps) - self.span / 2)
+        values = array("messages.value", messages.value)
+        return check_sampled(messages, self.count), np.asarray(values * (self.span / self.steps) - self.span / 2)
 
     def exact_epsilon(self) -> float:
         """Returns the exact ε, also of released messages, whose clipping at ``limit`` can only lower it."""
@@ -236,10 +236,10 @@ class SampledDiscreteLaplace(SampledChannel):
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
         index, (low, high, share) = check_sampled(messages, self.count), self._rounded(rows)
-        told = array("messages.value", messages.value)[:, None]
+        values = array("messages.value", messages.value)[:, None]
         with np.errstate(divide="ignore"):
-            lower = np.log1p(-share.T[index]) - np.abs(told - low.T[index]) / self.scale
-            upper = np.log(share.T[index]) - np.abs(told - high.T[index]) / self.scale
+            lower = np.log1p(-share.T[index]) - np.abs(values - low.T[index]) / self.scale
+            upper = np.log(share.T[index]) - np.abs(values - high.T[index]) / self.scale
         return np.asarray(np.logaddexp(lower, upper))
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
@@ -258,7 +258,7 @@ class SampledDiscreteLaplace(SampledChannel):
         limit = int(self.limit)
         return Messages(chosen, np.clip(rounded + noise.laplace(self.scale, len(losses)), -limit, limit))
 
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
         low, high, threshold = self._rounding
         rounded = high if rest < threshold.item(column, chosen) else low
         value, limit = rounded.item(column, chosen) + laplace_draw(noise, self.scale), self._farthest

@@ -138,8 +138,8 @@ class LevelChannel(Channel):
     def log_likelihood_ratio(self, messages: Messages, label0: object, label1: object) -> FloatArray:
         if not self.resample:
             rows = self._losses(_pair(label0, label1)).rows()
-            told = self._log_densities(messages, rows)
-            return np.asarray(told[:, 0] - told[:, 1])
+            logs = self._log_densities(messages, rows)
+            return np.asarray(logs[:, 0] - logs[:, 1])
         table = self._table("log_likelihood_ratio")
         weights = self._mixture()[table.columns(_pair(label0, label1))]
         with np.errstate(divide="ignore"):
@@ -147,8 +147,8 @@ class LevelChannel(Channel):
         found = np.empty(len(messages.value))
         for part in arguments.blocks(len(found), len(self._rows)):
             index = None if messages.index is None else messages.index[part]
-            told = self._log_densities(Messages(index, messages.value[part]), self._rows)
-            first, second = (special.logsumexp(told + weight, axis=1) for weight in log_weights)
+            logs = self._log_densities(Messages(index, messages.value[part]), self._rows)
+            first, second = (special.logsumexp(logs + weight, axis=1) for weight in log_weights)
             found[part] = first - second
         return found
 

@@ -63,8 +63,8 @@ class Messages:
 
     def one(self, place: int) -> Message:
         """Returns the message at one place of a single row of messages."""
-        told = self.value[place]
-        value = tuple(told.tolist()) if told.ndim else told.item()
+        entry = self.value[place]
+        value = tuple(entry.tolist()) if entry.ndim else entry.item()
         return Message(None if self.index is None else int(self.index[place]), value)
 
 

@@ -81,10 +81,10 @@ class OneBit(SampledChannel):
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
         index = check_sampled(messages, self.count)
-        told = messages.value
-        if told.dtype.kind not in "iub" or (told.size and not ((told == 0) | (told == 1)).all()):
+        bits = messages.value
+        if bits.dtype.kind not in "iub" or (bits.size and not ((bits == 0) | (bits == 1)).all()):
             raise InvalidArgumentError("messages", messages, "do not hold bits", "use messages of this channel")
-        return index, np.array([-self.reach, self.reach])[told.astype(np.intp, copy=False)]
+        return index, np.array([-self.reach, self.reach])[bits.astype(np.intp, copy=False)]
 
     def exact_epsilon(self) -> float:
         """Returns the exact ε of released messages, by exact arithmetic on devices' thresholds, rounded up."""
@@ -106,7 +106,7 @@ class OneBit(SampledChannel):
         whole = 1 << word_bits(self.count)
         return [[Fraction(t, whole) for t in column] for column in self._thresholds.T.tolist()]
 
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
         return int(rest < self._thresholds.item(column, chosen))
 
     @cached_property
@@ -134,8 +134,8 @@ class OneBit(SampledChannel):
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
         index, chance = check_sampled(messages, self.count), self._chance(rows)
-        told = messages.value.astype(np.bool_)[:, None]
-        return np.asarray(np.log(np.where(told, chance.T[index], 1.0 - chance.T[index])))
+        bits = messages.value.astype(np.bool_)[:, None]
+        return np.asarray(np.log(np.where(bits, chance.T[index], 1.0 - chance.T[index])))
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
         chosen = rng.integers(0, self.count, size=len(losses)) if index is None else index

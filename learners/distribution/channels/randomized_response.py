@@ -98,7 +98,7 @@ class RandomizedLabels(Channel):
         return exact_privacy.log_ratio(max(odds, 1 / odds))
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
-        return None, np.take(self._losses, self._told(messages), axis=0)
+        return None, np.take(self._losses, self._checked(messages), axis=0)
 
     def privatise(
         self, label: object, *, noise: Noise | None = None, context: object = None, index: int | None = None
@@ -130,17 +130,17 @@ class RandomizedLabels(Channel):
         if len(none):
             true = true.copy()
             true[none] = source.integers(0, self.labels, size=len(none))
-        told = true.copy()
+        sent = true.copy()
         for part in arguments.blocks(len(flat), 1):
-            lying = np.flatnonzero(source.random(told[part].shape) < lie)
+            lying = np.flatnonzero(source.random(sent[part].shape) < lie)
             shift = source.integers(1, self.labels, size=len(lying))
-            told[part][lying] = (true[part][lying] + shift) % self.labels
-        return Messages(None, told.reshape(shape))
+            sent[part][lying] = (true[part][lying] + shift) % self.labels
+        return Messages(None, sent.reshape(shape))
 
     def log_likelihood_ratio(self, messages: Messages, label0: object, label1: object) -> FloatArray:
-        told = self._told(messages)
+        sent = self._checked(messages)
         laws = [self._log_law(self._place(label)) for label in (label0, label1)]
-        return np.asarray(laws[0][told] - laws[1][told])
+        return np.asarray(laws[0][sent] - laws[1][sent])
 
     @cached_property
     def _mechanism(self) -> RandomizedResponse:
@@ -175,7 +175,7 @@ class RandomizedLabels(Channel):
     def _places(self, labels: object) -> IntArray:
         return table_of(self.levels).places(labels)
 
-    def _told(self, messages: Messages) -> IntArray:
+    def _checked(self, messages: Messages) -> IntArray:
         if not isinstance(messages, Messages) or messages.index is not None or messages.value.dtype.kind not in "iu":
             raise InvalidArgumentError("messages", messages, "are not labels", "use this channel's")
         return array("messages.value", messages.value, low=0, high=self.labels - 1, dtype=np.int64)

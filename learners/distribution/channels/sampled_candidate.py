@@ -23,7 +23,7 @@ class SampledChannel(LevelChannel):
     """Base of the channels whose messages are about one candidate; a subclass defines the noise."""
 
     @abstractmethod
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int | float:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int | float:
         """Returns the value of a message about one entry of the table.
 
         Args:
@@ -42,7 +42,7 @@ class SampledChannel(LevelChannel):
             self.check_context(context)
         rest, drawn = divmod(uniform_word(noise, self._words), self._count)
         chosen = drawn if index is None else self._index(index)
-        return Message(chosen, self._told(self.levels.column.item(self._place(label)), chosen, rest, noise))
+        return Message(chosen, self._message_value(self.levels.column.item(self._place(label)), chosen, rest, noise))
 
     @cached_property
     def _count(self) -> int:

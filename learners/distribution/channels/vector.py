@@ -144,8 +144,8 @@ class VectorLaplace(_Vector):
         return exact_privacy.vector_laplace_epsilon(self._rows, scale=self.scale, mixture=mixture)
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
-        told = check_vector(messages, self.count)
-        return np.stack([-np.abs(told - row).sum(axis=1) / self.scale for row in rows], axis=1)
+        values = check_vector(messages, self.count)
+        return np.stack([-np.abs(values - row).sum(axis=1) / self.scale for row in rows], axis=1)
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
         value = rng.laplace(scale=self.scale, size=(len(losses), self.count))
@@ -212,8 +212,8 @@ class VectorGaussian(_Vector):
         return math.inf
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
-        told = check_vector(messages, self.count)
-        return np.stack([-0.5 * (((told - row) / self.sigma) ** 2).sum(axis=1) for row in rows], axis=1)
+        values = check_vector(messages, self.count)
+        return np.stack([-0.5 * (((values - row) / self.sigma) ** 2).sum(axis=1) for row in rows], axis=1)
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
         value = rng.standard_normal((len(losses), self.count))

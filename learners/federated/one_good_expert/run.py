@@ -166,13 +166,13 @@ def communication(learner: SVTSetting, run: SVTRuns) -> Communication:
     """Returns the numbers sent in one run over a network if all clients answer."""
     above = array("run.above", run.above.astype(np.int8), shape=(learner.blocks,))
     tops = int(above.sum())
-    asked, vectors = learner.blocks, 0
+    requests, vectors = learner.blocks, 0
     if learner.lazy_vectors:
         vectors = tops
         if tops == learner.switches:
-            asked = int(np.flatnonzero(above)[-1]) + 1
-    up = asked * (1 if learner.lazy_vectors else learner.experts) + vectors * learner.experts
-    down = asked + int(learner.edges[asked] < learner.rounds)
+            requests = int(np.flatnonzero(above)[-1]) + 1
+    up = requests * (1 if learner.lazy_vectors else learner.experts) + vectors * learner.experts
+    down = requests + int(learner.edges[requests] < learner.rounds)
     return Communication(learner.clients * up, learner.clients * down)
 
 

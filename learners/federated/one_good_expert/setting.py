@@ -110,15 +110,15 @@ class SVTSetting:
         Raises:
             InvalidArgumentError: the threat model is unknown, or is the server, which receives exact sums.
         """
-        asked = threat_model(model)
-        if asked not in plan.TRUSTED:
+        adversary = threat_model(model)
+        if adversary not in plan.TRUSTED:
             raise InvalidArgumentError(
                 "model",
-                asked.value,
+                adversary.value,
                 "has no guarantee: clients send exact sums",
                 'trust the server ("central"), or use secure aggregation with noise at the clients',
             )
-        return self.graph().guarantee(view=asked.value, group=group)
+        return self.graph().guarantee(view=adversary.value, group=group)
 
     def event(self) -> PrivacyEvent:
         """Returns the cost of a whole run under a trusted server, as one event for a larger graph or a ledger."""

@@ -121,7 +121,7 @@ class StochClient:
         raise FederationError(f"request {request.number}: step {request.step} is not the next one of the schedule")
 
     def _winner(self, request: Request) -> Winners:
-        told = float(request.values[0])
-        if not (0 <= told < self.experts and told == int(told)):
+        winner = float(request.values[0])
+        if not (0 <= winner < self.experts and winner == int(winner)):
             raise FederationError(f"request {request.number} names no expert below {self.experts}")
-        return np.array([int(told)], dtype=np.intp)
+        return np.array([int(winner)], dtype=np.intp)

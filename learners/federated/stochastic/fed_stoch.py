@@ -226,8 +226,8 @@ class FedStoch:
             if phase is not None:
                 for leaf in phase.schedule():
                     number += 1
-                    told = np.array(won[-1:], dtype=np.float64)
-                    replies = yield Request(number, (p, leaf.number), told, self.experts, low, high)
+                    announced = np.array(won[-1:], dtype=np.float64)
+                    replies = yield Request(number, (p, leaf.number), announced, self.experts, low, high)
                     won.append(self._winner(p, leaf, phase, replies.total(), source))
                     point = moved(point, np.array(won[-1:]), leaf)
                 number += 1

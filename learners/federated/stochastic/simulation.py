@@ -67,9 +67,9 @@ def simulated(
             else:
                 one = _Phase(setting, family, p, phase, outcomes, uplinks)
                 labels = _labels(setting, p, phase, pins, rng, count)
-                point, won, said = one.play(losses, labels, point, rng)
+                point, won, messages = one.play(losses, labels, point, rng)
                 winners.append(won)
-                sent.append(said)
+                sent.append(messages)
             points.append(point)
         parts.append((np.stack(points, axis=1), winners, sent))
     return StochRuns(
@@ -92,9 +92,9 @@ def neighbours(setting: StochSetting, *, rounds: int, experts: int) -> tuple[Flo
     for phase in (each for each in setting.phases if each is not None):
         round = phase.records
         for vertex in phase.vertices():
-            told = vertex.leaves / (vertex.records * phase.scale(vertex.tree))
-            if vertex.depth == 0 and told > best:
-                best, place = told, round
+            effect = vertex.leaves / (vertex.records * phase.scale(vertex.tree))
+            if vertex.depth == 0 and effect > best:
+                best, place = effect, round
             round += vertex.records
     if best == 0.0:
         raise InvalidArgumentError("phases", setting.phases, "read no losses", "give a phase that is not None")
