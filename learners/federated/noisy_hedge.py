@@ -50,7 +50,7 @@ class NoisyHedge(TakesLosses):
     """A federated learner of experts: exponential weights of noisy prefix sums of all clients' losses.
 
     Neighbouring data differ in one loss vector of one client in one round, replaced by any other in [0, 1]^d
-    (replace-one; clients and rounds keep their places). Losses do not depend on what is played (oblivious).
+    (replace-one; clients and rounds keep their places). Losses do not depend on the plays (oblivious).
 
     Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tree); Freund & Schapire 1997 (Hedge).
 
@@ -60,7 +60,7 @@ class NoisyHedge(TakesLosses):
         experts: d >= 2.
         scale: The scale of the Laplace noise on each of the tree's sums over clients and rounds, in units of loss.
         learning_rate: eta > 0 per unit of a client's loss; None for Hedge's own, sqrt(8 ln(d) / T).
-        estimate: How prefix sums are read off the tree: "plain", or "below" with less variance at the same cost.
+        estimate: The estimate of prefix sums from the tree: "plain", or "below" with less variance at the same cost.
         clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:

@@ -165,10 +165,10 @@ class LevelChannel(Channel):
     def _oracle_mixture(self) -> FloatArray | None:
         return self._mixture() if self.resample else None
 
-    def _table(self, what: str) -> TableLevels:
+    def _table(self, purpose: str) -> TableLevels:
         if not isinstance(self.levels, TableLevels):
             raise InvalidArgumentError(
-                "levels", self.levels, f"have no table of labels, which {what} requires", "use a LabelTable"
+                "levels", self.levels, f"have no table of labels, which {purpose} requires", "use a LabelTable"
             )
         return self.levels
 

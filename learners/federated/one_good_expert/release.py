@@ -77,14 +77,14 @@ class ExactSteps:
 
 @define(eq=False)
 class ExactCourse:
-    """What a server has decided so far, with noise and draws that are whole numbers and exact.
+    """The decisions of a server so far, with exact noise and draws in whole numbers.
 
     Attributes:
         learner: The learner.
-        noise: Its source of randomness.
-        expert: What is played in the next block.
-        left: How many draws are left.
-        blocks: How many blocks are over.
+        noise: The source of randomness.
+        expert: The expert of the next block.
+        left: The number of draws that are left.
+        blocks: The number of finished blocks.
     """
 
     learner: SVTSetting
@@ -114,11 +114,11 @@ class ExactCourse:
             self._limit = to_steps(self.learner.threshold, 1.0 / self._steps.unit) + drawn
 
     def whole(self, sums: FloatArray) -> npt.NDArray[np.int64]:
-        """Clients' sums of losses in steps, added up; what a client should have rounded is rounded here."""
+        """Returns the clients' sums of losses in steps, added up; values off the grid are rounded to it."""
         return np.asarray(np.rint(sums * self._steps.unit).astype(np.int64).sum(axis=0))
 
     def above(self, increment: int) -> bool:
-        """Whether the window's sum, with what the next block has added to it, is reported as above."""
+        """Returns whether the window's sum, increased by the losses of the next block, is reported as above."""
         self.blocks += 1
         if not self.left:
             return False
@@ -137,7 +137,7 @@ class ExactCourse:
         self._begin(int(law.release(-np.maximum(total, floor), noise=self.noise)))
 
     def found(self) -> SVTRelease:
-        """The run so far; from here on its last expert is played."""
+        """Returns the run so far; from here on its last expert is played."""
         return SVTRelease(self._experts, self._above, self.noise.simulated)
 
 

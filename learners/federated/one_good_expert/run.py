@@ -109,7 +109,7 @@ class SVTClient:
 
 @define(eq=False)
 class _Course:
-    """What one server has decided so far, and the noise with which it decides."""
+    """The decisions of a server so far, with simulated noise from a seed."""
 
     learner: SVTSetting
     seed: int
@@ -138,11 +138,11 @@ class _Course:
             self._limit = self.learner.threshold + noise
 
     def whole(self, sums: FloatArray) -> FloatArray:
-        """Clients' sums of losses, added up."""
+        """Returns the clients' sums of losses, added up."""
         return np.asarray(sums.sum(axis=0))
 
     def above(self, increment: float) -> bool:
-        """Whether the window's sum, with what the next block has added to it, is reported as above."""
+        """Returns whether the window's sum, increased by the losses of the next block, is reported as above."""
         self.blocks += 1
         if not self.left:
             return False
@@ -158,7 +158,7 @@ class _Course:
         self._begin(int(np.argmax(logits + self._coins[_DRAW].gumbel(size=logits.size))))
 
     def found(self) -> SVTRuns:
-        """The run so far; from here on its last expert is played."""
+        """Returns the run so far; from here on its last expert is played."""
         return SVTRuns(self._experts, self._above)
 
 
