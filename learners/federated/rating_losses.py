@@ -232,7 +232,7 @@ def read_movielens(folder: str | Path) -> Ratings:
     for where, parts in _lines(Path(folder) / "movies.dat", fields=3):
         number = _number(where, parts[0], int)
         if number in films:
-            raise InvalidArgumentError(where, parts[0], "is the number of an earlier film", "number the films uniquely")
+            raise InvalidDataError(where, parts[0], "is the number of an earlier film", "number the films uniquely")
         names = dict.fromkeys(parts[-1].split("|"))
         films[number] = [name for name in names if name and name != "(no genres listed)"]
     genres = tuple(sorted({name for names in films.values() for name in names}))
@@ -242,9 +242,9 @@ def read_movielens(folder: str | Path) -> Ratings:
     for where, parts in _lines(Path(folder) / "ratings.dat", fields=4):
         film, rating = _number(where, parts[1], int), _number(where, parts[2], float)
         if film not in films:
-            raise InvalidArgumentError(where, parts[1], "is not a film of movies.dat", "add it there")
+            raise InvalidDataError(where, parts[1], "is not a film of movies.dat", "add it there")
         if not (0.5 <= rating <= STARS and float(2.0 * rating).is_integer()):
-            raise InvalidArgumentError(where, parts[2], "is not a number of stars", "expected 0.5, 1, ..., 5")
+            raise InvalidDataError(where, parts[2], "is not a number of stars", "expected 0.5, 1, ..., 5")
         person = _number(where, parts[0], int)
         everybody.add(person)
         for name in films[film]:
@@ -268,7 +268,7 @@ def _lines(file: Path, *, fields: int) -> list[tuple[str, list[str]]]:
         raise InvalidArgumentError("folder", str(file.parent), f"{file.name} is empty", "give a full copy")
     for where, parts in found:
         if len(parts) != fields:
-            raise InvalidArgumentError(where, "::".join(parts), f"has {len(parts)} fields", f"expected {fields}, by ::")
+            raise InvalidDataError(where, "::".join(parts), f"has {len(parts)} fields", f"expected {fields}, by ::")
         parts[-1] = parts[-1].rstrip("\r")
     return found
 
@@ -277,7 +277,8 @@ def _number(where: str, text: str, kind: Callable[[str], Number]) -> Number:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidArgumentError(where, text, "is not a number", "correct that line") from None
+        pass  # its text shows the record, so it must not be the context of the error
+    raise InvalidDataError(where, text, "is not a number", "correct that line")
 
 
 def _summed(

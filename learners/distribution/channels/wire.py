@@ -213,7 +213,7 @@ def _latest(value: object) -> int:
 
 def _taken(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:  # too long for a float
-        raise InvalidArgumentError("taken", value, "is not an integer >= 0")
+        raise InvalidArgumentError("taken", value, "is not an integer >= 0", "use a former inbox's")
     return value
 
 
