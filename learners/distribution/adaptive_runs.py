@@ -1,13 +1,13 @@
-"""Runs in which something depends on earlier messages: the contexts, or which candidate the server asks about.
+"""Runs in which the contexts, or the candidates about which the server asks, depend on earlier messages.
 
-Contexts that an adversary chooses who has seen all earlier messages leave every guarantee as it is: a message's channel
-is public, and the risk's proof only needs the label to be independent of the weights, given the past.
+An adversary who sees all earlier messages may choose the contexts; all guarantees still hold. The channel of a message
+is public, and the proof of the risk only needs the label to be independent of the weights, given the past.
 
-:class:`InteractiveDistribution` lets the server ask about candidates in proportion to their weights, as EXP3 does. Each
-message keeps its cost, since which candidate it is about depends on earlier messages only; but the channel now has a
-memory, and devices must wait for the server. Its bound is sqrt 2 times that of asking uniformly.
+In :class:`InteractiveDistribution` the server asks about candidates in proportion to their weights, as EXP3 does. The
+cost of a message is unchanged, since its candidate depends on earlier messages only; but the channel now has a memory,
+and devices must wait for the server. The bound is sqrt 2 times that of asking uniformly.
 
-All is sequential over rounds and vectorised over runs.
+Runs are sequential over rounds and vectorised over runs.
 
 Sources: Sima, Wu, Milenkovic & Szpankowski 2024 for the game; Auer, Cesa-Bianchi, Freund & Schapire 2002 for EXP3.
 """
@@ -31,11 +31,11 @@ from hockeystick.learners.distribution.runs import Runs, context_numbers
 from hockeystick.mechanisms.contract import arguments
 
 Adversary = Callable[[int, FloatArray], npt.ArrayLike]
-"""From a round and all runs' weights before it, shape (runs, K), to the contexts, shape (runs,)."""
+"""A function from a round and the weights of all runs before it, shape (runs, K), to the contexts, shape (runs,)."""
 
 
 def most_disagreement(learner: OnlineDistribution) -> Adversary:
-    """Chooses the context in which the candidates in favour disagree most: the mean of KL(candidate || mixture).
+    """Returns an adversary that chooses the context with the largest weighted mean of KL(candidate || mixture).
 
     Raises:
         InvalidArgumentError: labels without a table.
@@ -61,34 +61,45 @@ def simulate_adaptively(
     adversary: Adversary,
     rounds: int | None = None,
 ) -> Runs:
-    """Whole runs against an adversary who chooses each round's context and knows all earlier messages.
+    """Returns runs against an adversary who chooses the context of each round and sees all earlier messages.
 
     Args:
-        learner: What is run.
+        learner: The learner.
         truth: The true candidate.
-        rng: The source of all randomness.
-        runs: At least 1.
+        rng: The generator of all randomness.
+        runs: The number of runs, >= 1.
         adversary: Chooses contexts.
-        rounds: The horizon by default.
+        rounds: The number of rounds, the horizon by default.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or contexts that are none.
+        InvalidArgumentError: an argument outside its domain, or contexts that do not exist.
     """
     return _sequential(learner, truth, rng, runs, adversary, rounds, None)
 
 
 @frozen
 class InteractiveDistribution:
-    """The learner that asks about a candidate in proportion to its weight, mixed with a little of the uniform law.
+    """A learner that asks about candidates in proportion to their weights, mixed with a little of the uniform law.
 
-    Of the learner it takes channels and horizon; rate and rule are its own. Losses are divided by the chance of their
-    candidate, which stays above ``learning_rate`` times a bit's worth.
+    It uses the channels and the horizon of ``learner``, and a learning rate of its own. Losses are divided by the
+    probability of their candidate, which is at least ``learning_rate`` times the value of a bit.
+
+    Source: Auer, Cesa-Bianchi, Freund & Schapire 2002 (EXP3).
 
     Args:
-        learner: Its channels are ``OneBit``, the rule is "tuned".
+        learner: A learner with ``OneBit`` channels and the rule "tuned".
 
     Raises:
-        InvalidArgumentError: another channel or rule, or so few rounds that nothing could be learned.
+        InvalidArgumentError: another channel or rule, or too few rounds.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import InteractiveDistribution, LabelTable, OnlineDistribution
+        >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
+        >>> learner = InteractiveDistribution(OnlineDistribution.build(candidates, rounds=100, epsilon=2.0))
+        >>> runs = learner.simulate(1, np.random.default_rng(1), 5, rounds=20)
+        >>> runs.risk.shape, round(learner.risk_bound(), 1)
+        ((5,), 36.5)
     """
 
     interactive: ClassVar[bool] = True
@@ -101,7 +112,7 @@ class InteractiveDistribution:
         if value.rule != "tuned":
             raise InvalidArgumentError("learner", value.rule, "is another rule", "use 'tuned'")
         if self.exploration > 0.5:
-            raise InvalidArgumentError("learner", value.horizon, "rounds are too few to ask by weight")
+            raise InvalidArgumentError("learner", value.horizon, "rounds are too few to ask by weight", "use more")
 
     @property
     def _reach(self) -> float:
@@ -110,25 +121,26 @@ class InteractiveDistribution:
 
     @property
     def learning_rate(self) -> float:
-        """sqrt(ln(K) / (T K)) / B."""
+        """The learning rate eta = sqrt(ln(K) / (T K)) / B, with B the value of a bit."""
         return math.sqrt(math.log(self.learner.experts) / (self.learner.horizon * self.learner.experts)) / self._reach
 
     @property
     def exploration(self) -> float:
-        """gamma = K eta B, the share of rounds in which the candidate is drawn uniformly."""
+        """The share gamma = K eta B of rounds in which the candidate is drawn uniformly."""
         return self.learner.experts * self.learning_rate * self._reach
 
     def risk_bound(self) -> float:
-        """ln(K)/eta + eta T K B^2/(1 - gamma) + T ln(T/(T-1)).
+        """Returns a bound on the expected risk: ln(K)/eta + eta T K B^2/(1 - gamma) + T ln(T/(T-1)).
 
-        As e^-a <= 1 - a + a^2 for a >= -1, and the weights' mean of squared, divided losses is at most K B^2/(1-gamma).
+        It follows from e^-a <= 1 - a + a^2 for a >= -1; the weighted mean of the squares of the divided losses is at
+        most K B^2/(1-gamma).
         """
         size, rounds, eta = self.learner.experts, self.learner.horizon, self.learning_rate
         second = eta * rounds * size * self._reach**2 / (1.0 - self.exploration)
         return math.log(size) / eta + second + self.learner.channels[0].levels.smoothing
 
     def graph(self) -> AccountantGraph:
-        """The plan; a message costs what it costs if candidates are drawn uniformly."""
+        """Returns the plan; a message costs as much as with uniformly drawn candidates."""
         return self.learner.graph()
 
     def simulate(
@@ -140,7 +152,7 @@ class InteractiveDistribution:
         adversary: Adversary | None = None,
         rounds: int | None = None,
     ) -> Runs:
-        """Whole runs; arguments as for ``simulate_adaptively``. ``totals`` are of divided losses.
+        """Returns runs; arguments as for ``simulate_adaptively``. ``totals`` are sums of divided losses.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -155,14 +167,14 @@ def _sequential(
     runs: int,
     adversary: Adversary | None,
     rounds: int | None,
-    asking: InteractiveDistribution | None,
+    interactive: InteractiveDistribution | None,
 ) -> Runs:
     source, count = arguments.generator(rng), arguments.run_count(runs)
     length = integer("rounds", learner.horizon if rounds is None else rounds, low=1)
     if adversary is None and len(learner.channels) != 1:
-        raise InvalidArgumentError("adversary", None, "chooses no context", "give one")
+        raise InvalidArgumentError("adversary", None, "is missing for several contexts", "give one")
     experts = learner.experts
-    rate = learner.learning_rate if asking is None else asking.learning_rate
+    rate = learner.learning_rate if interactive is None else interactive.learning_rate
     risks = [learner.risk(truth, c) for c in range(len(learner.channels))]
     totals, counts, mean = np.zeros((3, count, experts))
     risk = np.zeros(count)
@@ -171,7 +183,7 @@ def _sequential(
         weights = np.exp(-rate * (totals - totals.min(axis=1, keepdims=True)))
         weights /= weights.sum(axis=1, keepdims=True)
         mean += weights
-        chances = None if asking is None else _asked(weights, asking.exploration)
+        probabilities = None if interactive is None else _probabilities(weights, interactive.exploration)
         if adversary is not None:
             contexts = context_numbers(adversary(t, weights), count, len(risks))
         for c in np.unique(contexts):
@@ -179,12 +191,12 @@ def _sequential(
             risk[here] += risks[c].of(weights[here].T)
             channel = learner.channels[c]
             labels = channel.levels.hypotheses.sample(truth, len(here), source, channel.levels.context)
-            if chances is None:
+            if probabilities is None:
                 index, losses = learner.losses(channel.simulate(labels, source), c)
             else:
-                index = _drawn(chances[here], source)
+                index = _drawn(probabilities[here], source)
                 _, losses = learner.losses(channel.simulate(labels, source, index=index), c)
-                losses = losses / chances[here, index]
+                losses = losses / probabilities[here, index]
             if index is None:
                 totals[here] += losses
                 counts[here] += 1
@@ -202,12 +214,12 @@ def _sequential(
     )
 
 
-def _asked(weights: FloatArray, exploration: float) -> FloatArray:
+def _probabilities(weights: FloatArray, exploration: float) -> FloatArray:
     return np.asarray((1.0 - exploration) * weights + exploration / weights.shape[1])
 
 
-def _drawn(chances: FloatArray, rng: np.random.Generator) -> AnyIntArray:
+def _drawn(probabilities: FloatArray, rng: np.random.Generator) -> AnyIntArray:
     """One candidate for each row, drawn by its chances."""
-    steps = np.cumsum(chances, axis=1)
-    found = (steps < rng.random((len(chances), 1)) * steps[:, -1:]).sum(axis=1)
-    return np.asarray(np.minimum(found, chances.shape[1] - 1), dtype=np.int64)
+    steps = np.cumsum(probabilities, axis=1)
+    found = (steps < rng.random((len(probabilities), 1)) * steps[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(found, probabilities.shape[1] - 1), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Online distribution learning without a known number of rounds: epochs of doubling length, each started afresh.
+"""Online distribution learning for an unknown number of rounds: epochs of doubling length, each started afresh.
 
-Levels, rate and weights depend on the number of rounds. So epoch e = 1, 2, .. is a learner for 2^e rounds of its own,
-and the last one is cut short. A person's label is used in one epoch only, so that epochs are in parallel and cost what
-one message costs. The risk is at most 1/(1 - 1/sqrt 2), some 3.4 times that of a known number of rounds, up to
+Levels, rate and weights depend on the number of rounds. So each epoch e = 1, 2, .. has its own learner for 2^e rounds,
+and the last epoch may be cut short. A person's label is used in one epoch only, so the epochs are in parallel and cost
+as much as one message. The risk is at most 1/(1 - 1/sqrt 2), about 3.4, times that for a known number of rounds, up to
 logarithms.
 """
 
@@ -25,7 +25,7 @@ Maker = Callable[[int], OnlineDistribution]
 
 @frozen
 class Epoch:
-    """One epoch: its first round, how many rounds of it take place, and its learner."""
+    """One epoch: its first round, its number of rounds, and its learner."""
 
     first: int
     rounds: int
@@ -34,13 +34,13 @@ class Epoch:
 
 @frozen(eq=False)
 class AnytimeRuns:
-    """Whole runs, runs on the leading axis.
+    """Results of runs, with runs on the leading axis.
 
     Attributes:
-        risk: Shape (runs,): the sum over all rounds of KL(truth || prediction), nats.
-        marks: Shape (epochs,): after so many rounds an epoch ends ...
-        curve: Shape (runs, epochs): ... and the risk was this much.
-        epochs: Each epoch's own runs.
+        risk: Shape (runs,): the sum over all rounds of KL(truth || prediction), in nats.
+        marks: Shape (epochs,): the number of rounds up to the end of each epoch.
+        curve: Shape (runs, epochs): the risk up to the end of each epoch.
+        epochs: The runs of each epoch.
     """
 
     risk: FloatArray
@@ -51,39 +51,48 @@ class AnytimeRuns:
 
 def _maker(value: object) -> Maker:
     if not callable(value):
-        raise InvalidArgumentError("make", value, "can't be called", "give a function from rounds to a learner")
+        raise InvalidArgumentError("make", value, "is not callable", "give a function from rounds to a learner")
     return value
 
 
 @frozen
 class AnytimeDistribution:
-    """The learner for any number of rounds.
+    """A learner for an unknown number of rounds.
 
     Args:
-        make: The learner for so many rounds, such as ``lambda rounds: OnlineDistribution.build(.., rounds=rounds)``.
+        make: Returns the learner for a number of rounds.
 
     Raises:
-        InvalidArgumentError: ``make`` is no function.
+        InvalidArgumentError: ``make`` is not callable.
+
+    Example:
+        >>> from hockeystick.learners import AnytimeDistribution, LabelTable, OnlineDistribution
+        >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
+        >>> learner = AnytimeDistribution(lambda n: OnlineDistribution.build(candidates, rounds=n, epsilon=1.0))
+        >>> [(epoch.first, epoch.rounds) for epoch in learner.epochs(20)]
+        [(0, 2), (2, 4), (6, 8), (14, 6)]
+        >>> round(learner.graph(rounds=20).guarantee().epsilon(0.0).upper, 6)
+        1.0
     """
 
     make: Maker = field(converter=_maker)
 
     def epochs(self, rounds: int) -> Iterator[Epoch]:
-        """The epochs of so many rounds; the last may be cut short.
+        """Yields the epochs of a number of rounds; the last may be cut short.
 
         Raises:
-            InvalidArgumentError: ``rounds`` is no integer >= 1, or ``make`` returns something else.
+            InvalidArgumentError: ``rounds`` is not an integer >= 1, or ``make`` returns something else.
         """
         left, first, length = integer("rounds", rounds, low=1), 0, 2
         while left > 0:
             learner = self.make(length)
             if not isinstance(learner, OnlineDistribution) or learner.horizon != length:
-                raise InvalidArgumentError("make", learner, f"is no learner for {length} rounds")
+                raise InvalidArgumentError("make", learner, f"is not a learner for {length} rounds", "return one")
             yield Epoch(first, min(length, left), learner)
             first, left, length = first + length, left - length, 2 * length
 
     def graph(self, *, rounds: int) -> AccountantGraph:
-        """The data-independent plan: every person answers in one round, of one epoch."""
+        """Returns the data-independent plan: every person answers in one round of one epoch."""
         graph = AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True)
         for number, epoch in enumerate(self.epochs(rounds), start=1):
             users, reach = f"users of epoch {number}", SAME if epoch.rounds > 1 else None
@@ -94,7 +103,7 @@ class AnytimeDistribution:
         return graph
 
     def risk_bound(self, rounds: int) -> float:
-        """The sum of the epochs' bounds: that of an epoch that is cut short is at most that of the whole one."""
+        """Returns a bound on the expected risk: the sum of the bounds of the epochs, each taken as a whole."""
         return float(sum(epoch.learner.risk_bound() for epoch in self.epochs(rounds)))
 
     def simulate(
@@ -107,7 +116,7 @@ class AnytimeDistribution:
         contexts: npt.ArrayLike | None = None,
         block: int = 1,
     ) -> AnytimeRuns:
-        """Whole runs; arguments as for ``OnlineDistribution.simulate``.
+        """Returns runs; arguments as for ``OnlineDistribution.simulate``.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.

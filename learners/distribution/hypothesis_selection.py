@@ -1,12 +1,12 @@
-"""Which of K known laws is it? Asked of persons who each send one private message about one draw of their own.
+"""Selection among K known laws from one private message per person about one draw from the true law.
 
 A batch of T persons is a run of online distribution learning without contexts; the mean of its predictions is an
-estimate of the law, whose expected total variation from the truth is at most sqrt(R/(2T)), R the risk's bound. The
-median trick turns "near with probability 2/3" into "near with probability 1 - beta": m = ceil(18 ln(1/beta)) disjoint
-batches, and of their estimates the one that lies nearest to more than half of them.
+estimate of the law, whose expected total variation from the truth is at most sqrt(R/(2T)), R the bound on the risk. The
+median trick turns "near with probability 2/3" into "near with probability 1 - beta": it takes m = ceil(18 ln(1/beta))
+disjoint batches, and of their estimates the one that lies nearest to more than half of them.
 
-Nobody waits for anybody: all messages can be sent at once. Only laws among the K are promised to be found; how far an
-estimate is from any other law is not known.
+All messages can be sent at the same time. The guarantee covers only truths among the K laws; for any other law the
+distance of the estimate is not bounded.
 
 Sources: Sima, Wu, Milenkovic & Szpankowski 2024, section 6; the median trick, which they name, after Devroye & Lugosi
 2001 and by Hoeffding's inequality.
@@ -42,9 +42,10 @@ _SUM_TOLERANCE = 1e-6
 
 
 def batches_for(beta: float) -> int:
-    """m = ceil(18 ln(1/beta)): so many batches, each near with probability 2/3, have a median that is near.
+    """Returns the number of batches m = ceil(18 ln(1/beta)) whose median is near with probability 1 - beta.
 
-    That more than half of them are near fails with probability at most e^(-m/18), by Hoeffding's inequality.
+    Each batch is near with probability 2/3. By Hoeffding's inequality the probability that at most half of them are
+    near is at most e^(-m/18).
 
     Raises:
         InvalidArgumentError: ``beta`` is not in (0, 1).
@@ -53,45 +54,47 @@ def batches_for(beta: float) -> int:
 
 
 def distances(laws: npt.ArrayLike, others: npt.ArrayLike) -> FloatArray:
-    """Total variation, in [0, 1], between laws of shape (.., m, M) and (.., n, M): shape (.., m, n).
+    """Returns the total variation, in [0, 1], between laws of shape (.., m, M) and (.., n, M): shape (.., m, n).
 
     Raises:
-        InvalidArgumentError: a row that is no law.
+        InvalidArgumentError: a row that is not a probability distribution.
     """
     first, second = _laws("laws", laws), _laws("others", others)
     return np.asarray(0.5 * np.abs(first[..., :, None, :] - second[..., None, :, :]).sum(axis=-1))
 
 
 def median_estimate(estimates: npt.ArrayLike) -> tuple[AnyIntArray, FloatArray]:
-    """Of m estimates the one that has more than half of all (itself among them) within the least distance.
+    """Returns the estimate with the least distance within which more than half of all estimates lie.
 
     If more than half are within r of the truth, the least distance is at most 2 r, and this one is within 3 r of the
-    truth: two majorities have a member in common. No radius has to be known.
+    truth, as two majorities have a member in common. r need not be known.
 
     Args:
         estimates: Laws, shape (.., m, M).
 
     Returns:
-        The place of the estimate, shape (..), and that least distance, shape (..).
+        The index of the estimate, shape (..), and its distance, shape (..).
 
     Raises:
-        InvalidArgumentError: a row that is no law.
+        InvalidArgumentError: a row that is not a probability distribution.
     """
     laws = _laws("estimates", estimates)
     apart = np.sort(distances(laws, laws), axis=-1)
-    radius = apart[..., laws.shape[-2] // 2]  # of a majority: m // 2 others at most so far, and itself
+    radius = apart[..., laws.shape[-2] // 2]  # of a majority: m // 2 others, and itself
     return np.asarray(np.argmin(radius, axis=-1)), np.asarray(np.min(radius, axis=-1))
 
 
 def nearest(estimate: npt.ArrayLike, candidates: npt.ArrayLike) -> AnyIntArray:
-    """The candidate of least total variation from each estimate, shape (..): at most twice as far from the truth.
+    """Returns the candidate nearest in total variation to each estimate, shape (..).
+
+    It is at most twice as far from the truth as the estimate.
 
     Args:
         estimate: Laws, shape (.., M).
         candidates: Shape (K, M).
 
     Raises:
-        InvalidArgumentError: a row that is no law.
+        InvalidArgumentError: a row that is not a probability distribution.
     """
     laws = _laws("estimate", estimate)
     return np.asarray(np.argmin(distances(laws[..., None, :], candidates)[..., 0, :], axis=-1))
@@ -99,15 +102,15 @@ def nearest(estimate: npt.ArrayLike, candidates: npt.ArrayLike) -> AnyIntArray:
 
 @frozen(eq=False)
 class Selections:
-    """What trials have selected, trials on the leading axis.
+    """Results of trials, with trials on the leading axis.
 
     Attributes:
         estimates: The mean prediction of each batch, shape (trials, batches, M).
         chosen: The batch whose estimate is the result, shape (trials,).
         estimate: The result, shape (trials, M).
         candidate: The candidate nearest to it, shape (trials,).
-        by_mean_loss: The candidate of least mean loss over all batches, shape (trials,): another decoder of the same
-            messages, better on easy candidates and without a bound.
+        by_mean_loss: The candidate with the least mean loss over all batches, shape (trials,): another decoder of the
+            same messages, better for easily distinguished candidates, but without a bound.
     """
 
     estimates: FloatArray = field(repr=False)
@@ -119,7 +122,7 @@ class Selections:
 
 def _learner(value: object) -> OnlineDistribution:
     if not isinstance(value, OnlineDistribution) or len(value.channels) != 1:
-        raise InvalidArgumentError("learner", value, "is no learner of one context", "use OnlineDistribution.build")
+        raise InvalidArgumentError("learner", value, "is not a learner of one context", "use OnlineDistribution.build")
     value.channels[0].levels.masses()  # refuses labels without a table
     return value
 
@@ -130,16 +133,27 @@ def _batches(value: object) -> int:
 
 @frozen(kw_only=True)
 class HypothesisSelection:
-    """The plan: what a batch learns with, and how many batches there are.
+    """Selection of the true law among K candidates by batches of an online learner and the median trick.
 
-    Persons are neighbours if one's label is replaced by any other (local adjacency).
+    Neighbouring data differ in one person's label, replaced by any other (local adjacency).
+
+    Source: Sima, Wu, Milenkovic & Szpankowski 2024, section 6.
 
     Args:
-        learner: Of one context, with a table of labels; its horizon is the number of persons in a batch.
-        batches: m >= 1, of disjoint persons.
+        learner: A learner of one context, with a table of labels; its horizon is the number of persons in a batch.
+        batches: m >= 1, the number of batches of disjoint persons.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import HypothesisSelection, LabelTable, OnlineDistribution
+        >>> candidates = LabelTable([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+        >>> learner = OnlineDistribution.build(candidates, rounds=500, epsilon=2.0)
+        >>> selection = HypothesisSelection(learner=learner, batches=3)
+        >>> selection.persons, selection.simulate(2, np.random.default_rng(1), 4).candidate.tolist()
+        (1500, [2, 2, 2, 2])
     """
 
     learner: OnlineDistribution = field(converter=_learner)
@@ -147,16 +161,14 @@ class HypothesisSelection:
 
     @classmethod
     def planned(cls, candidates: LabelTable, *, alpha: float, beta: float, epsilon: float) -> HypothesisSelection:
-        """One-bit messages of enough persons for an estimate within 9 alpha with probability 1 - beta.
+        """Returns a selection by one-bit messages whose estimate is within 9 alpha with probability 1 - beta.
 
-        The number of persons comes from the explicit bound for any K candidates; levels are those of these candidates.
+        The number of persons follows from the explicit bound for any K candidates; the levels are of these candidates.
 
         Raises:
             InvalidArgumentError: an argument outside its domain, or candidates with contexts.
         """
-        if not isinstance(candidates, LabelTable) or candidates.contexts is not None:
-            raise InvalidArgumentError("candidates", candidates, "are no laws of one context", "give a (K, M) table")
-        experts = candidates.count
+        experts = _candidates(candidates).count
 
         def risk(rounds: int) -> float:
             span = mixture_span(rounds=rounds, experts=experts)
@@ -170,11 +182,11 @@ class HypothesisSelection:
 
     @property
     def persons(self) -> int:
-        """How many persons send a message each."""
+        """The number of persons, who send one message each."""
         return self.batches * self.learner.horizon
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan: all persons of all batches in parallel, one message each; all else is for free."""
+        """Returns the data-independent plan: all persons of all batches in parallel, one message each."""
         size = self.persons
         return (
             AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True)
@@ -185,7 +197,7 @@ class HypothesisSelection:
         )
 
     def expected_distance(self) -> float:
-        """What the expected total variation of one batch's estimate is at most, if the truth is a candidate.
+        """Returns a bound on the expected total variation of the estimate of a batch, if the truth is a candidate.
 
         Raises:
             InvalidArgumentError: a learner without an explicit bound.
@@ -193,19 +205,19 @@ class HypothesisSelection:
         return total_variation(risk=self.learner.risk_bound(), rounds=self.learner.horizon)
 
     def failure(self) -> float:
-        """With what probability the result is farther than 9 expected distances from the truth, at most: e^(-m/18)."""
+        """Returns e^(-m/18), a bound on the probability that the result is farther than 9 expected distances."""
         return math.exp(-self.batches / 18.0)
 
     def simulate(
         self, truth: int | npt.ArrayLike, rng: np.random.Generator, trials: int, *, block: int = 10
     ) -> Selections:
-        """Independent trials; batches of all trials run side by side.
+        """Returns independent trials; batches of all trials are vectorised.
 
         Args:
-            truth: The true candidate, or any law, shape (M,), for which nothing is promised.
-            rng: The source of all randomness.
-            trials: At least 1.
-            block: Rounds between which weights stand still.
+            truth: The true candidate, or any law, shape (M,), for which the guarantee does not hold.
+            rng: The generator of all randomness.
+            trials: The number of trials, >= 1.
+            block: The number of rounds between updates of the weights.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -237,7 +249,7 @@ class HypothesisSelection:
 
 def _candidates(value: object) -> LabelTable:
     if not isinstance(value, LabelTable) or value.contexts is not None:
-        raise InvalidArgumentError("candidates", value, "are no laws of one context", "give a (K, M) table")
+        raise InvalidArgumentError("candidates", value, "is not a LabelTable of one context", "give a (K, M) table")
     return value
 
 
@@ -247,19 +259,30 @@ def _persons(value: object) -> int:
 
 @frozen(kw_only=True, eq=False)
 class ScheffeSelection:
-    """Baseline: persons are shared out among the pairs of candidates, and say which of theirs makes the label likelier.
+    """A baseline: each person is assigned a pair of candidates and reports which of the two makes the label likelier.
 
-    That bit is told by randomised response. A pair is won by the candidate whose chance of the bit is nearer to the
-    estimate, and the selection is who wins most pairs. In the worst case it needs some K^2 persons, where messages
-    about a random candidate need K; where all candidates are easily told apart it needs fewer than those.
+    The report is one bit with randomised response. A pair is won by the candidate whose probability of the bit is
+    nearer to the estimate, and the candidate that wins most pairs is selected. In the worst case it needs about K^2
+    persons, while messages about a random candidate need about K; if all candidates are easily distinguished, it needs
+    fewer.
+
+    Source: Devroye & Lugosi 2001 (the Scheffe tournament).
 
     Args:
-        candidates: Of one context.
+        candidates: The candidates, of one context.
         epsilon: > 0, for each message.
         persons: At least one for each of the K (K - 1)/2 pairs.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import LabelTable, ScheffeSelection
+        >>> candidates = LabelTable([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+        >>> baseline = ScheffeSelection(candidates=candidates, epsilon=2.0, persons=600)
+        >>> baseline.simulate(2, np.random.default_rng(1), 4).tolist()
+        [2, 2, 2, 2]
     """
 
     candidates: LabelTable = field(converter=_candidates)
@@ -269,10 +292,10 @@ class ScheffeSelection:
     def __attrs_post_init__(self) -> None:
         pairs = len(self._pairs[0])
         if self.persons < pairs:
-            raise InvalidArgumentError("persons", self.persons, f"are fewer than the {pairs} pairs", "ask more")
+            raise InvalidArgumentError("persons", self.persons, f"is below the {pairs} pairs", "give more persons")
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan: all persons in parallel, one bit each; whose pair is whose is public."""
+        """Returns the data-independent plan: all persons in parallel, one bit each; the pair of a person is public."""
         reach = SAME if self.persons > 1 else None
         return (
             AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True)
@@ -282,7 +305,7 @@ class ScheffeSelection:
         )
 
     def chances(self, truth: int | npt.ArrayLike) -> FloatArray:
-        """Each pair's probability of a True, before randomised response, shape (pairs,)."""
+        """Returns the probability of a True for each pair, before randomised response, shape (pairs,)."""
         table, (first, second) = self.candidates.table(), self._pairs
         if np.ndim(truth) == 0:
             law = table[integer("truth", truth, low=0, high=len(table) - 1)]
@@ -291,20 +314,20 @@ class ScheffeSelection:
         return np.asarray((table[first] > table[second]) @ law)
 
     def simulate(self, truth: int | npt.ArrayLike, rng: np.random.Generator, trials: int) -> AnyIntArray:
-        """The candidates selected in independent trials, shape (trials,).
+        """Returns the candidates selected in independent trials, shape (trials,).
 
-        A pair's bits are independent and of one law, so that their number is drawn, which is binomial, and not they.
+        The bits of a pair are i.i.d., so only their binomial number is drawn.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
         count, (first, second), table = integer("trials", trials, low=1), self._pairs, self.candidates.table()
-        asked = np.full(len(first), self.persons // len(first))
-        asked[: self.persons % len(first)] += 1
+        sizes = np.full(len(first), self.persons // len(first))
+        sizes[: self.persons % len(first)] += 1
         lie = self._response.lie_probability()
         true = lie + (1.0 - 2.0 * lie) * self.chances(truth)
-        told = arguments.generator(rng).binomial(asked, true, (count, len(asked)))
-        estimate = (told / asked - lie) / (1.0 - 2.0 * lie)
+        ones = arguments.generator(rng).binomial(sizes, true, (count, len(sizes)))
+        estimate = (ones / sizes - lie) / (1.0 - 2.0 * lie)
         better = table[first] > table[second]
         for_first, for_second = (np.sum(better * table[side], axis=1) for side in (first, second))
         won = np.where(np.abs(estimate - for_first) <= np.abs(estimate - for_second), first, second)
@@ -324,5 +347,7 @@ class ScheffeSelection:
 def _laws(name: str, value: npt.ArrayLike) -> FloatArray:
     found = array(name, value, low=0.0)
     if found.ndim < 1 or np.abs(found.sum(axis=-1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE:
-        raise InvalidArgumentError(name, found.shape, "holds a row that is no law", "give masses that sum to 1")
+        raise InvalidArgumentError(
+            name, found.shape, "holds a row that is not a probability distribution", "give masses that sum to 1"
+        )
     return found

@@ -1,12 +1,12 @@
-"""Online distribution learning under local privacy: predict the law of the next label without ever seeing one.
+"""Online distribution learning under local privacy: predict the law of the next label without seeing any label.
 
-Round t shows a public context, the server publishes a law of the label to come, and then a person draws a private label
-from the true law, one of K candidates, and sends a private message about it. The server runs exponential weights on the
-losses that it decodes from messages and predicts the weighted mixture of the smoothed candidates. Its KL risk grows
-like sqrt(K T), whatever the number of labels.
+In round t a public context is shown, and the server publishes a law of the next label. Then a person draws a private
+label from the true law, one of K candidates, and sends a private message about it. The server runs exponential weights
+on the losses that it decodes from messages and predicts the weighted mixture of the smoothed candidates. Its KL risk
+grows like sqrt(K T), for any number of labels.
 
-What is sent is the channel's business (:mod:`hockeystick.learners.distribution.channels.all_channels`), and so is its
-privacy. What is made of it is the rule's (:mod:`hockeystick.learners.distribution.server_rules`).
+A channel determines the messages and their privacy (:mod:`hockeystick.learners.distribution.channels.all_channels`); a
+rule determines how the server uses them (:mod:`hockeystick.learners.distribution.server_rules`).
 
 Source: Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315), Algorithms 1 and 2 and Theorems 4 and 5, corrected;
 tuned and posterior rules are ours.
@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
-from hockeystick.accounting.validate import array, as_array, integer, real
+from hockeystick.accounting.validate import array, as_array, integer, one_of, real
 from hockeystick.learners.distribution import server_rules as rules
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,
@@ -42,11 +42,13 @@ from hockeystick.learners.distribution.server_rules import Rule
 def _channels(value: object) -> tuple[Channel, ...]:
     found = tuple(value) if isinstance(value, Sequence) else (value,)
     if not found or not all(isinstance(each, Channel) for each in found):
-        raise InvalidArgumentError("channels", value, "are no channels", "give one, or one for each context")
+        raise InvalidArgumentError(
+            "channels", value, "is not a Channel or a sequence of channels", "give one, or one for each context"
+        )
     first = found[0]
     for name, of in _SHARED.items():
         if any(of(each) != of(first) for each in found):
-            raise InvalidArgumentError("channels", name, "differs between contexts", "build them with the same")
+            raise InvalidArgumentError("channels", name, "differs between contexts", "use the same for all contexts")
     return found
 
 
@@ -65,21 +67,32 @@ def _rate(value: object) -> float | None:
 
 @frozen(kw_only=True, eq=False)
 class OnlineDistribution:
-    """The learner: channels, one for each context, and what is made of their messages.
+    """The learner: channels, one for each context, and the rule by which the server uses their messages.
 
-    Two runs are neighbours if one person's label is replaced by any other (local adjacency). The guarantee is the
-    channel's; weights, predictions and all else are post-processing. Contexts may depend on earlier messages, never on
-    earlier labels in another way.
+    Neighbouring runs differ in one person's label, replaced by any other (local adjacency). The channel provides the
+    guarantee; weights, predictions and everything else are post-processing. Contexts may depend on earlier messages,
+    but on earlier labels only through them.
 
     Source: Sima, Wu, Milenkovic & Szpankowski 2024, Algorithms 1 and 2 and Theorems 4 and 5, corrected.
 
     Args:
         channels: A channel, or one for each context 0, 1, ..: of one kind, with one span and one cost. See ``build``.
-        rule: What is made of messages; "printed" needs Laplace noise on floats, "misprinted" on vectors.
-        rate: The learning rate >= 0, per unit of loss, instead of the rule's.
+        rule: The server's rule. "printed" needs Laplace noise on floats, "misprinted" on vectors.
+        rate: The learning rate >= 0, per unit of loss; by default that of the rule.
 
     Raises:
-        InvalidArgumentError: channels that don't go together, or a rule that does not go with them.
+        InvalidArgumentError: channels that do not fit together, or a rule that does not fit them.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import LabelTable, OnlineDistribution
+        >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
+        >>> learner = OnlineDistribution.build(candidates, rounds=1000, epsilon=1.0)
+        >>> round(learner.graph().guarantee().epsilon(0.0).upper, 6)
+        1.0
+        >>> runs = learner.simulate(1, np.random.default_rng(1), 20)  # candidate 1 is the truth
+        >>> bool(runs.risk.mean() < learner.risk_bound())
+        True
     """
 
     channels: tuple[Channel, ...] = field(converter=_channels)
@@ -88,10 +101,9 @@ class OnlineDistribution:
 
     def __attrs_post_init__(self) -> None:
         channel, rule = self.channels[0], self.rule
-        if rule not in get_args(Rule):
-            raise InvalidArgumentError("rule", rule, "is no rule", f"use one of {', '.join(get_args(Rule))}")
+        one_of("rule", rule, *get_args(Rule))
         if rule == "printed" and not isinstance(channel, (SampledLaplace, VectorLaplace)):
-            raise InvalidArgumentError("rule", rule, "was not published for this channel", "use 'tuned'")
+            raise InvalidArgumentError("rule", rule, "is not published for this channel", "use 'tuned'")
         if rule == "misprinted" and not isinstance(channel, VectorLaplace):
             raise InvalidArgumentError("rule", rule, "is a slip in Algorithm 1", "use VectorLaplace, or 'printed'")
         if rule == "posterior" and not all(isinstance(each.levels, TableLevels) for each in self.channels):
@@ -109,15 +121,15 @@ class OnlineDistribution:
         rate: float | None = None,
         **parameters: Any,
     ) -> OnlineDistribution:
-        """The learner of these candidates, with the widest context's span for all contexts.
+        """Returns a learner of these candidates, with the span of the widest context for all contexts.
 
         Args:
-            hypotheses: The candidates; a ``LabelTable`` of several contexts makes a learner of so many.
-            rounds: T >= 2, that the learner is tuned to.
-            channel: Makes a channel from levels, ``span`` and ``parameters``: a class of ``channels.all_channels``.
+            hypotheses: The candidates; a ``LabelTable`` of several contexts gives a learner of as many contexts.
+            rounds: T >= 2, the number of rounds to which the learner is tuned.
+            channel: A class of ``channels.all_channels``, called with levels, ``span`` and ``parameters``.
             reference: The base measure of levels, ``UniformMixture()`` by default.
             rule, rate: As for the class.
-            **parameters: The channel's, such as ``epsilon``.
+            **parameters: Parameters of the channel, such as ``epsilon``.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -132,21 +144,23 @@ class OnlineDistribution:
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def graph(self, *, rounds: int | None = None, answers: int = 1) -> AccountantGraph:
-        """The data-independent plan: persons in parallel, each of whom answers in so many rounds.
+        """Returns the data-independent plan: persons in parallel, each of whom answers in at most ``answers`` rounds.
 
         Args:
             rounds: The number of rounds, the horizon by default.
-            answers: The most rounds that one person answers in; they compose.
+            answers: The largest number of rounds in which one person answers; they compose.
 
         Raises:
-            InvalidArgumentError: a number that is no integer >= 1.
+            InvalidArgumentError: a number that is not an integer >= 1.
         """
         length = integer("rounds", self.horizon if rounds is None else rounds, low=1)
         each = integer("answers", answers, low=1, high=length)
         return self.channels[0].graph(users=-(-length // each), answers=each)
 
     def worst_case_neighbours(self) -> tuple[AnyIntArray, AnyIntArray]:
-        """Labels of two neighbouring runs, shape (horizon,), in the first context; the first person's differs most.
+        """Returns the labels of two neighbouring runs, shape (horizon,), in the first context.
+
+        The two labels of the first person have the levels that are farthest apart.
 
         Raises:
             InvalidArgumentError: labels without a table.
@@ -165,17 +179,17 @@ class OnlineDistribution:
 
     @property
     def horizon(self) -> int:
-        """T, the number of rounds that levels and rate are tuned to."""
+        """T, the number of rounds to which levels and rate are tuned."""
         return self.channels[0].levels.horizon
 
     @property
     def experts(self) -> int:
-        """K."""
+        """K, the number of candidates."""
         return self.channels[0].count
 
     @property
     def sampled(self) -> bool:
-        """Whether a message gives one candidate's loss; else it gives all candidates'."""
+        """Whether a message gives the loss of one candidate; otherwise it gives those of all."""
         return self.rule != "posterior" and self.channels[0].payload in ("bit", "real", "whole")
 
     @property
@@ -189,42 +203,47 @@ class OnlineDistribution:
         return self.channels[integer("context", context, low=0, high=len(self.channels) - 1)]
 
     def risk_bound(self) -> float:
-        """What the expected risk of ``horizon`` rounds is at most, if the truth is a candidate, nats.
+        """Returns a bound, in nats, on the expected risk of ``horizon`` rounds, if the truth is a candidate.
 
-        Contexts may be chosen by whoever has seen all earlier messages. At another ``rate`` than the rule's only where
-        losses are centred.
+        An adversary who sees all earlier messages may choose the contexts. With a ``rate`` of its own the learner has
+        a bound only if its losses are centred.
 
         Raises:
-            InvalidArgumentError: a rule or rate for which no bound is known, or one at which the bound does not hold.
+            InvalidArgumentError: a rule or rate for which no bound is known.
         """
         return rules.risk_bound(self.channels[0], self.rule, rate=self.rate)
 
     def losses(self, messages: Messages, context: int = 0) -> Losses:
-        """What messages are worth: indices and losses of their shape, or None and losses of all candidates.
+        """Returns the decoded messages: indices and losses of their shape, or None and losses of all candidates.
 
         Raises:
-            InvalidArgumentError: messages of another channel, or no such context.
+            InvalidArgumentError: messages of another channel, or an unknown context.
         """
         return rules.losses(self._channel(context), self.rule, messages)
 
     # --- experiments -------------------------------------------------------------------------------------------------
 
     def risk(self, truth: int | npt.ArrayLike, context: int = 0) -> KLRisk:
-        """How predictions are rated: the true law is a candidate, or a law of its own, shape (M,).
+        """Returns the KL risk of predictions against the true law.
+
+        Args:
+            truth: A candidate, or any law, shape (M,).
+            context: The context.
 
         Raises:
-            InvalidArgumentError: no such candidate or context, no law, or labels without a table (``risk_at``).
+            InvalidArgumentError: an unknown candidate or context, or an invalid law; or labels without a table, for
+                which use ``risk_at``.
         """
         levels = self._channel(context).levels
         return KLRisk.finite(_law(levels.hypotheses, truth, levels.context), levels.masses())
 
     def risk_at(self, truth: int, labels: npt.ArrayLike, *, nodes: npt.ArrayLike | None = None) -> KLRisk:
-        """The same for labels without a table: at these labels, which have these weights in a quadrature rule.
+        """Returns the KL risk for labels without a table, by quadrature.
 
         Args:
             truth: The true candidate.
-            labels: Shape (m,).
-            nodes: Weights, shape (m,); by default labels are counted one by one.
+            labels: The nodes of the quadrature rule, shape (m,).
+            nodes: The weights of the rule, shape (m,); by default 1, for labels that are counted one by one.
         """
         levels = self.channels[0].levels
         points = array("labels", labels, ndim=1, data=True)
@@ -245,19 +264,20 @@ class OnlineDistribution:
         marks: Sequence[int] = (),
         risks: KLRisk | Sequence[KLRisk] | None = None,
     ) -> Runs:
-        """Whole runs, vectorised over runs; see ``distribution.runs.play``.
+        """Returns whole runs, vectorised over runs; see ``distribution.runs.play``.
 
         Args:
-            truth: Where labels come from: a candidate, or a law of shape (M,), in which case no guarantee of the
-                learner's risk holds; with contexts, also one law for each, shape (contexts, M).
-            rng: The source of all randomness.
-            runs: At least 1.
-            labels: Shape (rounds,), the labels of all runs, instead of draws from the truth, which then rates only.
+            truth: The law of labels: a candidate, or a law of shape (M,), for which the bound on the risk does not
+                hold; with contexts, also one law for each, shape (contexts, M).
+            rng: The generator of all randomness.
+            runs: The number of runs, >= 1.
+            labels: Shape (rounds,), the labels of all runs. By default they are drawn from the truth.
             contexts: Shape (rounds,), public and the same in all runs.
-            rounds: The horizon by default.
-            block: Rounds between which weights stand still; 1 is the learner itself, 10 all but the same and faster.
-            marks: Further rounds at whose end the risk is wanted.
-            risks: How predictions are rated, for each context, where labels have no table: see ``risk_at``.
+            rounds: The number of rounds, the horizon by default.
+            block: The number of rounds between updates of the weights; 1 is the learner itself, 10 is nearly the same
+                and faster.
+            marks: Further rounds after which the risk is recorded.
+            risks: The risk of predictions for each context, for labels without a table: see ``risk_at``.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -274,9 +294,9 @@ class OnlineDistribution:
         seen = None if contexts is None else context_numbers(contexts, length, len(self.channels))
         given = None if labels is None else as_array("labels", labels, data=True)
         if given is not None and given.shape != (length,):
-            raise InvalidDataError("labels", given, "is a shape that does not fit", f"give ({length},)")
+            raise InvalidDataError("labels", given, "have the wrong shape", f"expected ({length},)")
 
-        def told(first: int, last: int, context: int, at: npt.NDArray[np.intp] | slice) -> Losses:
+        def decoded(first: int, last: int, context: int, at: npt.NDArray[np.intp] | slice) -> Losses:
             size = last - first if isinstance(at, slice) else len(at)
             levels = self.channels[context].levels
             if given is None:
@@ -289,9 +309,9 @@ class OnlineDistribution:
 
         def source(first: int, last: int) -> Losses:
             if seen is None:
-                return told(first, last, 0, slice(None))
+                return decoded(first, last, 0, slice(None))
             parts = [
-                (at, *told(first, last, c, at)) for c in places if len(at := np.flatnonzero(seen[first:last] == c))
+                (at, *decoded(first, last, c, at)) for c in places if len(at := np.flatnonzero(seen[first:last] == c))
             ]
             return _scattered(parts, count, last - first, self.experts)
 

@@ -1,21 +1,20 @@
-"""How much risk online distribution learning under local privacy has, in numbers: explicit bounds, each with its proof.
+"""Explicit bounds on the risk of online distribution learning under local privacy, with proofs.
 
-Risk is the sum over T rounds of KL(f(x) || prediction), in expectation. Bounds hold for every class of K candidates,
-every truth among them, every number of labels, and contexts that may depend on earlier messages. They are stated for a
-``span`` Delta of levels (``hockeystick.learners.distribution.channels.levels``); what a bound is for an actual run
-takes that run's.
+The risk is the expected sum over T rounds of KL(f(x) || prediction). The bounds hold for every class of K candidates,
+every truth among them, every number of labels, and contexts that may depend on earlier messages. They depend on the
+``span`` Delta of the levels of a run (``hockeystick.learners.distribution.channels.levels``).
 
 ========================  =============================================================================================
 :func:`sampled_risk`      one Laplace level of a random candidate, as published (Theorem 5, corrected)
 :func:`vector_risk`       Laplace levels of all candidates, as published (Theorem 4, corrected)
-:func:`laplace_risk`      X1: the first with its messages centred instead of shifted and scaled into [0, 1]
-:func:`one_bit_risk`      X2: one bit of randomised response about a random candidate's level
-:func:`full_vector_risk`  X3: the second centred, with any noise
+:func:`laplace_risk`      X1: as the first, with centred messages instead of messages scaled into [0, 1]
+:func:`one_bit_risk`      X2: one bit of randomised response about the level of a random candidate
+:func:`full_vector_risk`  X3: as the second, with centred messages and any noise
 :func:`labels_risk`       randomised response on the label itself; grows with the number of labels
 ========================  =============================================================================================
 
-The published bounds decide nothing: below some 10^7 rounds they exceed T ln K, which predicting the candidates' mean
-costs at most. What no learner can do better is in ``hockeystick.learners.distribution.hadamard_candidates``.
+The published bounds are vacuous below about 10^7 rounds: they exceed T ln K, a bound on the risk of predicting the mean
+of the candidates. Lower bounds are in ``hockeystick.learners.distribution.hadamard_candidates``.
 
 Sources: Sima, Wu, Milenkovic & Szpankowski 2024, with the corrections that each docstring names; the proofs of X1 to X3
 are in the docstring of :func:`one_bit_risk`; Verdu 2014 for randomised labels.
@@ -26,7 +25,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 
 _MOST_ROUNDS = 2**53
@@ -43,38 +42,28 @@ def _positive(name: str, value: object) -> float:
 # --- ranges ----------------------------------------------------------------------------------------------------------
 
 
-def block_span(*, rounds: int, experts: int) -> float:
-    """ln((T-1)(K+1) + 1): the span of levels under CeiledBlocks, at most; ln(K T) in print, too small."""
-    return math.log1p((_rounds(rounds) - 1) * (arguments.experts(experts) + 1))
-
-
 def mixture_span(*, rounds: int, experts: int) -> float:
-    """ln((T-1) K + 1) <= ln(K T): the span of levels under UniformMixture or Envelope, at most."""
+    """Returns ln((T-1) K + 1) <= ln(K T), a bound on the span of levels under UniformMixture or Envelope."""
     return math.log1p((_rounds(rounds) - 1) * arguments.experts(experts))
-
-
-def printed_span(*, rounds: int, experts: int) -> float:
-    """ln(K T), the sensitivity in print: under CeiledBlocks too small for the claimed epsilon."""
-    return math.log(_rounds(rounds) * arguments.experts(experts))
 
 
 # --- regret ----------------------------------------------------------------------------------------------------------
 
 
 def hedge_rate(*, rounds: int, experts: int) -> float:
-    """sqrt(2 ln(K) / T): the rate of the vector algorithm; in print with a factor sqrt(K), the other's."""
+    """Returns sqrt(2 ln(K) / T): the rate of the vector algorithm. The printed rate has a wrong factor sqrt(K)."""
     return math.sqrt(2.0 * math.log(arguments.experts(experts)) / _rounds(rounds))
 
 
 def sampled_rate(*, rounds: int, experts: int) -> float:
-    """sqrt(2 K ln(K) / T): the rate of the algorithms that hear of one random candidate in each round."""
+    """Returns sqrt(2 K ln(K) / T): the rate for messages about one random candidate in each round."""
     return hedge_rate(rounds=rounds, experts=experts) * math.sqrt(experts)
 
 
 def hedge_regret(*, rounds: int, experts: int, rate: float | None = None) -> float:
-    """ln(K)/eta + eta T/2: regret of exponential weights on losses in [0, 1] (Lemmas 1 and 4).
+    """Returns ln(K)/eta + eta T/2: a bound on the regret of exponential weights on losses in [0, 1] (Lemmas 1 and 4).
 
-    At the default, ``hedge_rate``, it is sqrt(2 T ln K). At the rate in print, ``sampled_rate``, it is larger, by a
+    At the default rate, ``hedge_rate``, it is sqrt(2 T ln K). At the printed rate, ``sampled_rate``, it is larger by a
     factor (sqrt(K) + 1/sqrt(K)) / 2.
     """
     eta = _rate(rate, hedge_rate(rounds=rounds, experts=experts))
@@ -82,10 +71,10 @@ def hedge_regret(*, rounds: int, experts: int, rate: float | None = None) -> flo
 
 
 def sampled_regret(*, rounds: int, experts: int, rate: float | None = None) -> float:
-    """K ln(K)/eta + eta T/2: expected regret where one uniformly drawn coordinate of a loss is used (Lemma 7).
+    """Returns K ln(K)/eta + eta T/2: a bound on the regret if a uniformly drawn coordinate of a loss is used (Lemma 7).
 
-    Losses in [0, 1], chosen without knowledge of the round's coordinate, and no importance weights. At the default,
-    ``sampled_rate``, it is sqrt(2 T K ln K).
+    Losses lie in [0, 1], are chosen without knowledge of the coordinate of the round, and have no importance weights.
+    At the default rate, ``sampled_rate``, it is sqrt(2 T K ln K).
     """
     eta = _rate(rate, sampled_rate(rounds=rounds, experts=experts))
     return experts * math.log(experts) / eta + eta * rounds / 2.0
@@ -98,20 +87,10 @@ def _rate(value: object, default: float) -> float:
 # --- the published algorithms ----------------------------------------------------------------------------------------
 
 
-def printed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
-    """b = Delta (2 sqrt(2 K ln(1/delta)) + sqrt(K epsilon)) / epsilon: Laplace noise of all K levels, as published.
-
-    By Lemma 2 it is enough for epsilon/2; the least that Lemma 2 allows is ``composed_vector_scale``.
-    """
-    k, log_delta = arguments.experts(experts), -math.log(probability("delta", delta, open=True))
-    eps = _positive("epsilon", epsilon)
-    return _positive("span", span) * (2.0 * math.sqrt(2.0 * k * log_delta) + math.sqrt(k * eps)) / eps
-
-
 def composed_vector_scale(*, span: float, experts: int, epsilon: float, delta: float) -> float:
-    """The least b whose K-fold composition is (epsilon, delta)-DP by Lemma 2.
+    """Returns the least b whose K-fold composition is (ε, δ)-DP by Lemma 2.
 
-    Delta / (sqrt(2/K) (sqrt(L + eps) - sqrt L)) with L = ln(1/delta). Numerical composition needs a third less.
+    It is Delta / (sqrt(2/K) (sqrt(L + ε) - sqrt L)) with L = ln(1/δ). Numerical composition needs a third less.
     """
     k, log_delta = arguments.experts(experts), -math.log(probability("delta", delta, open=True))
     eps = _positive("epsilon", epsilon)
@@ -120,53 +99,39 @@ def composed_vector_scale(*, span: float, experts: int, epsilon: float, delta: f
     return _positive("span", span) / each
 
 
-def composed_epsilon(*, count: int, epsilon: float, delta: float) -> float:
-    """K eps^2/2 + sqrt(2 K ln(1/delta)) eps: what K independent eps-DP releases of one input cost at delta (Lemma 2).
-
-    It is rho + 2 sqrt(rho ln(1/delta)) with rho = K eps^2/2 (Bun & Steinke 2016).
-    """
-    k, eps = integer("count", count, low=1), real("epsilon", epsilon, low=0.0)
-    log_delta = -math.log(probability("delta", delta, open=True))
-    return k * eps * eps / 2.0 + math.sqrt(2.0 * k * log_delta) * eps
-
-
 def noise_ceiling(*, scale: float, draws: int, gamma: float) -> float:
-    """c' = b (gamma + ln n): n Laplace draws of scale b are all within c' with probability >= 1 - e^-gamma.
+    """Returns c' = b (gamma + ln n): n Laplace draws of scale b are within c' with probability >= 1 - e^-gamma.
 
-    Lemmas 5 and 8. The vector algorithm draws n = K T numbers; for the sampled one T are enough, where K T is in
-    print. Nothing in an algorithm may be cut off at c': that would tell levels apart with certainty.
+    Lemmas 5 and 8. The vector algorithm draws n = K T numbers; the sampled one draws T, not K T as printed. An
+    algorithm must not clip at c': an output at the limit would rule out some levels with certainty.
     """
     draws = integer("draws", draws, low=1)
     return _positive("scale", scale) * (real("gamma", gamma, low=0.0) + math.log(draws))
 
 
 def resampling_slack(*, span: float, rounds: int) -> float:
-    """2 Delta/T - ln(1 - 1/T): what resampling and smoothing add to the risk of one round, at most.
+    """Returns 2 Delta/T - ln(1 - 1/T), a bound on the risk that resampling and smoothing add to one round.
 
-    Replaces inequality (31), :func:`printed_resampling_slack`, which is exceeded.
+    It replaces inequality (31), ln(K T)/T - ln(1 - 1/T) + ln(K T)/(K T M) in print, which is false: a sum over K M
+    symbols was dropped.
     """
     return 2.0 * _positive("span", span) / _rounds(rounds) - math.log1p(-1.0 / rounds)
-
-
-def printed_resampling_slack(*, rounds: int, experts: int, labels: int) -> float:
-    """ln(K T)/T - ln(1 - 1/T) + ln(K T)/(K T M): inequality (31) as printed; a sum over K M symbols was dropped."""
-    span, labels = printed_span(rounds=rounds, experts=experts), integer("labels", labels, low=1)
-    return span / rounds - math.log1p(-1.0 / rounds) + span / (experts * rounds * labels)
 
 
 def sampled_risk(
     *, rounds: int, experts: int, epsilon: float, span: float, gamma: float | None = None, resample: bool = True
 ) -> float:
-    """Risk of Algorithm 2 as published, with noise of scale Delta/epsilon: (Delta + 2 c') sqrt(2 T K ln K) and more.
+    """Returns a bound on the risk of Algorithm 2 as published, with noise of scale Delta/ε.
 
-    Theorem 5 with its constants and the corrected per-round term; epsilon-LDP if ``span`` is the levels' own.
+    Its main term is (Delta + 2 c') sqrt(2 T K ln K). This is Theorem 5 with its constants and the corrected term per
+    round; the algorithm is ε-LDP if ``span`` is the span of its levels.
 
     Args:
         rounds: T >= 2.
         experts: K >= 2.
         epsilon: > 0.
         span: Delta > 0.
-        gamma: Noise exceeds c' with probability at most e^-gamma; ln T by default.
+        gamma: The noise exceeds c' with probability at most e^-gamma; ln T by default.
         resample: Whether labels are resampled with probability 1/T, as published.
     """
     regret = sampled_regret(rounds=rounds, experts=experts)
@@ -177,9 +142,10 @@ def sampled_risk(
 def vector_risk(
     *, rounds: int, experts: int, scale: float, span: float, gamma: float | None = None, resample: bool = True
 ) -> float:
-    """Risk of Algorithm 1, with noise of scale b and the corrected rate: (Delta + 2 c') sqrt(2 T ln K) and more.
+    """Returns a bound on the risk of Algorithm 1, with noise of scale b and the corrected rate.
 
-    Theorem 4 with its constants; b as published is ``printed_vector_scale``. Other arguments as for ``sampled_risk``.
+    Its main term is (Delta + 2 c') sqrt(2 T ln K). This is Theorem 4 with its constants; the published b is the span
+    times ``printed_multiplier``. Other arguments as for ``sampled_risk``.
     """
     regret = hedge_regret(rounds=rounds, experts=experts)
     return _published(regret, rounds, experts, _positive("span", span), _positive("scale", scale), gamma, resample)
@@ -198,26 +164,26 @@ def _published(
 
 
 def one_bit_reach(*, span: float, epsilon: float) -> float:
-    """B = (Delta/2) coth(epsilon/2): what one bit is worth, up or down, as an unbiased estimate of a centred level."""
+    """Returns B = (Delta/2) coth(ε/2): a bit stands for +B or -B in the unbiased estimate of a centred level."""
     return _positive("span", span) / 2.0 / math.tanh(_positive("epsilon", epsilon) / 2.0)
 
 
 def one_bit_rate(*, rounds: int, experts: int, epsilon: float, span: float) -> float:
-    """sqrt(2 K ln(K) / T) / B: the rate at which ``one_bit_risk`` is (nearly) least."""
+    """Returns sqrt(2 K ln(K) / T) / B: the rate that (nearly) minimises ``one_bit_risk``."""
     return sampled_rate(rounds=rounds, experts=experts) / one_bit_reach(span=span, epsilon=epsilon)
 
 
 def one_bit_risk(*, rounds: int, experts: int, epsilon: float, span: float, rate: float | None = None) -> float:
-    """Risk of X2 at any rate eta: K ln(K)/eta + (T/eta) g + T ln(T/(T-1)), about B sqrt(2 T K ln K).
+    """Returns a bound on the risk of X2 at any rate eta, about B sqrt(2 T K ln K): labels are not resampled.
 
-    With g = cosh(eta B) - 1 + (Delta/2) (sinh(eta B)/B - eta). No resampling.
+    It is K ln(K)/eta + (T/eta) g + T ln(T/(T-1)) with g = cosh(eta B) - 1 + (Delta/2) (sinh(eta B)/B - eta).
 
-    Proof (X1 and X3 alike). Let u_j = -(v_j(Y) - middle) and X be the estimate of u_J that a message gives, J uniform.
+    Proof (also of X1 and X3). Let u_j = -(v_j(Y) - middle) and let X be the estimate of u_J from a message, J uniform.
     A step changes (1/eta) ln of the sum of weights by at most w_J (e^(-eta X) - 1)/eta, where w are the weights that
-    sum to 1; over noise and J that is at most (1/K) (g/eta - sum_j w_j u_j), as E e^(-eta X) - 1 + eta u is convex in u
-    and g at the worse end. The sum of weights is at least that of the true candidate, whose expected log-weight falls
-    by eta u/K. Telescoped and multiplied by K: the sum of E[w.u - u_true] is at most K ln(K)/eta + T g/eta. And
-    KL(f || prediction) <= -ln(1 - 1/T) + E[v_true - w.v], by Jensen's inequality.
+    sum to 1. Averaged over noise and J that is at most (1/K) (g/eta - sum_j w_j u_j), as E e^(-eta X) - 1 + eta u is
+    convex in u and g is its value at the worse end. The sum of weights is at least the weight of the true candidate,
+    whose expected logarithm falls by eta u/K. Telescoped and multiplied by K: the sum of E[w.u - u_true] is at most
+    K ln(K)/eta + T g/eta. And KL(f || prediction) <= -ln(1 - 1/T) + E[v_true - w.v], by Jensen's inequality.
     """
     n, k = _rounds(rounds), arguments.experts(experts)
     eta = _rate(rate, one_bit_rate(rounds=n, experts=k, epsilon=epsilon, span=span))
@@ -225,7 +191,7 @@ def one_bit_risk(*, rounds: int, experts: int, epsilon: float, span: float, rate
     a = eta * reach
     if a > 700.0:
         return math.inf
-    # cosh(a) - 1 = 2 sinh(a/2)^2, and sinh(a) - a by its series where the difference would cancel.
+    # cosh(a) - 1 = 2 sinh(a/2)^2, and sinh(a) - a by its series for small a, where the difference would cancel.
     odd = (
         math.sinh(a) - a if a > 0.1 else a**3 / 6.0 * (1.0 + a * a / 20.0 * (1.0 + a * a / 42.0 * (1.0 + a * a / 70.0)))
     )
@@ -234,19 +200,19 @@ def one_bit_risk(*, rounds: int, experts: int, epsilon: float, span: float, rate
 
 
 def laplace_rate(*, rounds: int, experts: int, scale: float, span: float) -> float:
-    """sqrt(K ln(K) / (T (Delta^2/8 + b^2))), the rate at which ``laplace_risk`` is nearly least; at most 1/(2 b)."""
+    """Returns sqrt(K ln(K) / (T (Delta^2/8 + b^2))), at most 1/(2 b): the rate that suits ``laplace_risk``."""
     n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
     return min(math.sqrt(k * math.log(k) / (n * (_positive("span", span) ** 2 / 8.0 + b * b))), 0.5 / b)
 
 
 def laplace_risk(*, rounds: int, experts: int, scale: float, span: float, rate: float | None = None) -> float:
-    """Risk of X1 at any rate eta < 1/b: about 2 sqrt(T K ln(K) (Delta^2/8 + b^2)).
+    """Returns a bound on the risk of X1 at any rate eta < 1/b, about 2 sqrt(T K ln(K) (Delta^2/8 + b^2)).
 
-    K ln(K)/eta + (T/eta) g + T ln(T/(T-1)) with g = e^(eta Delta/2)/(1 - eta^2 b^2) - 1 - eta Delta/2.
-    Noise of scale b = Delta/epsilon is epsilon-LDP. No resampling.
+    It is K ln(K)/eta + (T/eta) g + T ln(T/(T-1)) with g = e^(eta Delta/2)/(1 - eta^2 b^2) - 1 - eta Delta/2.
+    Noise of scale b = Delta/ε is ε-LDP. Labels are not resampled.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a rate at which noise has no bound.
+        InvalidArgumentError: an argument outside its domain, or a rate of 1/b or more.
     """
     n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
     eta = _rate(rate, laplace_rate(rounds=n, experts=k, scale=b, span=span))
@@ -266,38 +232,38 @@ def full_vector_risk(
     law: Literal["laplace", "gaussian"],
     rate: float | None = None,
 ) -> float:
-    """Risk of X3, centred noisy levels of all candidates: about 2 sqrt(T ln(K) (Delta^2/8 + b^2)), or with sigma^2/2.
+    """Returns a bound on the risk of X3, centred noisy levels of all candidates.
 
-    ln(K)/eta + T (eta Delta^2/8 + h/eta) + T ln(T/(T-1)), where e^h is the noise's moment at eta: h is
-    -ln(1 - eta^2 b^2) or eta^2 sigma^2/2.
+    It is ln(K)/eta + T (eta Delta^2/8 + h/eta) + T ln(T/(T-1)), where e^h is the moment of the noise at eta: h is
+    -ln(1 - eta^2 b^2) or eta^2 σ^2/2. That is about 2 sqrt(T ln(K) (Delta^2/8 + b^2)), or with σ^2/2 for b^2.
 
     Args:
         rounds: T >= 2.
         experts: K >= 2.
-        scale: b, or the standard deviation sigma of Gaussian noise; > 0.
+        scale: b, or the standard deviation σ of Gaussian noise; > 0.
         span: Delta > 0.
-        law: Of the noise.
-        rate: eta > 0, and below 1/b; nearly the best by default.
+        law: The law of the noise.
+        rate: eta > 0, below 1/b for Laplace noise; by default nearly the best one.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
     n, k, b = _rounds(rounds), arguments.experts(experts), _positive("scale", scale)
     square = _positive("span", span) ** 2 / 8.0
-    if law == "gaussian":
+    if one_of("law", law, "laplace", "gaussian") == "gaussian":
         eta = _rate(rate, math.sqrt(math.log(k) / (n * (square + b * b / 2.0))))
         noise = (eta * b) ** 2 / 2.0
-    elif law == "laplace":
+    else:
         eta = _rate(rate, min(math.sqrt(math.log(k) / (n * (square + b * b))), 0.5 / b))
         noise = -math.log1p(-(_below_one(eta * b) ** 2))
-    else:
-        raise InvalidArgumentError("law", law, "is not known", "use 'laplace' or 'gaussian'")
     return math.log(k) / eta + n * (eta * square + noise / eta) + _smoothing(n)
 
 
 def _below_one(product: float) -> float:
     if product >= 1.0:
-        raise InvalidArgumentError("rate", product, "times the noise's scale is 1 or more", "use a lower rate")
+        raise InvalidArgumentError(
+            "rate", product, "is the rate times the scale of the noise, and must be below 1", "use a lower rate"
+        )
     return product
 
 
@@ -309,16 +275,17 @@ def _smoothing(rounds: int) -> float:
 
 
 def label_contrast(*, labels: int, epsilon: float) -> float:
-    """(e^eps - 1)/(e^eps + M - 1): how much of a label's law is left after M-ary randomised response."""
+    """Returns the contrast (e^ε - 1)/(e^ε + M - 1) of M-ary randomised response: the weight of the true law."""
     m, eps = integer("labels", labels, low=2), _positive("epsilon", epsilon)
     return -math.expm1(-eps) / (1.0 + (m - 1) * math.exp(-eps))
 
 
 def labels_risk(*, rounds: int, experts: int, labels: int, epsilon: float) -> float:
-    """Risk of randomised response on labels with the Bayes mixture: ln(KT)/(1 - 1/(KT)) (sqrt(T ln(K)/2)/c + 1).
+    """Returns a bound on the risk of randomised response on labels with the Bayes mixture.
 
-    By log-loss of mixtures on the noisy labels, Pinsker's inequality, the channel's contrast c, and
-    KL(P || Q) <= TV ln(beta)/(1 - 1/beta) for dP/dQ <= beta = K T (Verdu 2014).
+    It is ln(KT)/(1 - 1/(KT)) (sqrt(T ln(K)/2)/c + 1), where c is the channel's contrast. It follows from the log-loss
+    of mixtures on the noisy labels, Pinsker's inequality, and KL(P || Q) <= TV ln(beta)/(1 - 1/beta) for
+    dP/dQ <= beta = K T (Verdu 2014).
     """
     n, k = _rounds(rounds), arguments.experts(experts)
     contrast = label_contrast(labels=labels, epsilon=epsilon)
@@ -326,16 +293,21 @@ def labels_risk(*, rounds: int, experts: int, labels: int, epsilon: float) -> fl
 
 
 def choose_channel(*, experts: int, labels: int | None, epsilon: float) -> Literal["one-bit", "randomized-labels"]:
-    """The channel whose risk is bounded by less: randomised labels for few labels, one bit for many or without end.
+    """Returns the channel with the smaller bound on the risk: randomised labels for few labels, otherwise one bit.
 
-    Labels are randomised iff (e^eps + M - 1)/(e^eps - 1) < coth(eps/2) sqrt(K), the factors that the two bounds do not
-    share; for small epsilon iff M < 2 sqrt(K). Looks at public numbers only. The rule is for the worst case: on easy
-    candidates randomised labels may do better up to several hundred labels.
+    Labels are randomised if (e^ε + M - 1)/(e^ε - 1) < coth(ε/2) sqrt(K), the factors in which the two bounds
+    differ; for small ε, if M < 2 sqrt(K). The rule uses public numbers only and is for the worst case: with
+    easily distinguished candidates randomised labels may be better up to several hundred labels.
 
     Args:
         experts: K >= 2.
-        labels: M >= 2, or None without end.
+        labels: M >= 2, or None for infinitely many.
         epsilon: > 0.
+
+    Example:
+        >>> from hockeystick.learners import choose_channel
+        >>> [choose_channel(experts=16, labels=m, epsilon=1.0) for m in (4, 100)]
+        ['randomized-labels', 'one-bit']
     """
     k, eps = arguments.experts(experts), _positive("epsilon", epsilon)
     if labels is None:
@@ -344,44 +316,33 @@ def choose_channel(*, experts: int, labels: int | None, epsilon: float) -> Liter
     return "randomized-labels" if price < math.sqrt(k) / math.tanh(eps / 2.0) else "one-bit"
 
 
-# --- total variation, and how many rounds it takes -------------------------------------------------------------------
+# --- total variation, and the number of rounds -----------------------------------------------------------------------
 
 
 def total_variation(*, risk: float, rounds: int) -> float:
-    """sqrt(R/(2T)): mean total variation between truth and predictions of risk R over T rounds (Theorem 6), in [0, 1].
+    """Returns sqrt(R/(2T)): a bound on the mean total variation between truth and predictions of risk R (Theorem 6).
 
-    Total variation is half of the L1 distance. The mean of the predictions is as near to a fixed truth.
+    Total variation is half of the L1 distance. The bound also holds for the mean of the predictions and a fixed truth.
     """
     return min(1.0, math.sqrt(real("risk", risk, low=0.0, allow_inf=True) / (2.0 * integer("rounds", rounds, low=1))))
 
 
 def rounds_for_total_variation(alpha: float, risk: Callable[[int], float]) -> int:
-    """T_alpha: the least T whose ``risk``, a bound as a function of T, has total variation <= alpha, in (0, 1).
+    """Returns T_alpha: the least T for which the bound ``risk(T)`` implies a total variation of at most alpha.
 
     Raises:
         InvalidArgumentError: ``alpha`` is not in (0, 1), or no T up to 2^53 is enough.
     """
     wanted = probability("alpha", alpha, open=True)
-    return _least_rounds("alpha", alpha, lambda n: total_variation(risk=risk(n), rounds=n) <= wanted)
 
+    def enough(rounds: int) -> bool:
+        return total_variation(risk=risk(rounds), rounds=rounds) <= wanted
 
-def rounds_for_learning(*, experts: int, risk: Callable[[int], float]) -> int:
-    """The least T at which a bound is below T ln K, which always predicting the candidates' mean costs at most.
-
-    Raises:
-        InvalidArgumentError: no T up to 2^53 is enough.
-    """
-    each = math.log(arguments.experts(experts))
-    return _least_rounds("risk", risk, lambda n: risk(n) < n * each)
-
-
-def _least_rounds(name: str, value: object, enough: Callable[[int], bool]) -> int:
-    """The least n >= 2 that is enough, where more always is, too."""
     high = 2
     while not enough(high):
         high *= 2
         if high > _MOST_ROUNDS:
-            raise InvalidArgumentError(name, value, "needs more than 2^53 rounds", "ask for less")
+            raise InvalidArgumentError("alpha", alpha, "needs more than 2^53 rounds", "use a larger one")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,10 +1,10 @@
-"""Whole runs of exponential weights on private messages: all weights of a long run at once, and their exact KL risk.
+"""Simulated runs of exponential weights on private messages, vectorised over rounds, with their exact KL risk.
 
-A channel without a memory answers every label alike, whatever came before. So the messages of a run can be drawn first,
-and the weights are then a softmax of sums of *earlier* messages' losses: one cumulative sum instead of a loop over
-rounds. Messages may be added up in blocks of r rounds, between which the weights stand still; r = 1 is the server of
-:mod:`hockeystick.learners.distribution.server` itself, and larger blocks cost little, as weights move by the
-learning rate in a round. Rounds come in chunks, so that memory does not grow with their number.
+A channel without memory answers a label independently of earlier messages. So the messages of a run can be drawn first,
+and the weights are then a softmax of sums of the losses of *earlier* messages: one cumulative sum instead of a loop
+over rounds. The weights may be updated once per block of r rounds; r = 1 is the server of
+:mod:`hockeystick.learners.distribution.server` itself, and larger blocks change little, as a round moves the weights by
+about the learning rate. Rounds are processed in chunks, so memory does not grow with their number.
 
 The risk of a round is KL(f || p) between the true law f of its label and the prediction p before its message, computed
 from the laws and not from labels. Arrays of weights have shape (runs, experts, blocks).
@@ -27,21 +27,21 @@ from hockeystick.accounting.validate import array, integer, real
 Losses = tuple[AnyIntArray | None, FloatArray]
 """Decoded messages: indices (runs, n) with one loss each, (runs, n); or None and all experts' losses, (runs, n, K)."""
 Source = Callable[[int, int], Losses]
-"""The messages of the rounds from the first to before the last, counted from 0; asked for in order, each once."""
+"""The messages of the rounds first .. last - 1, counted from 0; called in order, once for each round."""
 
-_CELLS, _ROUNDS = 2**17, 2**15  # weights and messages that are held at a time, of all runs: what a cache holds
+_CELLS, _ROUNDS = 2**17, 2**15  # weights and messages in memory at once, of all runs, so that they fit a cache
 
 
 @frozen(eq=False)
 class KLRisk:
     """KL(truth || prediction) in nats, for predictions that mix K laws.
 
-    Labels that all laws treat alike, up to a common factor, are one column here: its cost does not grow with the number
-    of labels but with the number of kinds of labels.
+    Labels whose masses under all laws agree up to a common factor share one column, so the time does not grow with the
+    number of labels but with the number of columns.
 
     Attributes:
         experts: K.
-        entropy: What the risk has besides the logarithm of the mixture.
+        entropy: The part of the risk that does not depend on the mixture.
         truth: Probability of each column, shape (m,).
         masses: Each law's mass, up to the column's factor, shape (m, K).
     """
@@ -52,7 +52,7 @@ class KLRisk:
 
     @classmethod
     def finite(cls, truth: npt.ArrayLike, masses: npt.ArrayLike) -> KLRisk:
-        """For M labels: the true law, shape (M,), and the mixed laws, shape (K, M).
+        """Returns the risk for M labels: the true law has shape (M,), the mixed laws have shape (K, M).
 
         Raises:
             InvalidArgumentError: shapes that do not agree, a negative or non-finite mass, or a true law that does not
@@ -71,21 +71,21 @@ class KLRisk:
 
     @classmethod
     def quadrature(cls, nodes: npt.ArrayLike, log_truth: npt.ArrayLike, log_masses: npt.ArrayLike) -> KLRisk:
-        """For any labels: weights of nodes, shape (m,), and log densities there, shapes (m,) and (K, m).
+        """Returns the risk for any labels: weights of nodes, shape (m,), and log densities, shapes (m,) and (K, m).
 
-        Nodes are labels that are counted one by one (weights 1), or points of a quadrature rule. As accurate as the
-        rule; what lies beyond the nodes is left out.
+        Nodes are labels that are counted one by one (weights 1), or points of a quadrature rule. The result is as
+        accurate as the rule; labels beyond the nodes are left out.
 
         Raises:
-            InvalidArgumentError: shapes that do not agree, a negative or non-finite weight, a NaN, or a node with true
-                mass where no law has any, so that the risk is infinite.
+            InvalidArgumentError: shapes that do not agree, a negative or non-finite weight, a NaN, or a node that has
+                mass under the true law only, so that the risk is infinite.
         """
         weight = array("nodes", nodes, ndim=1, low=0.0)
         log_law = np.asarray(log_truth, dtype=np.float64)
         logs = np.asarray(log_masses, dtype=np.float64)
         for name, value, shape in (("log_truth", log_law, weight.shape), ("log_masses", logs, (-1, *weight.shape))):
             if value.ndim != len(shape) or value.shape[-1] != len(weight):
-                raise InvalidArgumentError(name, value.shape, "is a shape that does not fit", f"{len(weight)} nodes")
+                raise InvalidArgumentError(name, value.shape, "is the wrong shape", f"there are {len(weight)} nodes")
             if np.isnan(value).any() or np.isposinf(value).any():
                 raise InvalidArgumentError(name, "...", "holds NaN or +inf", "give log densities, -inf for none")
         kept = (weight > 0.0) & np.isfinite(log_law)
@@ -108,7 +108,7 @@ class KLRisk:
         return int(self.masses.shape[1])
 
     def of(self, weights: FloatArray) -> FloatArray:
-        """The risk of each of many mixtures: positive weights of any sum, shape (..., K, n), give shape (..., n)."""
+        """Returns the risk of each mixture, shape (..., n), for positive weights of any sum, shape (..., K, n)."""
         mixture = self.masses @ weights
         np.log(mixture, out=mixture)
         value = self.entropy - self.truth @ mixture + self.truth.sum() * np.log(weights.sum(axis=-2))
@@ -117,17 +117,17 @@ class KLRisk:
 
 @frozen(eq=False)
 class Runs:
-    """What whole runs did, runs on the leading axis.
+    """Results of whole runs, with runs on the leading axis.
 
     Attributes:
         rounds: T.
-        risk: Shape (runs,): the sum over rounds of KL(truth || prediction), nats.
-        marks: Shape (m,): after so many rounds ...
-        curve: Shape (runs, m): ... the risk was this much. The last mark is T.
-        mean_weights: Shape (runs, K): the average over rounds of the weights in force. The average prediction is their
-            mixture where all contexts are alike.
+        risk: Shape (runs,): the sum over rounds of KL(truth || prediction), in nats.
+        marks: Shape (m,): the numbers of rounds after which the risk is recorded; the last one is T.
+        curve: Shape (runs, m): the risk up to each mark.
+        mean_weights: Shape (runs, K): the average over rounds of the weights. With a single context the average
+            prediction is their mixture.
         totals: Shape (runs, K): the sums of losses at the end.
-        counts: Shape (runs, K): how many messages spoke of each expert.
+        counts: Shape (runs, K): the number of messages about each expert.
     """
 
     rounds: int
@@ -139,9 +139,9 @@ class Runs:
     counts: FloatArray = field(repr=False)
 
     def mean_losses(self) -> FloatArray:
-        """The mean loss of each expert over the messages that spoke of it, shape (runs, K); NaN where there were none.
+        """Returns the mean loss of each expert over the messages about it, shape (runs, K); NaN if there are none.
 
-        The best expert is better found by means than by sums, where the numbers of messages differ by chance.
+        Means identify the best expert better than sums, as the numbers of messages differ by chance.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.totals / self.counts)
@@ -158,22 +158,22 @@ def play(
     contexts: npt.ArrayLike | None = None,
     marks: Sequence[int] = (),
 ) -> Runs:
-    """Whole runs of exponential weights: weights in force at round t are softmax(-rate * losses before t's block).
+    """Returns runs of exponential weights: the weights at round t are softmax(-rate * losses before the block of t).
 
     Time is O(rounds + rounds/block * K * columns) per run; memory does not depend on the number of rounds.
 
     Args:
         source: The messages.
-        risks: How a round's prediction is rated; one for each context, if there are contexts.
+        risks: The risk of a prediction; one for each context, if there are contexts.
         rounds: T >= 1.
-        runs: At least 1.
+        runs: The number of runs, >= 1.
         rate: Learning rate >= 0, per unit of loss.
-        block: r >= 1, rounds between which weights stand still.
-        contexts: Shape (rounds,), which of ``risks`` rates each round; None where there is one context only.
-        marks: Further rounds at whose end the risk is wanted; a mark is moved up to the end of its block.
+        block: r >= 1, the number of rounds between updates of the weights.
+        contexts: Shape (rounds,), the context of each round, an index into ``risks``; None if there is only one.
+        marks: Further rounds after which the risk is recorded; a mark is moved up to the end of its block.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or messages that are no finite losses of known experts.
+        InvalidArgumentError: an argument outside its domain, or messages that are not finite losses of known experts.
     """
     length, count = integer("rounds", rounds, low=1), integer("runs", runs, low=1)
     size, eta = integer("block", block, low=1), real("rate", rate, low=0.0)
@@ -211,14 +211,14 @@ def play(
 
 
 def replay(index: npt.ArrayLike | None, losses: npt.ArrayLike) -> Source:
-    """A source of messages that are already there: arrays of :data:`Losses` for all rounds.
+    """Returns a source of given messages: arrays of :data:`Losses` for all rounds.
 
     Raises:
         InvalidArgumentError: an index that is not made of integers.
     """
     given, loss = None if index is None else np.asarray(index), np.asarray(losses, dtype=np.float64)
     if given is not None and given.dtype.kind not in "iu":
-        raise InvalidArgumentError("index", given.dtype, "is not made of integers", "give the candidates' numbers")
+        raise InvalidArgumentError("index", given.dtype, "is not an integer type", "give the candidates' indices")
 
     def source(first: int, last: int) -> Losses:
         return (None if given is None else given[:, first:last]), loss[:, first:last]
@@ -227,23 +227,23 @@ def replay(index: npt.ArrayLike | None, losses: npt.ArrayLike) -> Source:
 
 
 def _infinite(name: str) -> InvalidArgumentError:
-    reason = "leaves a true label without mass: the risk is infinite"
+    reason = "gives no mass to a label of the true law, so the risk is infinite"
     return InvalidArgumentError(name, 0.0, reason, "mix the laws with one that has mass there")
 
 
 def _contexts(contexts: npt.ArrayLike | None, rounds: int, known: int) -> AnyIntArray | None:
     if contexts is None:
         if known != 1:
-            raise InvalidArgumentError("contexts", None, f"does not say which of {known} contexts", "give one a round")
+            raise InvalidArgumentError("contexts", None, f"is missing for {known} contexts", "give one for each round")
         return None
     return context_numbers(contexts, rounds, known)
 
 
 def context_numbers(contexts: npt.ArrayLike, size: int, known: int) -> AnyIntArray:
-    """``size`` public contexts as whole numbers 0 .. known - 1.
+    """Returns ``size`` public contexts as integers 0 .. known - 1.
 
     Raises:
-        InvalidArgumentError: another shape, or an entry that is none.
+        InvalidArgumentError: a wrong shape, or an unknown context.
     """
     found = array("contexts", contexts, shape=(size,), low=0, high=known - 1)
     if (found != np.floor(found)).any():
@@ -252,14 +252,14 @@ def context_numbers(contexts: npt.ArrayLike, size: int, known: int) -> AnyIntArr
 
 
 def _lengths(rounds: int, size: int) -> FloatArray:
-    """How many rounds each block has: all have ``size``, but for a last one that is cut short."""
+    """The number of rounds of each block: ``size``, except for a shorter last one."""
     found = np.full(-(-rounds // size), float(size))
     found[-1] = rounds - size * (len(found) - 1)
     return found
 
 
 def _by_context(rated: Sequence[KLRisk], weights: FloatArray, contexts: AnyIntArray, size: int) -> FloatArray:
-    """The risk of rounds in several contexts, shape (runs,): each context rates each block as often as it occurs."""
+    """The risk of rounds in several contexts, shape (runs,): a context counts as often as it occurs in a block."""
     found = np.zeros(len(weights))
     block = np.arange(len(contexts)) // size
     for which in np.unique(contexts):
@@ -269,7 +269,7 @@ def _by_context(rated: Sequence[KLRisk], weights: FloatArray, contexts: AnyIntAr
 
 
 class _Walk:
-    """The weights' way through chunks of messages; between chunks nothing lives but the sums of losses."""
+    """The weights over chunks of messages; between chunks only the sums of losses are stored."""
 
     def __init__(self, runs: int, experts: int, rate: float) -> None:
         self.totals, self.counts = np.zeros((2, runs, experts))
@@ -280,13 +280,13 @@ class _Walk:
         runs, experts = self.totals.shape
         blocks = -(-rounds // size)
         if losses.shape != ((runs, rounds, experts) if index is None else (runs, rounds)):
-            raise InvalidDataError("losses", losses, "is a shape that does not fit", "see Losses")
+            raise InvalidDataError("losses", losses, "have the wrong shape", "see Losses")
         before = np.empty((runs, experts, blocks + 1))
         before[:, :, 0] = self.totals
         before[:, :, 1:] = self._vectors(losses, size) if index is None else self._sampled(index, losses, size, blocks)
         np.cumsum(before, axis=2, out=before)
         if not np.isfinite(before[:, :, -1]).all():
-            raise InvalidArgumentError("losses", "...", "holds a value that is not finite")
+            raise InvalidArgumentError("losses", "...", "hold a value that is not finite", "decode valid messages")
         self.totals = before[:, :, -1].copy()
         weights = before[:, :, :-1]
         weights -= weights.min(axis=1, keepdims=True)
@@ -304,7 +304,7 @@ class _Walk:
         runs, experts = self.totals.shape
         spoken = index + experts * np.arange(runs)[:, None]  # (runs, rounds): which (run, expert)
         if index.shape != losses.shape or index.min() < 0 or index.max() >= experts:
-            raise InvalidArgumentError("index", "...", f"does not name experts 0 .. {experts - 1}")
+            raise InvalidArgumentError("index", "...", "names an unknown expert", f"use 0 .. {experts - 1}")
         self.counts += np.bincount(spoken.ravel(), minlength=runs * experts).reshape(runs, experts)
         cell = spoken * blocks + np.arange(losses.shape[1]) // size
         sums = np.bincount(cell.ravel(), weights=losses.ravel(), minlength=runs * experts * blocks)

@@ -1,12 +1,12 @@
-"""The server of online distribution learning: predicts, takes in messages, is saved, and is merged with other shards.
+"""The server of online distribution learning: predicts, receives messages, and can be saved, resumed and merged.
 
-Its state is the sum of losses of each candidate and which rounds it has heard of. Losses are added up without rounding
-(every float is a whole multiple of the smallest one), so that the state does not depend on the order of messages:
-shards that took in disjoint rounds add up to the very server that took in all of them. Weights stay those of messages
-that have arrived; a shard that has not been merged yet predicts as if the others' messages were late.
+The state of a server is the sum of losses of each candidate and the set of rounds of the received messages. Losses are
+added up without rounding (every float is a whole multiple of the smallest one), so the state does not depend on the
+order of messages: shards that received disjoint rounds merge into exactly the server that received all of them. Until
+it is merged, a shard predicts from its own messages.
 
-A message is refused, and nothing is learned from it, if its round was heard of before or lies beyond the horizon, or if
-it is none of the channel's. All state is post-processing of messages: it is no more private than they are.
+A message is refused, and leaves the state unchanged, if its round was received before or lies beyond the horizon, or if
+the channel cannot send it. The state is post-processing of messages.
 """
 
 from __future__ import annotations
@@ -37,20 +37,32 @@ _UNIT = 1 << 1074  # of exact sums
 
 
 class DistributionServer:
-    """The server's side of one run of ``OnlineDistribution``; labels never come near it.
+    """The server of one run of ``OnlineDistribution``. It receives messages and never labels.
 
     Args:
-        learner: What is run.
+        learner: The learner.
 
     Raises:
-        InvalidArgumentError: it is no ``OnlineDistribution``.
+        InvalidArgumentError: it is not an ``OnlineDistribution``.
+
+    Example:
+        >>> from hockeystick.learners import DistributionServer, LabelTable, OnlineDistribution
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> learner = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=50, epsilon=4.0)
+        >>> server, noise = DistributionServer(learner), SimulationNoise(1)
+        >>> for t in range(50):  # every person's label is 1
+        ...     server.update(learner.channels[0].privatise(1, noise=noise), round=t)
+        >>> server.heard, bool(server.predict()[1] > 0.85)
+        (50, True)
     """
 
     __slots__ = ("_counts", "_heard", "_learner", "_scores", "_totals")
 
     def __init__(self, learner: OnlineDistribution) -> None:
         if not isinstance(learner, OnlineDistribution):
-            raise InvalidArgumentError("learner", type(learner).__name__, "is no OnlineDistribution")
+            raise InvalidArgumentError(
+                "learner", type(learner).__name__, "is not an OnlineDistribution", "use OnlineDistribution.build"
+            )
         self._learner = learner
         self._totals = [0] * learner.experts
         self._counts = [0] * learner.experts
@@ -61,39 +73,39 @@ class DistributionServer:
 
     @property
     def learner(self) -> OnlineDistribution:
-        """What is run."""
+        """The learner."""
         return self._learner
 
     @property
     def heard(self) -> int:
-        """How many messages were taken in."""
+        """The number of received messages."""
         return self._heard.count
 
     @property
     def totals(self) -> FloatArray:
-        """Sums of losses, each correctly rounded, shape (K,)."""
+        """The sum of losses of each candidate, correctly rounded, shape (K,)."""
         return self._scores.copy()
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """How many messages spoke of each candidate, shape (K,)."""
+        """The number of messages about each candidate, shape (K,)."""
         return np.array(self._counts, dtype=np.int64)
 
     def weights(self) -> FloatArray:
-        """softmax(-eta * totals), shape (K,)."""
+        """Returns softmax(-eta * totals), shape (K,)."""
         odds = np.exp(-self._learner.learning_rate * (self._scores - self._scores.min()))
         return np.asarray(odds / odds.sum())
 
     def predict(self, context: int = 0) -> FloatArray:
-        """The published law of the next label in this context, shape (M,).
+        """Returns the published law of the next label in this context, shape (M,).
 
         Raises:
-            InvalidArgumentError: no such context, or labels without a table: see ``log_density``.
+            InvalidArgumentError: an unknown context, or labels without a table, for which use ``log_density``.
         """
         return np.asarray(self.weights() @ self._channel(context).levels.masses())
 
     def log_density(self, labels: npt.ArrayLike, context: int = 0) -> FloatArray:
-        """The logarithm of the published law's mass or density at public points, shape (n,), for any labels."""
+        """Returns the logarithm of the published law's mass or density at public points, shape (n,)."""
         logs = self._channel(context).levels.log_masses(labels)
         with np.errstate(divide="ignore"):
             weighted = logs + np.log(self.weights())
@@ -102,20 +114,20 @@ class DistributionServer:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def update(self, message: Message, *, round: int, context: int = 0) -> None:
-        """Takes in the message of one round.
+        """Receives the message of one round. If it raises an error, the state is unchanged.
 
         Args:
-            message: As the device sent it.
+            message: The message of the device.
             round: 0 .. horizon - 1; each once, in any order.
-            context: The round's context.
+            context: The context of the round.
 
         Raises:
-            InvalidArgumentError: no such round or context; nothing has changed then.
-            RefusedMessageError: a malformed message, or a round that was heard of before; nothing has changed then.
+            InvalidArgumentError: an unknown round or context.
+            RefusedMessageError: a malformed message, or a round that was received before.
         """
         number = integer("round", round, low=0, high=self._learner.horizon - 1)
         if number in self._heard:
-            raise RefusedMessageError(f"round {number} was heard of before: it has one message")
+            raise RefusedMessageError(f"the message of round {number} was received before")
         channel = self._channel(context)
         index, losses = self._learner.losses(_one(channel, message), context)
         values = [float(loss) for loss in np.ravel(losses)]
@@ -128,7 +140,7 @@ class DistributionServer:
             self._scores[j] = self._totals[j] / _UNIT
 
     def receive(self, data: bytes, form: MessageFormat, *, context: int = 0) -> int:
-        """Takes in a message as it came over the wire, and returns its round; errors as for ``update``."""
+        """Receives the bytes of a message, and returns its round; errors as for ``update``."""
         number, message = form.read(data)
         if number >= self._learner.horizon:
             raise RefusedMessageError("field 'round' is beyond the horizon")
@@ -138,7 +150,7 @@ class DistributionServer:
     # --- states ------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> dict[str, Any]:
-        """The state, ready for JSON; ``resume`` goes on from it."""
+        """Returns the state as values for JSON, from which ``resume`` continues."""
         body = {
             "totals": [str(total) for total in self._totals],
             "counts": list(self._counts),
@@ -149,10 +161,12 @@ class DistributionServer:
     @classmethod
     @unchained()
     def resume(cls, learner: OnlineDistribution, checkpoint: dict[str, Any]) -> DistributionServer:
-        """The server whose ``checkpoint`` this is. Of candidates without a table only their range is compared.
+        """Returns the server with the state of a ``checkpoint``.
+
+        For candidates without a table only their range is compared with that of the checkpoint.
 
         Raises:
-            InvalidArgumentError: it is none, was changed, or is of another learner.
+            InvalidArgumentError: it is not a checkpoint, was changed, or belongs to another learner.
         """
         server = cls(learner)
         body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=_identity(learner), simulated=False)
@@ -160,7 +174,7 @@ class DistributionServer:
             totals, counts = [int(each) for each in body["totals"]], [int(each) for each in body["counts"]]
             server._heard = _Rounds([(int(first), int(end)) for first, end in body["heard"]])
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise refused("has not the parts of one") from None
+            raise refused("lacks parts of a checkpoint") from None
         if len(totals) != learner.experts or len(counts) != learner.experts or server._heard.end > learner.horizon:
             raise refused("does not fit the learner")
         server._totals, server._counts = totals, counts
@@ -169,17 +183,17 @@ class DistributionServer:
 
     @classmethod
     def merged(cls, shards: Iterable[DistributionServer]) -> DistributionServer:
-        """The server that has taken in all messages of these, which stay as they are; equal to it to the last bit.
+        """Returns the server that has received all messages of the shards, exact to the last bit.
 
         Raises:
-            InvalidArgumentError: none, servers of different learners, or a round that two of them have heard of.
+            InvalidArgumentError: no shards, servers of different learners, or a round that two of them have received.
         """
         parts = list(shards)
         if not parts or not all(isinstance(part, DistributionServer) for part in parts):
-            raise InvalidArgumentError("shards", parts, "are no servers", "give at least one")
+            raise InvalidArgumentError("shards", parts, "is not a list of DistributionServers", "give at least one")
         own = _identity(parts[0]._learner)
         if any(_identity(part._learner) != own for part in parts[1:]):
-            raise InvalidArgumentError("shards", len(parts), "are servers of different learners")
+            raise InvalidArgumentError("shards", len(parts), "are of different learners", "merge shards of one learner")
         found = cls(parts[0]._learner)
         found._heard = _Rounds.union([part._heard for part in parts])
         found._totals = [sum(column) for column in zip(*(part._totals for part in parts), strict=True)]
@@ -196,28 +210,28 @@ class DistributionServer:
 
 
 def _one(channel: Channel, message: object) -> Messages:
-    """A message alone in an array, if it is one that the channel's devices can send."""
+    """The message in an array of one, if the channel's devices can send it."""
     if not isinstance(message, Message):
-        raise _malformed("is no Message")
+        raise _malformed("is not a Message")
     sampled = channel.payload in ("bit", "real", "whole")
     if sampled:
         value: Any = np.array([_number(channel, message.value)])
         index = message.index
         if not isinstance(index, (int, np.integer)) or isinstance(index, bool) or not 0 <= index < channel.count:
-            raise _malformed(f"is about no candidate 0 .. {channel.count - 1}")
+            raise _malformed(f"is not about a candidate 0 .. {channel.count - 1}")
         return Messages(np.array([int(index)]), value)
     if message.index is not None:
-        raise _malformed("is about one candidate, and should be about all")
+        raise _malformed("is about one candidate instead of all")
     if channel.payload == "label":
         return Messages(None, np.array([_number(channel, message.value)]))
     if not isinstance(message.value, tuple) or len(message.value) != channel.count:
-        raise _malformed(f"has not {channel.count} numbers")
+        raise _malformed(f"does not have {channel.count} numbers")
     return Messages(None, np.array([[_number(channel, each) for each in message.value]]))
 
 
 def _number(channel: Channel, value: object) -> int | float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise _malformed("holds what is no number")
+        raise _malformed("holds a value that is not a number")
     if not math.isfinite(value):
         raise _malformed("holds a number that is not finite")
     if channel.payload == "real" or channel.payload == "reals":
@@ -248,7 +262,7 @@ def _malformed(reason: str) -> RefusedMessageError:
 
 
 class _Rounds:
-    """A set of whole numbers as intervals [first, end): one interval where they come in order."""
+    """A set of whole numbers as intervals [first, end): a single one if numbers are added in order."""
 
     __slots__ = ("parts",)
 
@@ -292,7 +306,7 @@ class _Rounds:
         joined: list[tuple[int, int]] = []
         for first, end in sorted(part for each in sets for part in each.parts):
             if joined and first < joined[-1][1]:
-                raise InvalidArgumentError("shards", first, "is a round that two of them have heard of")
+                raise InvalidArgumentError("shards", first, "is a round of two shards", "give each round to one shard")
             if joined and first == joined[-1][1]:
                 joined[-1] = (joined[-1][0], end)
             else:
@@ -302,7 +316,7 @@ class _Rounds:
 
 @frozen
 class _Identity:
-    """What a state belongs to: two learners of one identity make the same of a message."""
+    """The identity of a learner in a state: learners of equal identity decode every message alike."""
 
     rule: str
     rate: float

@@ -1,9 +1,9 @@
-"""What a server makes of private messages: losses, a learning rate, and what risk that has at most.
+"""The rules by which a server uses private messages: losses, learning rate, and a bound on the risk.
 
 * "tuned": centred, unbiased losses of any sign, at the rate that minimises the explicit bound. Recommended.
-* "printed": the published losses, shifted and scaled into [0, 1]. On samples (Algorithm 2) as published; on vectors
-  (Algorithm 1) with rate sqrt(2 ln K / T), where sqrt(2 K ln K / T) is printed, which is "misprinted" here.
-* "posterior": messages as observations of a known law: Bayes' rule over the candidates. Needs a table of labels.
+* "printed": the published losses, shifted and scaled into [0, 1]. For samples (Algorithm 2) as published; for vectors
+  (Algorithm 1) with rate sqrt(2 ln K / T). The printed rate is sqrt(2 K ln K / T), which is "misprinted" here.
+* "posterior": Bayes' rule over the candidates, as messages are observations of a known law. Needs a table of labels.
 
 Source: Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315); tuned and posterior rules are ours.
 """
@@ -47,7 +47,7 @@ Rule = Literal["tuned", "printed", "misprinted", "posterior"]
 
 
 def losses(channel: Channel, rule: Rule, messages: Messages) -> Losses:
-    """Indices and losses of the messages' shape, or None and losses of all candidates, in a last axis of K.
+    """Returns indices and losses of the messages' shape, or None and losses of all candidates, in a last axis of K.
 
     Raises:
         InvalidArgumentError: messages of another channel.
@@ -63,7 +63,7 @@ def losses(channel: Channel, rule: Rule, messages: Messages) -> Losses:
 
 
 def learning_rate(channel: Channel, rule: Rule) -> float:
-    """eta, per unit of loss."""
+    """Returns eta, per unit of loss."""
     size = {"rounds": channel.levels.horizon, "experts": channel.count}
     if rule == "posterior" or isinstance(channel, RandomizedLabels):
         return 1.0  # losses are negative log-likelihoods
@@ -73,7 +73,7 @@ def learning_rate(channel: Channel, rule: Rule) -> float:
 
 
 def risk_bound(channel: Channel, rule: Rule, *, rate: float | None = None) -> float:
-    """What the expected risk is at most; see ``OnlineDistribution.risk_bound``."""
+    """Returns a bound on the expected risk; see ``OnlineDistribution.risk_bound``."""
     size = {"rounds": channel.levels.horizon, "experts": channel.count}
     if rule == "printed" and rate is None:
         if isinstance(channel, SampledLaplace):
@@ -93,11 +93,11 @@ def risk_bound(channel: Channel, rule: Rule, *, rate: float | None = None) -> fl
             return full_vector_risk(**size, scale=channel.scale, span=channel.span, law="laplace", rate=eta)
         if isinstance(channel, VectorGaussian):
             return full_vector_risk(**size, scale=channel.sigma, span=channel.span, law="gaussian", rate=eta)
-    raise InvalidArgumentError("rule", rule, "has no explicit bound here", "use 'tuned', without resampling")
+    raise InvalidArgumentError("rule", rule, "has no explicit bound here", "use 'tuned' with resample=False")
 
 
 def tuned_rate(channel: Channel) -> float:
-    """The learning rate at which the explicit bound for centred losses is (nearly) least.
+    """Returns the learning rate that (nearly) minimises the explicit bound for centred losses.
 
     Raises:
         InvalidArgumentError: a channel that does not send levels.
@@ -109,7 +109,7 @@ def tuned_rate(channel: Channel) -> float:
         return laplace_rate(**size, scale=channel.scale, span=channel.span)
     if isinstance(channel, SampledDiscreteLaplace):
         ratio, step = math.exp(-1.0 / channel.scale), channel.span / channel.steps
-        half_variance = ratio / (1.0 - ratio) ** 2 + 0.125  # of noise, and at most of rounding, in steps
+        half_variance = ratio / (1.0 - ratio) ** 2 + 0.125  # of noise plus a bound for rounding, in steps
         return laplace_rate(**size, scale=step * math.sqrt(half_variance), span=channel.span)
     if isinstance(channel, VectorLaplace):
         return min(_vector_rate(channel, channel.span, channel.scale**2), 0.5 / channel.scale)
@@ -123,7 +123,7 @@ def _vector_rate(channel: Channel, span: float, half_variance: float) -> float:
 
 
 def _surprise(channel: Channel, messages: Messages) -> FloatArray:
-    """-ln P(message | candidate) but for a constant of each message, shape (.., K)."""
+    """-ln P(message | candidate) up to a constant of each message, shape (.., K)."""
     levels = channel.levels
     if not isinstance(levels, TableLevels):
         raise InvalidArgumentError("channel", channel, "has no table of labels", "use another rule")
@@ -140,7 +140,7 @@ def _surprise(channel: Channel, messages: Messages) -> FloatArray:
         return np.asarray(_mixed(channel, flat, labels, laws).reshape(*shape, levels.count))
     # There are only 2 K different messages.
     every = Messages(np.repeat(np.arange(levels.count), 2), np.tile(np.array([0, 1], np.int8), levels.count))
-    _ = channel.decode(flat)  # refuses what are no bits
+    _ = channel.decode(flat)  # refuses values that are not bits
     table = _mixed(channel, every, labels, laws)
     return np.asarray(table[2 * flat.index + flat.value].reshape(*shape, levels.count))
 

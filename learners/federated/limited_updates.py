@@ -1,10 +1,11 @@
-"""Experts drawn anew when the number of rounds has doubled: the single-player baseline of the federated learners.
+"""Limited Updates: a single-player learner that redraws its expert each time the number of rounds has doubled.
 
 Limited Updates (Asi, Feldman, Koren & Talwar 2023, Algorithm 1) draws its first expert uniformly, and another before
-rounds 2, 4, 8, ... by the exponential mechanism on the losses of the rounds since the last draw. Each round's losses
-enter one draw at most, so that a person costs one draw whatever T is, and experts are independent of each other.
+rounds 2, 4, 8, ... by the exponential mechanism on the losses of the rounds since the last draw. The losses of a round
+enter at most one draw, so a person pays for one draw whatever T is, and the experts are independent of each other.
 
-As a federated baseline each client runs it on its own losses, and regrets are averaged: :meth:`LimitedUpdates.average`.
+It is the baseline of the federated learners: each client runs it on its own losses, and :meth:`LimitedUpdates.average`
+returns the mean regret.
 """
 
 from __future__ import annotations
@@ -35,19 +36,31 @@ Experts = npt.NDArray[np.int64]
 
 @frozen(kw_only=True)
 class LimitedUpdates(TakesLosses):
-    """The learner of experts that draws anew before rounds 2, 4, 8, ... (counted from 1).
+    """A private learner of experts that draws a new expert before rounds 2, 4, 8, ... (counted from 1).
 
-    Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
-    places).
+    Neighbouring streams differ in the losses of one round, replaced by any others in [0, 1] (replace-one; rounds keep
+    their places). The learner is eta-DP.
+
+    Source: Asi, Feldman, Koren & Talwar 2023, Algorithm 1.
 
     Args:
         rounds: T >= 1, one person each.
         experts: d >= 2.
-        learning_rate: eta > 0: a draw has odds exp(-eta*sum/2), and costs eta. The learner is eta-DP.
+        learning_rate: eta > 0. A draw has odds exp(-eta*sum/2), and costs eta.
         clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import LimitedUpdates
+        >>> learner = LimitedUpdates(rounds=8, experts=2, learning_rate=1.0)
+        >>> round(learner.graph().guarantee().epsilon(0.0).upper, 6)
+        1.0
+        >>> losses = np.tile([0.0, 1.0], (8, 1))  # expert 0 never loses
+        >>> learner.marginals(losses).round(2).tolist()  # the law of the expert in rounds 1, 2-3, 4-7 and 8
+        [[0.5, 0.5], [0.62, 0.38], [0.73, 0.27], [0.88, 0.12]]
     """
 
     rounds: int = field(converter=arguments.rounds)
@@ -60,23 +73,23 @@ class LimitedUpdates(TakesLosses):
 
     @property
     def epochs(self) -> int:
-        """How many draws read data: before rounds 2, 4, ..., 2^epochs <= T."""
+        """The number of draws that read data: before rounds 2, 4, ..., 2^epochs <= T."""
         return self.rounds.bit_length() - 1
 
     @property
     def edges(self) -> npt.NDArray[np.int64]:
-        """The first round (from 0) that is played with each expert, and last T, shape (epochs + 2,)."""
+        """The first round (from 0) of each epoch, and at the end T; shape (epochs + 2,)."""
         return np.append(2 ** np.arange(self.epochs + 1) - 1, self.rounds)
 
     @property
     def draw(self) -> ExponentialMechanism:
-        """One draw, for scores that are minus a sum of losses."""
+        """The mechanism of one draw; its scores are minus sums of losses."""
         return ExponentialMechanism(quotient_up(2.0, self.learning_rate))
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan: epoch q's losses, rounds 2^(q-1) .. 2^q - 1 (from 1), enter draw q alone."""
+        """Returns the data-independent plan: draw q reads the losses of rounds 2^(q-1) .. 2^q - 1 (from 1)."""
         found = AccountantGraph(
             adjacency=Adjacency.REPLACE_ONE,
             pinned=True,
@@ -88,13 +101,13 @@ class LimitedUpdates(TakesLosses):
         return found.post("plays", reads=("draws",))
 
     def event(self) -> PrivacyEvent:
-        """What a run costs one person, as one event for a larger graph or a ledger."""
+        """Returns the cost of a run to one person, as one event for a larger graph or a ledger."""
         return self.graph().guarantee().event
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Two streams of shape (rounds, experts): in the first round all experts but number 0 lose 1, or it alone does.
+        """Returns two neighbouring streams, shape (rounds, experts), that are as easy to tell apart as any.
 
-        All later losses are 0, so that the one draw that reads the first round reads nothing else.
+        In the first round all experts but number 0 lose 1, or number 0 alone does. All later losses are 0.
         """
         first, second = np.zeros((2, self.rounds, self.experts))
         first[0, 1:] = 1.0
@@ -104,21 +117,21 @@ class LimitedUpdates(TakesLosses):
     def log_likelihood_ratio(
         self, experts: npt.ArrayLike, losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> FloatArray:
-        """ln P(experts | losses0) / P(experts | losses1), shape (R,), of experts of shape (R, epochs + 1).
+        """Returns ln P(experts | losses0) / P(experts | losses1), shape (R,), of experts of shape (R, epochs + 1).
 
         Raises:
-            InvalidArgumentError: the experts or the losses have another form.
+            InvalidArgumentError: the experts or the losses have a wrong shape or invalid entries.
         """
         rows = array("experts", experts, shape=(None, self.epochs + 1), low=0, high=self.experts - 1)
         if (rows != np.floor(rows)).any():
-            raise InvalidArgumentError("experts", experts, "are no experts", "give their indices")
+            raise InvalidArgumentError("experts", experts, "are not whole numbers", "give indices of experts")
         ratios = self._log_law(self._stream(losses0)) - self._log_law(self._stream(losses1))
         return np.asarray(ratios[np.arange(self.epochs + 1), rows.astype(np.int64)].sum(axis=1))
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Experts:
-        """``runs`` independent runs: the expert of each epoch, shape (runs, epochs + 1)."""
+        """Returns the expert of each epoch in ``runs`` independent runs, shape (runs, epochs + 1)."""
         law, source, count = np.exp(self._log_law(self._stream(losses))), generator(rng), run_count(runs)
         found = np.empty((count, self.epochs + 1), np.int64)
         for column, odds in zip(found.T, np.cumsum(law, axis=1), strict=True):
@@ -127,11 +140,11 @@ class LimitedUpdates(TakesLosses):
         return found
 
     def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> Experts:
-        """The expert of each round of one simulated run, shape (rounds,): seeded, so not a private release."""
+        """Returns the expert of each round of one simulated run, shape (rounds,). Its noise is seeded: no release."""
         return self.plays(self.simulate(losses, rng, 1)[0])
 
     def plays(self, experts: Experts) -> Experts:
-        """The expert of each round, shape (..., rounds), from those of epochs."""
+        """Returns the expert of each round, shape (..., rounds), from the experts of the epochs."""
         return np.repeat(experts, np.diff(self.edges), axis=-1)
 
     def release(
@@ -143,7 +156,7 @@ class LimitedUpdates(TakesLosses):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> Experts:
-        """The expert of each round, shape (rounds,), from secure noise; arguments as for a mechanism's release.
+        """Returns the expert of each round, shape (rounds,), by secure noise; arguments as for a mechanism's release.
 
         Losses are rounded to multiples of 2^-30 (coarser beyond 2^32 rounds) before they are added up.
         """
@@ -163,18 +176,21 @@ class LimitedUpdates(TakesLosses):
     # --- utility -----------------------------------------------------------------------------------------------------
 
     def marginals(self, losses: npt.ArrayLike) -> FloatArray:
-        """The exact law of each epoch's expert, shape (epochs + 1, experts); epochs are independent."""
+        """Returns the exact law of the expert of each epoch, shape (epochs + 1, experts); epochs are independent."""
         return np.asarray(np.exp(self._log_law(self._stream(losses))))
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret against the best single expert, without simulation."""
+        """Returns the exact expected regret against the best single expert."""
         stream = self._stream(losses)
         return self._expected_loss(stream) - regret_floor(stream)[1]
 
     def average(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret per client where each client plays alone, shape (clients, rounds, experts).
+        """Returns the exact expected regret per client if each client plays alone.
 
         The regret is against the one expert that is best for all clients together.
+
+        Args:
+            losses: Shape (clients, rounds, experts).
         """
         shape = (None, self.rounds, self.experts)
         streams = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)

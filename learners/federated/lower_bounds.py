@@ -1,55 +1,51 @@
-"""What no federated private learner of experts can do better, in numbers, and what was printed about it.
+"""Lower bounds on the regret of federated private learners of experts, and the printed bounds beside them.
 
 Gao, Huang & Yang 2024 give two lower bounds on regret per client,
 Reg = (1/m) [sum over i, t of l_it(x_it) - min_x sum over i, t of l_it(x)].
 
-* **Theorem 2**, all clients have the same losses: Omega(sqrt(T ln d) + min(ln(d)/eps, T)) for every m. The first term
-  is right, and here exact: :func:`shared_floor`. The second, :func:`printed_private_floor`, is not: a changed round
-  changes m losses, so the argument shows it for m eps, and
-  :class:`~hockeystick.learners.federated.noisy_hedge.NoisyHedge` goes below it. (It stands where a whole round of all
-  clients is protected as one.)
-* **Theorem 3**, one expert without loss: order ln(d) / (m eps). It stands. :func:`theorem_3` has the printed argument
-  with its constants; :func:`packing_floor` is a direct argument without its conditions, mostly 20 times as strong.
+* **Theorem 2**, for losses that all clients share: Omega(sqrt(T ln d) + min(ln(d)/ε, T)) for every m. The first term
+  is correct; :func:`shared_floor` computes it exactly. The second term, :func:`printed_private_floor`, is wrong: a
+  changed round changes m losses, so the argument proves the term for m ε only, and
+  :class:`~hockeystick.learners.federated.noisy_hedge.NoisyHedge` falls below it. (The term is correct if a round of
+  all clients is protected as one record.)
+* **Theorem 3**, for an expert that never loses: order ln(d) / (m ε). It is correct. :func:`theorem_3` evaluates the
+  printed bound with its constants; :func:`packing_floor` needs no conditions and is mostly 20 times as large.
 
-:func:`regret_floor` is what holds of Theorem 2. All floors are for learners that are (eps, delta)-DP for who sees all
-plays, under replacement of one client's loss of one round, and that play round t before they hear its losses. They hold
-on average over the adversary's coins or its secret expert, hence on some sequence.
+:func:`regret_floor` is the corrected Theorem 2. All bounds are for learners that are (ε, δ)-DP against an
+adversary who sees all plays, when one client's loss of one round is replaced, and that play round t before they see its
+losses. The bounds hold on average over the adversary's coins or its secret expert, and so for some sequence of losses.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 from scipy import stats
 
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, probability
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 
 _SOURCE = "Gao, Huang & Yang 2024"
-
-Algorithm = Callable[[FloatArray, np.random.Generator], IntArray]
-"""An online algorithm: from losses of shape (runs, n, d), the expert of each round, shape (runs, n)."""
 
 
 def _changed(value: object) -> int:
     return integer("entries", value, low=1)
 
 
-# --- what holds ------------------------------------------------------------------------------------------------------
+# --- proved bounds ---------------------------------------------------------------------------------------------------
 
 
 @frozen
 class RegretFloor:
-    """A lower bound on regret per client, and the two bounds that it is the larger of.
+    """A lower bound on the regret per client: the larger of two bounds.
 
     Attributes:
-        shared: On coin losses that all clients share: for all learners, private or not.
-        packing: On losses with one secret expert that never loses: for private learners.
+        shared: For losses that are coins and that all clients share. It holds for every learner, private or not.
+        packing: For losses with one secret expert that never loses. It holds for private learners.
     """
 
     shared: float
@@ -57,14 +53,15 @@ class RegretFloor:
 
     @property
     def value(self) -> float:
-        """The larger one."""
+        """The larger of the two bounds."""
         return max(self.shared, self.packing)
 
 
 def regret_floor(*, clients: int, rounds: int, experts: int, epsilon: float, delta: float = 0.0) -> RegretFloor:
-    """What every (epsilon, delta)-DP federated learner's regret per client is at least, on some oblivious sequence.
+    """Returns a lower bound on the regret per client of every (ε, δ)-DP federated learner.
 
-    Theorem 2, corrected: sqrt(T ln(d) / 2) asymptotically, and about ln(d) / (m eps) for the price of privacy.
+    Some oblivious sequence of losses attains it. This is Theorem 2, corrected: sqrt(T ln(d) / 2) asymptotically, and
+    about ln(d) / (m ε) for the price of privacy.
 
     Args:
         clients: m >= 1.
@@ -80,17 +77,17 @@ def regret_floor(*, clients: int, rounds: int, experts: int, epsilon: float, del
 
 
 def shared_floor(*, rounds: int, experts: int) -> float:
-    """T/2 - E min of d independent binomials (T, 1/2): every learner's expected regret on :func:`shared_losses`.
+    """Returns the expected regret of every learner on :func:`shared_losses`: T/2 - E min of d binomials (T, 1/2).
 
-    The losses of a round are independent of what is played in it, so that this is no bound but the regret itself,
-    however many clients there are. Over sqrt(T ln(d) / 2) it tends to 1 as first T and then d grow: for many rounds it
-    is 0.48 of that for 2 experts, 0.81 for 64 and 0.87 for 1000.
+    The losses of a round are independent of the plays of that round, so this is the regret itself and not only a
+    bound, for any number of clients. Its ratio to sqrt(T ln(d) / 2) tends to 1 as first T and then d grow: for many
+    rounds the ratio is 0.48 for 2 experts, 0.81 for 64 and 0.87 for 1000.
     """
     return _half_less_least(arguments.rounds(rounds), arguments.experts(experts))
 
 
 def independent_floor(*, clients: int, rounds: int, experts: int) -> float:
-    """The same where every client's losses are coins of their own: about 1/sqrt(m) of :func:`shared_floor`."""
+    """Returns the expected regret if each client has its own coins: about 1/sqrt(m) of :func:`shared_floor`."""
     clients = arguments.clients(clients)
     return _half_less_least(clients * arguments.rounds(rounds), arguments.experts(experts)) / clients
 
@@ -104,17 +101,17 @@ def packing_floor(
     delta: float = 0.0,
     entries: int | None = None,
 ) -> float:
-    """A bound on the expected regret per client on a :class:`PackingAdversary`, on average over its expert j.
+    """Returns a lower bound on the regret per client against a :class:`PackingAdversary`, averaged over its expert j.
 
-    Let k losses have changed before a play. On sequences without changes the chances of playing j, over all j, sum to
-    1; so with k of them changed they are on average at most g_k(1/d), where g_k is the trade-off curve of a k-fold
-    group of (eps, delta)-DP (Dong, Roth & Su 2022, Theorem 2.14), which is concave. Every play of a changed entry
+    Let k losses have changed before a play. On sequences without changes the probabilities of playing j, over all j,
+    sum to 1. With k losses changed they are on average at most g_k(1/d), where g_k is the trade-off curve of a k-fold
+    group of (ε, δ)-DP (Dong, Roth & Su 2022, Theorem 2.14), which is concave. Every play of a changed entry
     loses 1 unless it is j, and j never loses. Hence
 
         m Reg >= sum over changed entries of 1 - g_k(1/d),
 
-    about ln(d) / eps in all. (Fewer entries may give a little more, by less than 1 per client.) For clients = 1 it
-    bounds the regret of learners that protect a whole round of all clients as one, whatever their number.
+    about ln(d) / ε in all. (Fewer entries may give a little more, by less than 1 per client.) With clients = 1 it
+    bounds the regret of learners that protect a round of all clients as one record, for any number of clients.
 
     Args:
         clients: m >= 1.
@@ -122,7 +119,7 @@ def packing_floor(
         experts: d >= 2.
         epsilon: > 0.
         delta: In [0, 1].
-        entries: q in 1 .. m T, how many entries at the end are changed; None for all.
+        entries: q in 1 .. m T, the number of changed entries at the end; None for all.
     """
     adversary = PackingAdversary(
         clients=clients,
@@ -131,15 +128,16 @@ def packing_floor(
         entries=arguments.clients(clients) * arguments.rounds(rounds) if entries is None else entries,
     )
     partial, whole = adversary.entries % adversary.clients, adversary.entries // adversary.clients
-    heard = partial + adversary.clients * np.arange(whole, dtype=np.float64)
-    missed = 1.0 - group_curve(1.0 / adversary.experts, heard, epsilon=epsilon, delta=delta)
+    changes = partial + adversary.clients * np.arange(whole, dtype=np.float64)
+    missed = 1.0 - group_curve(1.0 / adversary.experts, changes, epsilon=epsilon, delta=delta)
     return float(missed.sum()) + partial / adversary.clients * (1.0 - 1.0 / adversary.experts)
 
 
 def group_curve(chance: float, changes: npt.ArrayLike, *, epsilon: float, delta: float = 0.0) -> FloatArray:
-    """How probable an event of probability ``chance`` can become when k records change, under (epsilon, delta)-DP.
+    """Returns the largest probability, after k records change, of an event that had probability ``chance``.
 
-    One change takes p to min(e^eps p + delta, 1 - e^-eps (1 - delta - p)); this is the k-fold iterate, in closed form.
+    Under (ε, δ)-DP one change takes p to min(e^ε p + δ, 1 - e^-ε (1 - δ - p)) at most. This is
+    the k-fold iterate in closed form.
 
     Args:
         chance: p in [0, 1].
@@ -150,14 +148,14 @@ def group_curve(chance: float, changes: npt.ArrayLike, *, epsilon: float, delta:
     p, eps, delta = probability("chance", chance), arguments.epsilon(epsilon), probability("delta", delta)
     k = np.asarray(changes, dtype=np.float64)
     if not np.isfinite(k).all() or (k < 0.0).any() or (k != np.floor(k)).any():
-        raise InvalidArgumentError("changes", changes, "are no whole numbers >= 0")
-    # Up to the turn the first branch is the less, from it on the second: p grows, and then 1 - p shrinks.
+        raise InvalidArgumentError("changes", changes, "are not whole numbers >= 0", "give counts of changed records")
+    # Up to the turn the first branch is the smaller one, from there on the second: p grows, and then 1 - p shrinks.
     turn = (1.0 - delta) / (1.0 + math.exp(min(eps, 700.0)))
     steps = 0
     if p <= turn and (p > 0.0 or delta > 0.0):
         offset = delta / math.expm1(eps) if eps < 700.0 else 0.0  # p + offset grows by e^eps
         steps = max(0, math.floor((math.log(turn + offset) - math.log(p + offset)) / eps))
-        # One step too many or too few takes the branch that is not the less, so that a floor errs downwards.
+        # One step too many or too few takes the larger branch, so that a lower bound errs downwards.
         steps += int(_grown(p, steps, eps, delta) <= turn)
     elif p <= turn:
         return np.zeros(k.shape)
@@ -169,7 +167,7 @@ def group_curve(chance: float, changes: npt.ArrayLike, *, epsilon: float, delta:
 
 
 def _grown(p: float, steps: npt.ArrayLike, epsilon: float, delta: float) -> FloatArray:
-    """p e^(k eps) + delta (e^(k eps) - 1) / (e^eps - 1), at most 1."""
+    """p e^(k ε) + δ (e^(k ε) - 1) / (e^ε - 1), at most 1."""
     k = np.asarray(steps, dtype=np.float64)
     growth = np.minimum(epsilon * k, 700.0)
     return np.minimum(p * np.exp(growth) + delta * np.expm1(growth) / math.expm1(min(epsilon, 700.0)), 1.0)
@@ -177,7 +175,7 @@ def _grown(p: float, steps: npt.ArrayLike, epsilon: float, delta: float) -> Floa
 
 def _half_less_least(trials: int, experts: int) -> float:
     """n/2 - E min of d binomials (n, 1/2)."""
-    # The sum over k of P(min > k), around the middle; 12 standard deviations away less than 1e-30 is left.
+    # The sum over k of P(min > k) around the middle; beyond 12 standard deviations less than 1e-30 remains.
     spread = 6.0 * math.sqrt(trials)
     low, high = max(0, math.floor(trials / 2.0 - spread)), min(trials, math.ceil(trials / 2.0 + spread))
     survivors = stats.binom.sf(np.arange(low, high), trials, 0.5)
@@ -188,22 +186,29 @@ def _half_less_least(trials: int, experts: int) -> float:
 
 
 def shared_losses(*, rounds: int, experts: int, rng: np.random.Generator) -> FloatArray:
-    """Fair coins, shape (rounds, experts), that every client is given: averaged over clients they are themselves."""
+    """Returns fair coins of shape (rounds, experts): the losses of every client, and so also their average."""
     shape = (arguments.rounds(rounds), arguments.experts(experts))
     return rng.integers(0, 2, size=shape).astype(np.float64)
 
 
 @frozen(kw_only=True)
 class PackingAdversary:
-    """Losses that are 0 until the last q entries, where all experts lose but a secret one (Theorem 3's construction).
+    """Losses that are 0 before the last q entries, in which all experts but a secret one lose 1.
 
-    Entries are a client's losses of a round, in the order of rounds and within a round of clients.
+    An entry is one client's losses of one round. Entries are ordered by round, and within a round by client.
+    Source: Gao, Huang & Yang 2024, the construction of Theorem 3.
 
     Args:
         clients: m >= 1.
         rounds: T >= 1.
         experts: d >= 2.
         entries: q in 1 .. m T.
+
+    Example:
+        >>> from hockeystick.learners import PackingAdversary
+        >>> adversary = PackingAdversary(clients=2, rounds=3, experts=2, entries=3)
+        >>> adversary.average(0).tolist()  # expert 0 never loses; half of round 1 and all of round 2 are changed
+        [[0.0, 0.0], [0.0, 0.5], [0.0, 1.0]]
     """
 
     clients: int = field(converter=arguments.clients)
@@ -216,7 +221,7 @@ class PackingAdversary:
 
     @classmethod
     def printed(cls, *, clients: int, rounds: int, experts: int, epsilon: float) -> "PackingAdversary":
-        """The one of Theorem 3: q = floor(min(m T, ln(d) / (2 eps))).
+        """Returns the adversary of Theorem 3: q = floor(min(m T, ln(d) / (2 ε))).
 
         Raises:
             InvalidArgumentError: q is 0.
@@ -224,7 +229,7 @@ class PackingAdversary:
         return cls(clients=clients, rounds=rounds, experts=experts, entries=_entries(clients, rounds, experts, epsilon))
 
     def average(self, expert: int) -> FloatArray:
-        """The losses averaged over clients, shape (rounds, experts), where ``expert`` is the one that never loses."""
+        """Returns the losses averaged over clients, shape (rounds, experts); ``expert`` is the one that never loses."""
         j = integer("expert", expert, low=0, high=self.experts - 1)
         changed = np.zeros(self.rounds)
         whole, partial = divmod(self.entries, self.clients)
@@ -236,7 +241,7 @@ class PackingAdversary:
         return found
 
     def losses(self, expert: int) -> FloatArray:
-        """The losses themselves, shape (clients, rounds, experts)."""
+        """Returns the losses, shape (clients, rounds, experts)."""
         j = integer("expert", expert, low=0, high=self.experts - 1)
         changed = np.zeros(self.clients * self.rounds)
         changed[-self.entries :] = 1.0
@@ -250,98 +255,13 @@ def _entries(clients: int, rounds: int, experts: int, epsilon: float) -> int:
     return math.floor(min(float(arguments.clients(clients) * arguments.rounds(rounds)), wanted))
 
 
-# --- reductions ------------------------------------------------------------------------------------------------------
-
-
-def policy_average(policies: npt.ArrayLike) -> FloatArray:
-    """The single player's policy that does as well as m clients on losses that they share.
-
-    Regret is linear in the policy, so that with losses shared by all clients the regret per client is exactly that of
-    the mean policy. It is *not* as private: a changed round changes m clients' losses.
-
-    Args:
-        policies: Shape (m, T, d): in each round each client's law over experts.
-
-    Returns:
-        Shape (T, d).
-    """
-    return np.asarray(_laws(policies).mean(axis=0))
-
-
-def federated_regret(policies: npt.ArrayLike, losses: npt.ArrayLike) -> float:
-    """Expected regret per client of clients that draw from ``policies``, against the best expert for all of them.
-
-    Args:
-        policies: Shape (m, T, d); one-hot for plays that are known.
-        losses: Shape (m, T, d), entries in [0, 1].
-
-    Raises:
-        InvalidArgumentError: shapes that differ, losses outside [0, 1], or a law that does not sum to 1.
-    """
-    laws = _laws(policies)
-    given = array("losses", losses, shape=laws.shape, low=0.0, high=1.0, data=True)
-    return float((np.sum(laws * given) - given.sum(axis=(0, 1)).min()) / len(laws))
-
-
-def _laws(policies: npt.ArrayLike) -> FloatArray:
-    laws = array("policies", policies, shape=(None, None, None), low=0.0, high=1.0)
-    if not laws.size or np.abs(laws.sum(axis=2) - 1.0).max() > 1e-9:
-        raise InvalidArgumentError("policies", laws.shape, "are not laws over experts", "give rows that sum to 1")
-    return np.asarray(laws)
-
-
-def printed_one_select(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
-    """Selects an expert by an online algorithm as printed (Algorithm 6, after Jain et al. 2023): its last play.
-
-    Low regret says nothing about one play: an algorithm may end with the worst expert at a cost of 1.
-
-    Args:
-        records: Shape (runs, n, d), entries in [0, 1].
-        algorithm: What plays on them.
-        rng: Of the algorithm.
-
-    Returns:
-        Shape (runs,).
-    """
-    return np.asarray(_plays(records, algorithm, rng)[:, -1])
-
-
-def one_select(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
-    """Selects an expert by an online algorithm: its play of a uniformly random round.
-
-    Where a run's records are independent draws from one source, each play is independent of the record that it is
-    judged by. So its mean loss on a fresh record exceeds the best expert's by at most the expected regret over n
-    (online to batch; Cesa-Bianchi, Conconi & Gentile 2004). Arguments and result are those of
-    :func:`printed_one_select`.
-    """
-    playing, choosing = rng.spawn(2)
-    plays = _plays(records, algorithm, playing)
-    runs, rounds = plays.shape
-    return np.asarray(plays[np.arange(runs), choosing.integers(0, rounds, size=runs)])
-
-
-def _plays(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
-    given = array("records", records, shape=(None, None, None), low=0.0, high=1.0, data=True)
-    if not given.size:
-        raise InvalidDataError("records", given, "is empty", "give at least one record of one run")
-    plays = np.asarray(algorithm(given, rng))
-    if (
-        plays.shape != given.shape[:2]
-        or plays.dtype.kind not in "iu"
-        or plays.min() < 0
-        or plays.max() >= given.shape[2]
-    ):
-        raise InvalidArgumentError("algorithm", plays.shape, "does not play one of the experts in every round")
-    return np.asarray(plays, dtype=np.int64)
-
-
-# --- what is printed -------------------------------------------------------------------------------------------------
+# --- printed bounds --------------------------------------------------------------------------------------------------
 
 
 def printed_private_floor(*, clients: int, rounds: int, experts: int, epsilon: float) -> PrintedFloor:
-    """Theorem 2's term for privacy, min(ln(d)/eps, T), without its constant: refuted for many clients.
+    """Returns the term for privacy of Theorem 2, min(ln(d)/ε, T), without its constant. It is false for many clients.
 
-    What its argument shows is this at ``clients`` times epsilon.
+    The printed argument proves the term for ``clients`` times ε.
     """
     arguments.clients(clients)
     rounds, experts, epsilon = arguments.rounds(rounds), arguments.experts(experts), arguments.epsilon(epsilon)
@@ -352,10 +272,10 @@ def printed_private_floor(*, clients: int, rounds: int, experts: int, epsilon: f
 
 
 def theorem_3(*, clients: int, rounds: int, experts: int, epsilon: float, delta: float = 0.0) -> PrintedFloor:
-    """Theorem 3 with whole entries and its constants: q / (16 m), q = floor(min(m T, ln(d) / (2 eps))).
+    """Returns the bound of Theorem 3 with its constants: q / (16 m), q = floor(min(m T, ln(d) / (2 ε))).
 
-    A reference: :func:`packing_floor` is larger, and needs no condition. The printed proof's own conditions are listed,
-    the one on the number of experts as the inequality that its argument by contradiction rests on.
+    :func:`packing_floor` is larger and needs no condition. The result lists the conditions of the printed proof; the
+    one on the number of experts is the inequality that its argument by contradiction needs.
     """
     q = _entries(clients, rounds, experts, epsilon)
     delta = probability("delta", delta)
@@ -372,16 +292,16 @@ def theorem_3(*, clients: int, rounds: int, experts: int, epsilon: float, delta:
 
 
 def packing_margin(experts: int, *, pure: bool = False) -> float:
-    """What the proof of Theorem 3 needs to be above 1/2: (d/2 - 1) (1/(2 sqrt d) - ln(d)/(2d)).
+    """Returns (d/2 - 1) (1/(2 sqrt d) - ln(d)/(2d)), which the proof of Theorem 3 needs to be above 1/2.
 
-    The last term is there for delta = eps/d; without it, under pure privacy, 8 experts are enough, with it 32.
+    The last term accounts for δ = ε/d: 32 experts are enough. Under ``pure`` privacy it is 0, and 8 are enough.
     """
     d = arguments.experts(experts)
     return (d / 2.0 - 1.0) * (0.5 / math.sqrt(d) - (0.0 if pure else 0.5 * math.log(d) / d))
 
 
 def printed_step(experts: int) -> Condition:
-    """The printed step 1/(2 sqrt d) - ln(d)/(2d) >= 1/(4 sqrt d), stated for d >= 32: it holds for 75 and more."""
+    """Returns the printed step 1/(2 sqrt d) - ln(d)/(2d) >= 1/(4 sqrt d): stated for d >= 32, true from 75 on."""
     d = arguments.experts(experts)
     value, limit = 0.5 / math.sqrt(d) - 0.5 * math.log(d) / d, 0.25 / math.sqrt(d)
     return Condition("1/(2 sqrt d) - ln(d)/(2d) >= 1/(4 sqrt d)", value, limit, value >= limit)

@@ -1,7 +1,7 @@
-"""Losses of many clients over many rounds, made up: the streams that federated learners are measured on.
+"""Synthetic losses of many clients over many rounds, on which federated learners are compared.
 
-A stream is a value that draws blocks of rounds, of shape ``(clients, rounds of the block, experts)``, one after the
-other, so that it can be longer than memory. What it draws depends on the generator alone and not on how it is cut.
+A stream draws blocks of rounds, of shape ``(clients, rounds of the block, experts)``, one after the other, so it can be
+longer than memory. The losses depend on the generator alone and not on the size of the blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
 
 Draw = Callable[[int], FloatArray]
@@ -51,7 +51,9 @@ def _spread(value: object) -> float:
 
 @frozen(kw_only=True)
 class FederatedStream(ABC):
-    """Losses of m clients over T rounds, drawn block by block.
+    """Base class of streams: losses of m clients over T rounds, drawn block by block.
+
+    See :class:`UniformLosses` for an example.
 
     Args:
         clients: m >= 1.
@@ -68,19 +70,19 @@ class FederatedStream(ABC):
 
     @abstractmethod
     def start(self, rng: np.random.Generator) -> Draw:
-        """Draws what stays the same for the whole stream.
+        """Draws the parameters of the whole stream.
 
         Returns:
             The function that draws the next n rounds, shape ``(clients, n, experts)``.
         """
 
     def blocks(self, rng: np.random.Generator, *, block: int = 256) -> Iterator[FloatArray]:
-        """The stream in blocks of so many rounds, each of shape ``(clients, block, experts)``; the last may be short.
+        """Returns the stream in blocks of shape ``(clients, block, experts)``; the last block may be shorter.
 
         The numbers are the same for every ``block``.
 
         Raises:
-            InvalidArgumentError: ``block`` is no integer >= 1, or has more than 2^32 losses.
+            InvalidArgumentError: ``block`` is not an integer >= 1, or has more than 2^32 losses.
         """
         block = integer("block", block, low=1)
         self._check_fits(min(block, self.rounds), "play with fewer, or plan only")
@@ -88,7 +90,7 @@ class FederatedStream(ABC):
         return (draw(min(block, self.rounds - first)) for first in range(0, self.rounds, block))
 
     def losses(self, rng: np.random.Generator) -> FloatArray:
-        """The whole stream, shape ``(clients, rounds, experts)``.
+        """Returns the whole stream, shape ``(clients, rounds, experts)``.
 
         Raises:
             InvalidArgumentError: it has more than 2^32 losses.
@@ -97,10 +99,10 @@ class FederatedStream(ABC):
         return self.start(rng)(self.rounds)
 
     def totals(self, rng: np.random.Generator, *, block: int = 256) -> FloatArray:
-        """Sums over the clients, shape ``(rounds, experts)``, with no more than one block in memory.
+        """Returns the sums over the clients, shape ``(rounds, experts)``, with at most one block in memory.
 
         Raises:
-            InvalidArgumentError: ``block`` is no integer >= 1.
+            InvalidArgumentError: ``block`` is not an integer >= 1.
         """
         return np.concatenate([part.sum(axis=0) for part in self.blocks(rng, block=block)])
 
@@ -116,12 +118,22 @@ class FederatedStream(ABC):
 
 @frozen(kw_only=True)
 class UniformLosses(FederatedStream):
-    """Independent losses, uniform in [0, 1], but one expert never loses.
+    """Independent losses, uniform in [0, 1], except for one expert that never loses.
 
-    The stream of Gao, Huang & Yang 2024, figures 2 and 5, which name no law of the losses: the uniform one is ours.
+    This is the stream of Gao, Huang & Yang 2024, figures 2 and 5. They name no law of the losses; we chose the uniform
+    law.
 
     Args:
-        best: The expert with losses 0; None for one drawn at the start.
+        best: The expert with losses 0. None, the default, draws one at the start.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import UniformLosses
+        >>> stream = UniformLosses(clients=3, rounds=1000, experts=4, best=2)
+        >>> [block.shape for block in stream.blocks(np.random.default_rng(1), block=600)]
+        [(3, 600, 4), (3, 400, 4)]
+        >>> stream.losses(np.random.default_rng(1)).mean(axis=(0, 1)).round(1).tolist()
+        [0.5, 0.5, 0.0, 0.5]
     """
 
     best: int | None = field(default=None, converter=_best)
@@ -130,7 +142,7 @@ class UniformLosses(FederatedStream):
         integer("best", self.best or 0, high=self.experts - 1)
 
     def start(self, rng: np.random.Generator) -> Draw:
-        """Draws the best expert, where it is not given."""
+        """Draws the best expert if ``best`` is None."""
         best = int(rng.integers(self.experts)) if self.best is None else self.best
         uniforms = self._uniforms(rng)
 
@@ -144,10 +156,17 @@ class UniformLosses(FederatedStream):
 
 @frozen(kw_only=True)
 class BernoulliLosses(FederatedStream):
-    """Independent losses of 0 or 1; every expert's mean is drawn at the start, uniformly in [low, high].
+    """Independent losses of 0 or 1; the mean of each expert is drawn at the start, uniformly in [low, high].
 
     Args:
         low, high: 0 <= low <= high <= 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import BernoulliLosses
+        >>> stream = BernoulliLosses(clients=2, rounds=1000, experts=3, low=0.1, high=0.9)
+        >>> stream.losses(np.random.default_rng(1)).mean(axis=(0, 1)).round(1).tolist()
+        [0.5, 0.9, 0.2]
     """
 
     low: float = field(default=0.4, converter=_mean)
@@ -165,11 +184,18 @@ class BernoulliLosses(FederatedStream):
 
 @frozen(kw_only=True)
 class OneGoodExpert(FederatedStream):
-    """Independent losses of 0 or 1 of mean 1/2, but one expert's mean is 1/2 - gap.
+    """Independent losses of 0 or 1 with mean 1/2, except for one expert with mean 1/2 - gap.
 
     Args:
         gap: In [0, 1/2].
-        best: The good expert; None for one drawn at the start.
+        best: The good expert. None, the default, draws one at the start.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import OneGoodExpert
+        >>> stream = OneGoodExpert(clients=2, rounds=1000, experts=3, gap=0.4, best=1)
+        >>> stream.losses(np.random.default_rng(1)).mean(axis=(0, 1)).round(1).tolist()
+        [0.5, 0.1, 0.5]
     """
 
     gap: float = field(converter=_gap)
@@ -179,7 +205,7 @@ class OneGoodExpert(FederatedStream):
         integer("best", self.best or 0, high=self.experts - 1)
 
     def start(self, rng: np.random.Generator) -> Draw:
-        """Draws the good expert, where it is not given."""
+        """Draws the good expert if ``best`` is None."""
         means = np.full(self.experts, 0.5)
         means[int(rng.integers(self.experts)) if self.best is None else self.best] -= self.gap
         uniforms = self._uniforms(rng)
@@ -188,13 +214,13 @@ class OneGoodExpert(FederatedStream):
 
 @frozen(kw_only=True)
 class ClassDistributions(FederatedStream):
-    """Predicting a class: each client and round has a distribution over d classes, the softmax of Gaussians.
+    """Losses of predicting a class: each client and round has a distribution over d classes, the softmax of Gaussians.
 
-    The Gaussians are independent; every class has its own mean and variance, drawn uniformly at the start. This is the
-    model of Gao, Huang & Yang 2024, figures 1 and 4, which do not say in which range; [0, 1] is ours.
+    The Gaussians are independent. Each class has its own mean and variance, drawn uniformly at the start. This is the
+    model of Gao, Huang & Yang 2024, figures 1 and 4. They state no range of the means and variances; we chose [0, 1].
 
     Args:
-        form: What the stream consists of, for a distribution p:
+        form: The entries of the stream, for a distribution p:
 
             * "expected": 1 - p. Expert n predicts class n, and its loss is the expected error: the cross-entropy of
               the paper, made affine. Such losses hardly vary between rounds;
@@ -202,6 +228,13 @@ class ClassDistributions(FederatedStream):
             * "distributions": p, for convex losses of it, such as the cross-entropy of a smoothed prediction.
         mean_low, mean_high: Range of the means.
         variance_low, variance_high: Range of the variances, >= 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClassDistributions
+        >>> stream = ClassDistributions(clients=2, rounds=5, experts=3, form="distributions")
+        >>> stream.losses(np.random.default_rng(1)).sum(axis=2).round(6).tolist()
+        [[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
     """
 
     form: Form = "expected"
@@ -211,8 +244,7 @@ class ClassDistributions(FederatedStream):
     variance_high: float = field(default=1.0, converter=_variance)
 
     def __attrs_post_init__(self) -> None:
-        if self.form not in get_args(Form):
-            raise InvalidArgumentError("form", self.form, "is unknown", f"use one of {', '.join(get_args(Form))}")
+        one_of("form", self.form, *get_args(Form))
         real("mean_high", self.mean_high, low=self.mean_low)
         real("variance_high", self.variance_high, low=self.variance_low)
 
@@ -246,10 +278,17 @@ class Targets(FederatedStream):
 
     y* is drawn at the start, uniformly from the simplex, and y is uniform in the cube of half-width ``spread`` around
     it. Then |x - y| <= 1 + spread in every coordinate: the losses are (1 + spread)-Lipschitz in the 1-norm, and
-    1/2-smooth between points of the simplex. In expectation they are least at y*.
+    1/2-smooth between points of the simplex. Their expectation is least at y*.
 
     Args:
         spread: > 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import Targets
+        >>> points = Targets(clients=2, rounds=500, experts=3).losses(np.random.default_rng(1))
+        >>> round(float(points.mean(axis=(0, 1)).sum()), 1)  # the mean is near y*, whose coordinates sum to 1
+        1.0
     """
 
     spread: float = field(default=0.2, converter=_spread)
@@ -262,11 +301,11 @@ class Targets(FederatedStream):
 
 
 def hard_gap(*, clients: int, records: int, experts: int, noise: float) -> float:
-    """The order of the gap that is hard to see with so many records per client.
+    """Returns the order of the gap that n records per client can hardly reveal: sqrt(ln(d)/(m n)) + noise.
 
-    sqrt(ln(d)/(m n)), of the order by which one of d experts' means stands out by chance, plus the scale of the noise
-    in their average. A learner's regret falls with m as its bound does only where the gap shrinks alike; with a fixed
-    gap it falls faster.
+    The first term is the order by which the mean of one of d equal experts stands out by chance; ``noise`` is the scale
+    of the noise on the average. A learner's regret falls with m at the rate of its bound only if the gap shrinks at
+    that rate too; with a fixed gap the regret falls faster.
 
     Args:
         clients: m >= 1.
@@ -276,6 +315,11 @@ def hard_gap(*, clients: int, records: int, experts: int, noise: float) -> float
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import hard_gap
+        >>> round(hard_gap(clients=100, records=64, experts=16, noise=0.01), 4)
+        0.0308
     """
     m, n, d = arguments.clients(clients), integer("records", records, low=1), arguments.experts(experts)
     return math.sqrt(math.log(d) / (m * n)) + real("noise", noise, low=0.0)

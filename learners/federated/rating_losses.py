@@ -1,15 +1,15 @@
-"""Losses from people's ratings of films: each client and round is one person, and the experts are genres.
+"""Losses from ratings of films: each client and round is one person, and the experts are genres.
 
-R[u, g] is person u's mean rating of genre g, in stars, and g* the genre that is rated best on average. The loss of
-recommending g to u is max(0, R[u, g*] - R[u, g]), so that g* never loses (Gao, Huang & Yang 2024, figure 6). Losses are
-in stars, between 0 and 5, and **a learner's guarantee is for losses in [0, 1]**: they are divided by 5 before a learner
-sees them (:func:`scaled_losses`), and its regret is multiplied by 5.
+R[u, g] is person u's mean rating of genre g, in stars, and g* is the genre with the best mean. The loss of recommending
+g to u is max(0, R[u, g*] - R[u, g]), so g* never loses (Gao, Huang & Yang 2024, figure 6). Losses are in stars, between
+0 and 5, and **a learner's guarantee is for losses in [0, 1]**: divide them by 5 before a learner sees them
+(:func:`scaled_losses`), and multiply its regret by 5.
 
-The guarantee is for one person's row of losses. g*, and what unrated genres are filled with, are computed from
-everybody's ratings and count as known; declare g* where that won't do.
+The guarantee protects one person's row of losses. g*, and the values that replace missing ratings, are computed from
+all ratings and count as public; declare g* with ``reference`` if they are not.
 
-Ratings are read from the files of MovieLens-1M, which you have to have (:func:`read_movielens`), or made up to look
-like them (:func:`synthetic_ratings`).
+:func:`read_movielens` reads ratings from the files of MovieLens-1M, which you have to download yourself;
+:func:`synthetic_ratings` draws similar ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items, place, real
+from hockeystick.accounting.validate import array, integer, items, one_of, place, real
 
 Fill = Literal["zero", "mean"]
 Number = TypeVar("Number", int, float)
@@ -34,7 +34,7 @@ _MOST_PEOPLE = 2**20  # of made-up ratings: some hundred million ratings
 STARS = 5.0
 """The best rating, and with it the largest loss."""
 
-# Genres of MovieLens-1M: how many ratings are of films of that genre, and their mean; approximate.
+# Genres of MovieLens-1M: the number of ratings of films of that genre, and their mean; approximate.
 _GENRES = {
     "Action": (257457, 3.49),
     "Adventure": (133953, 3.48),
@@ -60,25 +60,23 @@ _GENRES = {
 def _genres(value: object) -> tuple[str, ...]:
     names = items("genres", value)
     if len(names) < 2 or len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
-        raise InvalidArgumentError("genres", value, "are not two or more different names")
+        raise InvalidArgumentError("genres", value, "are not two or more different names", "give distinct strings")
     return tuple(names)
 
 
 def _counts(value: object) -> FloatArray:
-    counts: FloatArray = array("counts", value, ndim=2, low=0.0, data=True)
-    return counts
+    return array("counts", value, ndim=2, low=0.0, data=True)
 
 
 def _sums(value: object) -> FloatArray:
-    sums: FloatArray = array("sums", value, ndim=2, low=0.0, data=True)
-    return sums
+    return array("sums", value, ndim=2, low=0.0, data=True)
 
 
 @frozen(eq=False, kw_only=True)
 class Ratings:
-    """How many ratings each person gave to films of each genre, and their sum.
+    """The number and the sum of each person's ratings of films of each genre.
 
-    A film of several genres counts in each.
+    A film of several genres counts in each. See :func:`synthetic_ratings` for an example.
 
     Args:
         genres: Names, different ones, length >= 2.
@@ -98,39 +96,38 @@ class Ratings:
         array("counts", self.counts, shape=(people, len(self.genres)), data=True)
         array("sums", self.sums, shape=(people, len(self.genres)), data=True)
         if (self.counts != np.floor(self.counts)).any():
-            raise InvalidDataError("counts", self.counts, "are not whole numbers")
+            raise InvalidDataError("counts", self.counts, "are not whole numbers", "give numbers of ratings")
         if (self.sums > STARS * self.counts).any():
-            raise InvalidDataError("sums", self.sums, "hold more than 5 stars per rating")
+            raise InvalidDataError("sums", self.sums, "hold more than 5 stars per rating", "give ratings in stars")
 
     @property
     def people(self) -> int:
-        """Number of people."""
+        """The number of people."""
         return len(self.counts)
 
     def genre_means(self) -> FloatArray:
-        """Mean rating of each genre over all ratings, shape (genres,); that of all genres together where none is."""
+        """Returns the mean rating of each genre, shape (genres,); for a genre without ratings the overall mean."""
         everything = self.sums.sum() / max(1.0, self.counts.sum())
         counts = self.counts.sum(axis=0)
         found: FloatArray = np.where(counts > 0.0, self.sums.sum(axis=0) / np.maximum(counts, 1.0), everything)
         return found
 
     def table(self, fill: Fill) -> FloatArray:
-        """R: each person's mean rating of each genre, shape (people, genres), in stars.
+        """Returns R: each person's mean rating of each genre, shape (people, genres), in stars.
 
         Args:
-            fill: What stands for a genre that a person has not rated: "zero", or the genre's "mean" over all ratings.
+            fill: The value for a genre that a person has not rated: "zero", or the genre's "mean" over all ratings.
 
         Raises:
             InvalidArgumentError: an unknown ``fill``.
         """
-        if fill not in get_args(Fill):
-            raise InvalidArgumentError("fill", fill, "is unknown", 'use "zero" or "mean"')
+        one_of("fill", fill, *get_args(Fill))
         missing = self.genre_means() if fill == "mean" else np.zeros(len(self.genres))
         rated: FloatArray = np.where(self.counts > 0.0, self.sums / np.maximum(self.counts, 1.0), missing)
         return rated
 
     def best_genre(self, fill: Fill) -> str:
-        """g*: the genre of largest mean over people; the first of several.
+        """Returns g*: the genre with the largest mean over people; the first of several.
 
         Raises:
             InvalidArgumentError: an unknown ``fill``.
@@ -138,30 +135,37 @@ class Ratings:
         return self.genres[int(np.argmax(self.table(fill).mean(axis=0)))]
 
     def losses(self, fill: Fill, *, reference: str | None = None) -> FloatArray:
-        """max(0, R[u, g*] - R[u, g]) in **stars**, in [0, 5], shape (people, genres); see :func:`scaled_losses`.
+        """Returns max(0, R[u, g*] - R[u, g]) in **stars**, shape (people, genres); see :func:`scaled_losses`.
 
         Args:
             fill: As for :meth:`table`.
-            reference: g*, if it is to be declared rather than computed from the ratings.
+            reference: g*. By default it is computed from the ratings.
 
         Raises:
             InvalidArgumentError: an unknown ``fill`` or genre.
         """
         best = self.best_genre(fill) if reference is None else reference
         if best not in self.genres:
-            raise InvalidArgumentError("reference", reference, "is no genre", f"use one of {', '.join(self.genres)}")
+            raise InvalidArgumentError(
+                "reference", reference, "is not a genre of these ratings", f"use one of {', '.join(self.genres)}"
+            )
         table = self.table(fill)
         return np.maximum(0.0, table[:, [self.genres.index(best)]] - table)
 
 
 def scaled_losses(losses: npt.ArrayLike, *, sensitivity: float = 1.0) -> FloatArray:
-    """Losses in [0, sensitivity] divided by it: what a learner of losses in [0, 1] may see.
+    """Returns losses in [0, sensitivity] divided by ``sensitivity``, for a learner of losses in [0, 1].
 
-    Losses in stars need ``sensitivity=5`` (:data:`STARS`), said by whoever knows their unit: it is no property of the
-    numbers at hand, and the largest of them would be private.
+    Losses in stars need ``sensitivity=5`` (:data:`STARS`). The caller declares it, because it must not be computed from
+    the losses: their maximum is private.
 
     Raises:
         InvalidArgumentError: a loss outside [0, sensitivity], NaN, or a sensitivity that is not positive.
+
+    Example:
+        >>> from hockeystick.learners import scaled_losses
+        >>> scaled_losses([[0.0, 2.5, 5.0]], sensitivity=5).tolist()
+        [[0.0, 0.5, 1.0]]
     """
     sensitivity = real("sensitivity", sensitivity, low=0.0, low_open=True)
     raw: FloatArray = array("losses", losses, data=True)
@@ -171,23 +175,29 @@ def scaled_losses(losses: npt.ArrayLike, *, sensitivity: float = 1.0) -> FloatAr
             place("losses", outside),
             raw.dtype,
             f"is outside [0, {sensitivity:g}]: the privacy guarantee rests on that range",
-            f"declare how large a loss can be with sensitivity; {STARS:g} for losses in stars",
+            f"declare the largest possible loss with sensitivity; {STARS:g} for losses in stars",
         )
     return raw / sensitivity
 
 
 def assigned(losses: npt.ArrayLike, *, clients: int, rng: np.random.Generator) -> FloatArray:
-    """People's losses dealt to clients and rounds in random order, shape ``(clients, people // clients, experts)``.
+    """Returns the losses of people, dealt to clients and rounds at random: ``(clients, people // clients, experts)``.
 
-    Each person is one client's loss of one round; people left over are in none.
+    Each person is one client's loss of one round; people who are left over are dropped.
 
     Args:
         losses: Shape (people, experts), scaled to [0, 1].
         clients: m, from 1 to the number of people.
-        rng: Shuffles the people.
+        rng: Generator that shuffles the people.
 
     Raises:
         InvalidArgumentError: losses outside [0, 1] or of the wrong shape, or more clients than people.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import assigned
+        >>> assigned(np.random.default_rng(1).random((100, 18)), clients=8, rng=np.random.default_rng(2)).shape
+        (8, 12, 18)
     """
     rows = scaled_losses(array("losses", losses, ndim=2, data=True))
     m = integer("clients", clients, low=1, high=len(rows))
@@ -195,24 +205,34 @@ def assigned(losses: npt.ArrayLike, *, clients: int, rng: np.random.Generator) -
     return rows[rng.permutation(len(rows))[: m * rounds]].reshape(m, rounds, -1)
 
 
-# --- where ratings come from -----------------------------------------------------------------------------------------
+# --- sources of ratings ----------------------------------------------------------------------------------------------
 
 
 def read_movielens(folder: str | Path) -> Ratings:
-    """Ratings from ``ratings.dat`` and ``movies.dat`` of a folder, in the format of MovieLens-1M.
+    """Returns the ratings in ``ratings.dat`` and ``movies.dat`` of a folder, in the format of MovieLens-1M.
 
     Lines are ``UserID::MovieID::Rating::Timestamp`` and ``MovieID::Title::Genre|Genre|...``, in Latin-1. People are in
-    ascending order of their number, genres in alphabetical order; films without a genre count in none.
+    ascending order of their numbers, genres in alphabetical order. Films without a genre are ignored.
 
     Raises:
-        InvalidArgumentError: a file that can't be read or has no line; a line of another form, a rating outside 1 .. 5
-            (or 0.5 .. 5 in halves), a film rated that is unknown or a number of a film twice.
+        InvalidArgumentError: a file that can't be read or is empty; a line of another form, a rating outside 1 .. 5
+            (or 0.5 .. 5 in halves), a rating of an unknown film, or two films with the same number.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from hockeystick.learners import read_movielens
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "movies.dat").write_text("1::Alien::Horror|Sci-Fi\\n2::Heat::Crime\\n")
+        >>> _ = (folder / "ratings.dat").write_text("7::1::5::0\\n7::2::3::0\\n9::2::4::0\\n")
+        >>> ratings = read_movielens(folder)
+        >>> ratings.people, dict(zip(ratings.genres, ratings.genre_means().tolist()))
+        (2, {'Crime': 3.5, 'Horror': 5.0, 'Sci-Fi': 5.0})
     """
     films: dict[int, list[str]] = {}
     for where, parts in _lines(Path(folder) / "movies.dat", fields=3):
         number = _number(where, parts[0], int)
         if number in films:
-            raise InvalidArgumentError(where, parts[0], "is the number of two films")
+            raise InvalidDataError(where, parts[0], "is the number of an earlier film", "number the films uniquely")
         names = dict.fromkeys(parts[-1].split("|"))
         films[number] = [name for name in names if name and name != "(no genres listed)"]
     genres = tuple(sorted({name for names in films.values() for name in names}))
@@ -222,9 +242,9 @@ def read_movielens(folder: str | Path) -> Ratings:
     for where, parts in _lines(Path(folder) / "ratings.dat", fields=4):
         film, rating = _number(where, parts[1], int), _number(where, parts[2], float)
         if film not in films:
-            raise InvalidArgumentError(where, parts[1], "is a film that movies.dat does not have")
+            raise InvalidDataError(where, parts[1], "is not a film of movies.dat", "add it there")
         if not (0.5 <= rating <= STARS and float(2.0 * rating).is_integer()):
-            raise InvalidArgumentError(where, parts[2], "is no number of stars", "expected 0.5, 1, ..., 5")
+            raise InvalidDataError(where, parts[2], "is not a number of stars", "expected 0.5, 1, ..., 5")
         person = _number(where, parts[0], int)
         everybody.add(person)
         for name in films[film]:
@@ -237,7 +257,7 @@ def read_movielens(folder: str | Path) -> Ratings:
 
 
 def _lines(file: Path, *, fields: int) -> list[tuple[str, list[str]]]:
-    """The lines of a file in fields, each with its place for an error message."""
+    """The fields of each line of a file, with the line's place for an error message."""
     try:
         text = file.read_text(encoding="latin-1")
     except OSError as error:
@@ -245,10 +265,10 @@ def _lines(file: Path, *, fields: int) -> list[tuple[str, list[str]]]:
         raise InvalidArgumentError("folder", str(file.parent), reason) from error
     found = [(f"{file.name}:{n}", line.split("::")) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not found:
-        raise InvalidArgumentError("folder", str(file.parent), f"{file.name} is empty")
+        raise InvalidArgumentError("folder", str(file.parent), f"{file.name} is empty", "give a full copy")
     for where, parts in found:
         if len(parts) != fields:
-            raise InvalidArgumentError(where, "::".join(parts), f"has {len(parts)} fields", f"expected {fields}, by ::")
+            raise InvalidDataError(where, "::".join(parts), f"has {len(parts)} fields", f"expected {fields}, by ::")
         parts[-1] = parts[-1].rstrip("\r")
     return found
 
@@ -257,7 +277,8 @@ def _number(where: str, text: str, kind: Callable[[str], Number]) -> Number:
     try:
         return kind(text)
     except ValueError:
-        raise InvalidArgumentError(where, text, "is no number") from None
+        pass  # its text shows the record, so it must not be the context of the error
+    raise InvalidDataError(where, text, "is not a number", "correct that line")
 
 
 def _summed(
@@ -273,15 +294,25 @@ def _summed(
 
 
 def synthetic_ratings(rng: np.random.Generator, *, people: int = 6040) -> Ratings:
-    """Made-up ratings with the sizes of MovieLens-1M: 18 genres, and 6040 people unless you want more or fewer.
+    """Returns synthetic ratings of the size of MovieLens-1M: 18 genres, and 6040 people by default.
 
     A person gives exp(N(4.45, 1)) ratings, within 20 .. 2314, spread over genres by a Dirichlet draw around their
-    shares in MovieLens-1M. A rating is the genre's mean there, plus the person's leaning N(0, 0.43^2), plus its taste
-    for the genre N(0, 0.25^2), plus N(0, 1.05^2), in whole stars from 1 to 5. The shares and means are approximate, and
-    every rating counts in one genre, as if films had one each.
+    shares in MovieLens-1M. A rating is the mean of the genre there, plus the leniency N(0, 0.43^2) of the person, plus
+    the person's taste N(0, 0.25^2) for the genre, plus N(0, 1.05^2), in whole stars from 1 to 5. The shares and means
+    are approximate, and each rating counts in one genre, as if each film had one.
 
     Raises:
-        InvalidArgumentError: ``people`` is no integer from 1 to 2^20.
+        InvalidArgumentError: ``people`` is not an integer from 1 to 2^20.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import synthetic_ratings
+        >>> ratings = synthetic_ratings(np.random.default_rng(1), people=200)
+        >>> ratings.best_genre("mean")
+        'Film-Noir'
+        >>> losses = ratings.losses("mean") / 5  # stars, divided by 5 for a learner
+        >>> losses.shape, bool(losses.max() <= 1)
+        ((200, 18), True)
     """
     people = integer("people", people, low=1, high=_MOST_PEOPLE)
     genres = tuple(_GENRES)

@@ -1,1 +1,1 @@
-"""Channels by which a client answers one question about its label."""
+"""Channels from a private label to one message about it."""

@@ -1,13 +1,13 @@
-"""The channels from a private label to a message, in one place; which to use, and what each costs for one message.
+"""All channels from a private label to a message, with the cost of one message.
 
 =======================  =================================  ==================================================
 channel                  a message                          event of one message
 =======================  =================================  ==================================================
-``OneBit``               an index and a bit                 randomised response; the one to use by default
+``OneBit``               an index and a bit                 randomised response; the recommended channel
 ``SampledLaplace``       an index and a number              Laplace(b/span): published, pure privacy
 ``SampledDiscreteLap..`` an index and a whole number        DiscreteLaplace(t, distance=steps)
 ``VectorLaplace``        K numbers                          K Laplace mechanisms: published, approximate privacy
-``VectorGaussian``       K numbers                          Gaussian(sigma/(sqrt(K) span))
+``VectorGaussian``       K numbers                          Gaussian(σ/(sqrt(K) span))
 ``RandomizedLabels``     a label                            randomised response over M labels: for few labels
 =======================  =================================  ==================================================
 

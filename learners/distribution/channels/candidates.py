@@ -1,12 +1,12 @@
 """Known candidate laws of a private label: the finite class F = {f_1 .. f_K} of online distribution learning.
 
 In every round a public context x is shown and a person's private label is drawn from f(x), f one of K known candidates.
-Two kinds of class: a table of masses where labels are 0 .. M - 1 (:class:`LabelTable`), and log-densities with samplers
-where labels are any real numbers (:class:`LabelDensities`), be they counts without end or points of a line.
+There are two kinds of class: a table of masses for labels 0 .. M - 1 (:class:`LabelTable`), and log-densities with
+samplers for labels that are any real numbers (:class:`LabelDensities`), such as unbounded counts.
 
-Candidates and contexts are public and are checked; a label is private and never refused. A refusal, or a message that
-is not sent, would tell what the label was. So a label outside every support, a NaN, a text or a list has log-mass -inf
-under all candidates, and what follows from that is the same for all of them.
+Candidates and contexts are public and are checked; a label is private and never refused, because a refusal or a missing
+message would reveal it. So a label outside every support, a NaN, a text or a list has log-mass -inf under all
+candidates, and all such labels are treated alike.
 
 Source: Sima, Wu, Milenkovic & Szpankowski 2024; the rule for labels outside all supports, which they leave open, ours.
 """
@@ -26,30 +26,33 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
 
 LogDensities = Callable[[FloatArray, Any], npt.ArrayLike]
-"""From labels, shape (n,), and a context to log-densities, shape (n, K)."""
+"""A function from labels, shape (n,), and a context to log-densities, shape (n, K)."""
 Sampler = Callable[[int, int, np.random.Generator, Any], npt.ArrayLike]
-"""From a candidate, a count, a generator and a context to so many of its labels."""
+"""A function from a candidate, a count, a generator and a context to that number of its labels."""
 
 _SUM_TOLERANCE = 1e-9
 _LARGEST_LOG_DENSITY = 1e6  # finite, so that differences of logarithms are numbers
 
 
 class Hypotheses(ABC):
-    """K >= 2 candidate laws of a label, each for every context."""
+    """Base class of K >= 2 candidate laws of a label, each for every context.
+
+    See :class:`LabelTable` for an example.
+    """
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """Number of candidates K."""
+        """The number of candidates K."""
 
     @property
     @abstractmethod
     def labels(self) -> int | None:
-        """M where labels are 0 .. M - 1, else None."""
+        """M if labels are 0 .. M - 1, else None."""
 
     @abstractmethod
     def log_masses(self, labels: object, context: Any = None) -> FloatArray:
-        """ln f_j(y), shape (n, K), of n labels: masses, or densities. Never refuses a label; -inf where it is none.
+        """Returns ln f_j(y) of n labels, shape (n, K), masses or densities; -inf for a value that is not a label.
 
         Raises:
             InvalidArgumentError: an unknown context.
@@ -57,18 +60,18 @@ class Hypotheses(ABC):
 
     @abstractmethod
     def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> npt.NDArray[Any]:
-        """``count`` independent labels of candidate ``expert`` (0 .. K - 1), shape (count,).
+        """Returns ``count`` independent labels of candidate ``expert`` (0 .. K - 1), shape (count,).
 
         Raises:
-            InvalidArgumentError: no such candidate or context, or a count that is no integer >= 0.
+            InvalidArgumentError: an unknown candidate or context, or a count that is not an integer >= 0.
         """
 
     @abstractmethod
     def check(self, context: Any = None) -> None:
-        """Refuses, with an InvalidArgumentError, a context or candidates that can't be used; looks at no label."""
+        """Raises an InvalidArgumentError for an unknown context or unusable candidates. It reads no label."""
 
     def table(self, context: Any = None) -> FloatArray:
-        """Masses f_j(y), shape (K, M).
+        """Returns the masses f_j(y), shape (K, M).
 
         Raises:
             InvalidArgumentError: labels without a table, or an unknown context.
@@ -77,9 +80,9 @@ class Hypotheses(ABC):
 
 
 def label_array(labels: object) -> FloatArray:
-    """Private labels as floats, shape (n,); NaN for each that is no real number. A single label makes n = 1.
+    """Returns private labels as floats, shape (n,); NaN for each that is not a real number. A single label is n = 1.
 
-    The first axis counts labels, so a row of numbers is one label, and none. Nothing is ever refused.
+    The first axis counts labels, so a row of numbers is one label that is not a number. Nothing is ever refused.
     """
     items: list[object] = [labels]
     try:
@@ -90,12 +93,12 @@ def label_array(labels: object) -> FloatArray:
     except Exception:  # ragged, or an object that can't be converted
         pass
     if isinstance(labels, (list, tuple)):
-        items = list(labels)  # an array of them all might turn numbers into texts
+        items = list(labels)  # one array of all might turn numbers into texts
     return np.array([_number(label) for label in items], dtype=np.float64)
 
 
 def _number(label: object) -> float:
-    """A label as a float, NaN where it is none; a text is none, even one that spells a number."""
+    """A label as a float; NaN if it is not a number. A text is not one, even if it spells a number."""
     if isinstance(label, (str, bytes)):
         return math.nan
     try:
@@ -130,11 +133,19 @@ class LabelTable(Hypotheses):
     """Candidates over labels 0 .. M - 1, by their masses.
 
     Args:
-        tables: Masses, shape (K, M) for candidates that are the same in every context (which is then not looked at),
-            or (contexts, K, M) for contexts 0, 1, ..; K, M >= 2. Rows sum to 1 up to 1e-9.
+        tables: Masses, shape (K, M) for candidates that do not depend on the context, or (contexts, K, M) for contexts
+            0, 1, ..; K, M >= 2. Rows sum to 1 up to 1e-9.
 
     Raises:
         InvalidArgumentError: wrong shape, a mass outside [0, 1] or not finite, or a row with another sum.
+
+    Example:
+        >>> from hockeystick.learners import LabelTable
+        >>> candidates = LabelTable([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
+        >>> candidates.count, candidates.labels
+        (2, 3)
+        >>> candidates.log_masses([2, 7]).round(2).tolist()  # 7 is not a label
+        [[-inf, -0.69], [-inf, -inf]]
     """
 
     tables: FloatArray = field(converter=_tables)
@@ -149,7 +160,7 @@ class LabelTable(Hypotheses):
 
     @property
     def contexts(self) -> int | None:
-        """The number of contexts; None where they don't matter."""
+        """The number of contexts; None if candidates do not depend on them."""
         return int(self.tables.shape[0]) if self.tables.ndim == 3 else None
 
     def check(self, context: Any = None) -> None:
@@ -169,7 +180,7 @@ class LabelTable(Hypotheses):
         return found
 
     def places(self, labels: object) -> IntArray:
-        """Labels as integers, shape (n,): M stands for everything that is no label."""
+        """Returns labels as integers, shape (n,); M stands for any value that is not a label."""
         if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu":
             inside = (labels >= 0) & (labels < self.labels)
             if inside.all():
@@ -180,7 +191,7 @@ class LabelTable(Hypotheses):
         return np.where(inside, numbers, float(self.labels)).astype(np.int64)
 
     def place(self, label: object) -> int:
-        """The same for one label, fast."""
+        """Returns one label as an integer, fast; M for a value that is not a label."""
         try:
             found = int(label)  # type: ignore[call-overload]
             if found == label and 0 <= found < self.labels:
@@ -190,9 +201,9 @@ class LabelTable(Hypotheses):
         return self.labels
 
     def columns(self, context: Any = None) -> tuple[FloatArray, IntArray]:
-        """The distinct columns of the table, shape (K, U), and the column of each label, shape (M,).
+        """Returns the distinct columns of the table, shape (K, U), and the column of each label, shape (M,).
 
-        Labels to which all candidates give equal masses share whatever is computed from them. O(K M + M ln M).
+        Labels with equal masses under every candidate share a column. Time is O(K M + M ln M).
         """
         return distinct_columns(self.table(context))
 
@@ -202,7 +213,7 @@ class LabelTable(Hypotheses):
 
 
 def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """``count`` indices with chances in proportion to ``weights``; never one of weight 0."""
+    """Returns ``count`` indices with probabilities in proportion to ``weights``; never one of weight 0."""
     steps = np.cumsum(weights)
     found = np.searchsorted(steps, rng.random(count) * steps[-1], side="right")
     # The product may round up to the last step.
@@ -210,9 +221,9 @@ def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
 
 
 def distinct_columns(table: FloatArray) -> tuple[FloatArray, IntArray]:
-    """The distinct columns of ``table``, shape (K, M): they and each column's place among them."""
+    """Returns the distinct columns of ``table``, shape (K, M), and the place of each column among them."""
     bits = np.ascontiguousarray(table).view(np.uint64)
-    # A hash of each column, exact in integers; sorting it is several times as fast as sorting columns.
+    # A hash of each column, exact in integers; sorting hashes is several times as fast as sorting columns.
     odd = np.random.default_rng(0).integers(0, 2**63, size=len(table), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     mixed = np.zeros(table.shape[1], dtype=np.uint64)
     for row, factor in zip(bits, odd, strict=True):
@@ -229,7 +240,7 @@ def distinct_columns(table: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def _callable(value: object) -> Any:
     if not callable(value):
-        raise InvalidArgumentError("log_densities or sampler", value, "can't be called", "give a function")
+        raise InvalidArgumentError("log_densities or sampler", value, "is not callable", "give a function")
     return value
 
 
@@ -239,17 +250,24 @@ def _count(value: object) -> int:
 
 @frozen(eq=False)
 class LabelDensities(Hypotheses):
-    """Candidates over real labels, by their log-densities against one measure: Lebesgue's, counting, or any.
+    """Candidates over real labels, by their log-densities with respect to any one measure, such as Lebesgue's.
 
     Args:
-        log_densities: From finite labels, shape (n,), and the context to ln f_j, shape (n, K), row by row; -inf outside
-            a support. A NaN counts as -inf. Where it raises, that label counts as outside every support.
-        sampler: From a candidate, a count, a generator and the context to so many labels of that candidate, for
+        log_densities: A function from finite labels, shape (n,), and the context to ln f_j, shape (n, K), row by row;
+            -inf outside a support. A NaN counts as -inf. A label for which it raises counts as outside every support.
+        sampler: A function from a candidate, a count, a generator and the context to that number of labels, for
             simulations and for resampled labels.
         count: K >= 2.
 
     Raises:
-        InvalidArgumentError: no function, or a count that is no integer >= 2.
+        InvalidArgumentError: an argument that is not callable, or a count that is not an integer >= 2.
+
+    Example:
+        >>> from hockeystick.learners import LabelDensities, OnlineDistribution
+        >>> candidates = LabelDensities.poisson([1.0, 3.0, 9.0])
+        >>> learner = OnlineDistribution.build(candidates, rounds=1000, epsilon=1.0)
+        >>> round(learner.channels[0].span, 2)  # about ln(K T)
+        8.01
     """
 
     log_densities: LogDensities = field(converter=_callable)
@@ -258,7 +276,7 @@ class LabelDensities(Hypotheses):
 
     @classmethod
     def poisson(cls, means: npt.ArrayLike) -> "LabelDensities":
-        """Poisson laws with these means, all > 0; labels are 0, 1, 2, .. without end."""
+        """Returns Poisson laws with these means, all > 0; labels are 0, 1, 2, .."""
         rates = array("means", means, ndim=1, low=1e-300)
 
         def log_densities(labels: FloatArray, context: Any) -> FloatArray:
@@ -269,11 +287,11 @@ class LabelDensities(Hypotheses):
 
     @classmethod
     def gaussian(cls, means: npt.ArrayLike, *, scale: npt.ArrayLike = 1.0) -> "LabelDensities":
-        """Normal laws with these means; ``scale`` is their standard deviation > 0, one or one for each."""
+        """Returns normal laws with these means; ``scale`` > 0 is one standard deviation, or one for each."""
         centres = array("means", means, ndim=1)
         one = array("scale", scale, low=1e-150, high=1e150)
         if one.ndim > 1 or one.size not in (1, len(centres)):
-            raise InvalidArgumentError("scale", scale, "has another length than means", "give one, or one for each")
+            raise InvalidArgumentError("scale", scale, "does not have the length of means", "give one, or one for each")
         spread = np.broadcast_to(one, centres.shape)
 
         def log_densities(labels: FloatArray, context: Any) -> FloatArray:
@@ -287,7 +305,7 @@ class LabelDensities(Hypotheses):
         return None
 
     def check(self, context: Any = None) -> None:
-        """Refuses functions that don't give a number for each candidate, on labels of the candidates' own."""
+        """Raises an error unless the functions return a number for each candidate, tested on sampled labels."""
         rng = np.random.default_rng(0)
         own = np.concatenate([self.sample(j, 2, rng, context) for j in range(self.count)])
         found = np.asarray(self.log_densities(own, context))
@@ -303,22 +321,22 @@ class LabelDensities(Hypotheses):
         finite = np.isfinite(numbers)
         if not finite.any():
             return found
-        told = self._told(numbers[finite], context)
-        told = np.where(np.isnan(told), -math.inf, np.minimum(told, _LARGEST_LOG_DENSITY))
-        found[finite] = told
+        logs = self._evaluated(numbers[finite], context)
+        logs = np.where(np.isnan(logs), -math.inf, np.minimum(logs, _LARGEST_LOG_DENSITY))
+        found[finite] = logs
         return found
 
-    def _told(self, numbers: FloatArray, context: Any) -> FloatArray:
+    def _evaluated(self, numbers: FloatArray, context: Any) -> FloatArray:
         try:
             with np.errstate(all="ignore"):
-                told = np.asarray(self.log_densities(numbers, context), dtype=np.float64)
-            if told.shape == (len(numbers), self.count):
-                return told
-        except Exception:  # a label that its author did not think of
+                logs = np.asarray(self.log_densities(numbers, context), dtype=np.float64)
+            if logs.shape == (len(numbers), self.count):
+                return logs
+        except Exception:  # the function does not handle this label
             pass
         if len(numbers) == 1:
             return np.full((1, self.count), -math.inf)
-        return np.concatenate([self._told(number, context) for number in numbers[:, None]])
+        return np.concatenate([self._evaluated(number, context) for number in numbers[:, None]])
 
     def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> npt.NDArray[Any]:
         j, n = integer("expert", expert, low=0, high=self.count - 1), integer("count", count, low=0)

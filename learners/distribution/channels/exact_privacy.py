@@ -1,16 +1,16 @@
-"""The exact privacy of a channel that answers about levels: the oracle that every event of a channel is held against.
+"""The exact privacy loss of a channel for levels: an oracle with which the event of every channel is compared.
 
 A label ``y`` becomes a row of levels, possibly after a secret exchange of the label, and noise is added. So the
-law of a message is a mixture: with probability ``mixture[y, z]`` it is the noise around the levels of row ``z``. The
+law of a message is a mixture: with probability ``mixture[y, z]`` it is noise around the levels of row ``z``. The
 functions here take that mixture as an array and compute the largest privacy loss over all messages and all pairs of
 labels. They share no code with the events.
 
 *Laplace noise.* Between two neighbouring levels every density is A e^(o/b) + B e^(-o/b) with A, B >= 0, so the ratio of
-two of them is a monotone function of e^(2o/b): over an interval it is largest at an end. Beyond the outermost levels it
-is constant. The largest loss is therefore attained at a level. With several coordinates the same holds along each of
-them, so it is attained on the grid of levels. Discrete Laplace noise on whole numbers is the same sum of exponentials.
+two densities is a monotone function of e^(2o/b), and over an interval it is largest at an end. Beyond the outermost
+levels it is constant. So the largest loss is attained at a level. With several coordinates the same is true of each, so
+the largest loss is attained on the grid of levels. Discrete Laplace noise is the same sum of exponentials.
 
-*One bit.* Two messages, so two ratios; with probabilities that are fractions they are exact.
+*One bit.* There are two messages, so two ratios; with fractions as probabilities they are exact.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, real
 
-_MOST_CELLS = 4_000_000  # of a table of densities: knots times rows
+_MOST_CELLS = 4_000_000  # of a table of densities, knots times rows
 _SUM_TO_ONE = 1e-9
 
 
 def laplace_epsilon(levels: object, *, scale: float, mixture: object | None = None) -> float:
-    """The largest loss of one number with Laplace noise of ``scale``, over all numbers and all pairs of labels.
+    """Returns the largest loss of one number with Laplace noise of ``scale``, over all pairs of labels.
 
     Args:
         levels: (rows,), the noiseless number of each row.
@@ -39,10 +39,10 @@ def laplace_epsilon(levels: object, *, scale: float, mixture: object | None = No
         mixture: (labels, rows), probabilities; each label has its own row by default.
 
     Returns:
-        Epsilon, but for rounding in its last few digits; 0 where all labels look alike.
+        Epsilon, up to rounding in its last few digits; 0 if all labels have the same levels.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
         NumericalError: too many rows and labels for a table.
     """
     numbers = array("levels", levels, ndim=1)
@@ -52,7 +52,7 @@ def laplace_epsilon(levels: object, *, scale: float, mixture: object | None = No
 
 
 def vector_laplace_epsilon(levels: object, *, scale: float, mixture: object | None = None) -> float:
-    """The largest loss of K numbers with independent Laplace noise of one ``scale`` each.
+    """Returns the largest loss of K numbers with independent Laplace noise of one ``scale``.
 
     Args:
         levels: (rows, K), the noiseless numbers of each row.
@@ -61,14 +61,14 @@ def vector_laplace_epsilon(levels: object, *, scale: float, mixture: object | No
             by default.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
         NumericalError: too many rows, labels or coordinates for a table.
     """
     numbers = array("levels", levels, ndim=2)
     b = real("scale", scale, low=0.0, low_open=True)
     if not numbers.size:
-        raise InvalidArgumentError("levels", numbers.shape, "has no row or no column")
-    if mixture is None:  # the corner beyond all levels: every coordinate pays in full
+        raise InvalidArgumentError("levels", numbers.shape, "has no rows or no columns", "give at least one of each")
+    if mixture is None:  # at the corner beyond all levels the losses of all coordinates add up
         rows = np.unique(numbers, axis=0)
         _check_cells(len(rows) ** 2 * rows.shape[1])
         return float(np.abs(rows[:, None] - rows[None]).sum(axis=2).max() / b)
@@ -89,18 +89,18 @@ def vector_laplace_epsilon(levels: object, *, scale: float, mixture: object | No
 
 
 def discrete_laplace_epsilon(steps: object, *, scale: float, mixture: object | None = None) -> float:
-    """The largest loss of a whole number with discrete Laplace noise, P(k) ~ e^(-|k|/scale); an upper bound.
+    """Returns an upper bound on the largest loss of an integer with discrete Laplace noise, P(k) ~ e^(-|k|/scale).
 
-    Computed with 50 digits and rounded up. Arguments are as for :func:`laplace_epsilon`, with whole levels.
+    It is computed with 50 digits and rounded up. Arguments are as for :func:`laplace_epsilon`, with integer levels.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
         NumericalError: too many different levels for exact arithmetic.
     """
     numbers = array("steps", steps, ndim=1)
     t = real("scale", scale, low=0.0, low_open=True)
     if not numbers.size or (numbers != np.rint(numbers)).any():
-        raise InvalidArgumentError("steps", steps, "is not made of whole numbers")
+        raise InvalidArgumentError("steps", steps, "are not whole numbers", "give levels in steps of the grid")
     rows = [int(each) for each in numbers]
     with decimal.localcontext(decimal.Context(prec=50, rounding=decimal.ROUND_HALF_EVEN)):
         rate = 1 / Decimal(t)
@@ -122,18 +122,20 @@ def discrete_laplace_epsilon(steps: object, *, scale: float, mixture: object | N
 
 
 def bit_ratio(probabilities: object, *, mixture: object | None = None) -> Fraction:
-    """The largest ratio of a bit's probabilities over both of its values and all pairs of rows, exactly.
+    """Returns the largest ratio of a bit's probabilities over both of its values and all pairs of labels, exactly.
 
     Args:
-        probabilities: of True, one fraction in (0, 1) for each row.
+        probabilities: The probability of True, a fraction in (0, 1), for each row.
         mixture: (labels, rows) of fractions that add up to 1 in each row; each label has its own row by default.
 
     Raises:
-        InvalidArgumentError: one is no fraction in (0, 1), where no ratio is finite, or a mixture does not add up.
+        InvalidArgumentError: a probability is not a fraction in (0, 1), or a mixture does not add up.
     """
     rows = list(probabilities) if isinstance(probabilities, (list, tuple)) else []
     if not rows or not all(isinstance(each, Fraction) and 0 < each < 1 for each in rows):
-        raise InvalidArgumentError("probabilities", probabilities, "are no fractions in (0, 1)")
+        raise InvalidArgumentError(
+            "probabilities", probabilities, "are not fractions in (0, 1)", "give a list of Fractions"
+        )
     if mixture is not None:
         labels = list(mixture) if isinstance(mixture, (list, tuple)) else []
         if not labels or not all(
@@ -142,7 +144,9 @@ def bit_ratio(probabilities: object, *, mixture: object | None = None) -> Fracti
             and all(isinstance(w, (int, Fraction)) and w >= 0 for w in label)
             for label in labels
         ):
-            raise InvalidArgumentError("mixture", mixture, "is not made of fractions that add up to 1")
+            raise InvalidArgumentError(
+                "mixture", mixture, "has rows that do not add up to 1", "give lists of Fractions"
+            )
         rows = [sum((w * p for w, p in zip(label, rows, strict=True)), Fraction(0)) for label in labels]
     low, high = min(rows), max(rows)
     found: Fraction = max(high / low, (1 - low) / (1 - high))
@@ -150,10 +154,10 @@ def bit_ratio(probabilities: object, *, mixture: object | None = None) -> Fracti
 
 
 def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
-    """Whether ``ratio`` is at most e^epsilon; False if 80 digits don't decide it.
+    """Returns whether ``ratio`` is at most e^ε; False if 80 digits do not decide it.
 
     Raises:
-        InvalidArgumentError: epsilon is no finite number >= 0.
+        InvalidArgumentError: ε is not a finite number >= 0.
     """
     bound = real("epsilon", epsilon, low=0.0)
     exact = Fraction(decimal.Context(prec=80, Emax=10**9, traps=[]).exp(Decimal(bound)))
@@ -161,29 +165,17 @@ def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
 
 
 def log_ratio(ratio: Fraction) -> float:
-    """ln of a ratio >= 1, rounded up."""
+    """Returns ln of a ratio >= 1, rounded up."""
     with decimal.localcontext(decimal.Context(prec=80, Emax=10**9, Emin=-(10**9))):
         return _up((Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * (1 + Decimal("1e-60")))
 
 
-def amplified(epsilon: float, *, probability: float) -> float:
-    """ln(1 + (1 - p)(e^epsilon - 1)): what an exchange of the input with probability p leaves of ``epsilon``.
-
-    The closed form (Balle, Barthe & Gaboardi 2018, Theorem 2), which an exact loss never exceeds.
-    """
-    loss, p = real("epsilon", epsilon, low=0.0), real("probability", probability, low=0.0, high=1.0)
-    if p == 1.0:
-        return 0.0
-    return loss + math.log1p(p * math.expm1(-loss)) if loss > 1.0 else math.log1p((1.0 - p) * math.expm1(loss))
-
-
-def exchange_mixture(resampling: object, *, probability: float, always: object | None = None) -> FloatArray:
-    """The mixture of labels that are exchanged, with ``probability``, for a draw from a fixed law.
+def exchange_mixture(resampling: object, *, probability: float) -> FloatArray:
+    """Returns the mixture of labels that are exchanged, with ``probability``, for a draw from a fixed law.
 
     Args:
         resampling: (labels,), the law q of the draw.
-        probability: of an exchange.
-        always: (labels,) of bools, which labels are exchanged for certain: those outside every support.
+        probability: The probability of an exchange.
 
     Returns:
         (labels, labels), rows that add up to 1.
@@ -191,10 +183,7 @@ def exchange_mixture(resampling: object, *, probability: float, always: object |
     law = array("resampling", resampling, ndim=1, low=0.0, high=1.0)
     _check_law("resampling", law[None])
     p = real("probability", probability, low=0.0, high=1.0)
-    kept = np.full(len(law), 1.0 - p)
-    if always is not None:
-        kept[np.asarray(always, dtype=np.bool_)] = 0.0
-    return np.asarray(np.diag(kept) + (1.0 - kept)[:, None] * law)
+    return np.asarray((1.0 - p) * np.eye(len(law)) + p * law)
 
 
 def _mixture(mixture: object, rows: int) -> FloatArray:
@@ -209,7 +198,7 @@ def _check_law(name: str, weights: FloatArray) -> None:
 
 
 def _merged(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows that are equal as one, with their weights added up; labels of one law as one."""
+    """Distinct rows, with the weights of equal ones added up; labels with equal laws are merged."""
     distinct, where = np.unique(rows, axis=0, return_inverse=True)
     merged = np.zeros((len(weights), len(distinct)))
     np.add.at(merged.T, where.ravel(), weights.T)
@@ -217,14 +206,14 @@ def _merged(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _largest_ratio(densities: FloatArray) -> float:
-    """Densities have shape (messages, labels)."""
+    """The largest log-ratio of densities of shape (messages, labels)."""
     low, high = densities.min(axis=1), densities.max(axis=1)
     return float((np.log(high) - np.log(low)).max())
 
 
 def _check_cells(cells: int) -> None:
     if cells > _MOST_CELLS:
-        raise NumericalError(f"a table of {cells} densities is too large for the exact oracle; the event bounds it")
+        raise NumericalError(f"a table of {cells} densities is too large for the exact oracle; use the event's bound")
 
 
 def _up(value: Decimal) -> float:

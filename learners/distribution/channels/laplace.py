@@ -1,4 +1,4 @@
-"""Messages about one candidate with Laplace noise: the published channel of pure privacy, on floats and on a grid."""
+"""Messages about one candidate with Laplace noise: the published channel with pure privacy, on floats and on a grid."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 
 FARTHEST = 64.0
-"""In scales of Laplace noise: messages farther out than that, and half the span, are clipped; one in 10^27 is."""
+"""In scales of Laplace noise: messages beyond this distance plus half the span are clipped, about one in 10^27."""
 
 
 @frozen
 class PrintedLosses:
-    """The published losses of a message, c (c' + top - v - L), which lie in [0, 1] but for rare noise.
+    """The published losses of a message, c (c' + top - v - L), which lie in [0, 1] except for rare large noise.
 
     Attributes:
         shift: c' = b (gamma + ln K + ln T).
         factor: c = 1/(span + 2 c').
-        half: Half of the span, which lies between the centred losses and those measured from the top.
+        half: Half of the span, the difference between the centred losses and those measured from the top.
     """
 
     shift: float
@@ -57,27 +57,33 @@ class PrintedLosses:
 
 @frozen(eq=False, slots=False)
 class SampledLaplace(SampledChannel):
-    """One centred loss, of a uniformly drawn candidate, with Laplace noise: epsilon-DP for each message.
+    """One centred loss of a uniformly drawn candidate, with Laplace noise: each message is ε-DP.
 
-    Algorithm 2 of Sima, Wu, Milenkovic & Szpankowski 2024 up to a public affine map of the message (``shifted``), with
-    the span of the levels in place of the published ln(K T), which is too small for the published blocks.
-
-    A release rounds to a grid of some 2^-16 of the span and draws discrete noise of so much larger a scale that the
-    same event holds.
+    This is Algorithm 2 of Sima, Wu, Milenkovic & Szpankowski 2024 up to a public affine map of the message
+    (``shifted``), with the span of the levels instead of the published ln(K T), which is too small for the published
+    blocks. A release rounds to a grid of about 2^-16 of the span and draws discrete noise of a slightly larger scale,
+    so that the same event covers it.
 
     Args:
-        levels: What messages are about.
-        epsilon: > 0, for each message. The scale is span/epsilon, rounded up.
+        levels: The levels of the candidates.
+        epsilon: > 0, for each message. The scale is span/ε, rounded up.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import LabelTable, SampledLaplace, UniformMixture
+        >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+        >>> channel = SampledLaplace(levels, epsilon=2.0)
+        >>> round(channel.scale * 2.0 / channel.span, 6), round(channel.exact_epsilon(), 6)
+        (1.0, 2.0)
     """
 
     epsilon: float = field(converter=level_channel.epsilon, kw_only=True)
 
     @cached_property
     def scale(self) -> float:
-        """b: the density of the noise is e^(-|x|/b)/(2b)."""
+        """The scale b: the density of the noise is e^(-abs(x)/b)/(2b)."""
         return Laplace.calibrated(epsilon=self.epsilon, sensitivity=self.span).scale
 
     @property
@@ -89,17 +95,17 @@ class SampledLaplace(SampledChannel):
         return self.span / 2 + FARTHEST * self.scale
 
     def inner_event(self) -> accounting.PrivacyEvent:
-        """``Laplace(b/span)``; the index is drawn without a look at the label and costs nothing."""
+        """Returns ``Laplace(b/span)``; the index does not depend on the label and costs nothing."""
         return Laplace(self.scale, sensitivity=self.span).event()
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
         return check_sampled(messages, self.count), array("messages.value", messages.value)
 
     def shifted(self, messages: Messages, *, gamma: float | None = None) -> tuple[npt.NDArray[np.integer], FloatArray]:
-        """Indices and the published losses, of the same shape; ``gamma`` > 0 is ln T by default.
+        """Returns indices and the published losses, of the same shape; ``gamma`` > 0 is ln T by default.
 
         Raises:
-            InvalidArgumentError: messages of another channel, or a bad gamma.
+            InvalidArgumentError: messages of another channel, or an invalid gamma.
         """
         index = check_sampled(messages, self.count)
         return index, PrintedLosses.of(self, self.scale, gamma)(array("messages.value", messages.value))
@@ -123,7 +129,7 @@ class SampledLaplace(SampledChannel):
         chosen = drawn if index is None else index
         return Messages(chosen, released(losses.pick(chosen), self.scale, self.span, self.limit, noise))
 
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> float:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> float:
         step, scale = self._grid
         value = (self._steps.item(column, chosen) + laplace_draw(noise, scale)) * step
         return min(max(value, -self._farthest), self._farthest)
@@ -142,13 +148,13 @@ class SampledLaplace(SampledChannel):
 
 
 def grid(scale: float, sensitivity: float) -> tuple[float, float]:
-    """The step of a grid, and the scale in steps of noise on it that the event of real noise of ``scale`` covers."""
+    """Returns the step of a grid, and the scale in steps of noise that the event of real noise of ``scale`` covers."""
     step = noise_on_a_grid.laplace_grid(scale, sensitivity, 1)
     return step, noise_on_a_grid.laplace_scale(scale, sensitivity, step, 1)
 
 
 def released(values: FloatArray, scale: float, sensitivity: float, limit: float, noise: Noise) -> FloatArray:
-    """Numbers on a grid with discrete Laplace noise, each covered by the event of real noise of ``scale``."""
+    """Returns numbers on a grid with discrete Laplace noise, each covered by the event of real noise of ``scale``."""
     step, steps = grid(scale, sensitivity)
     drawn = noise.laplace(steps, values.size).reshape(values.shape)
     return np.clip(noise_on_a_grid.values(noise_on_a_grid.steps(values, step) + drawn, step), -limit, limit)
@@ -160,20 +166,28 @@ def _steps(value: object) -> int:
 
 @frozen(eq=False, slots=False)
 class SampledDiscreteLaplace(SampledChannel):
-    """The same on a public grid: a whole number of steps with discrete Laplace noise; nothing in it is a float.
+    """One centred loss of a uniformly drawn candidate on a public grid, with discrete Laplace noise.
 
-    The grid has ``steps`` steps and starts at the least loss, so that two losses are at most that many apart: rounded
-    losses are clamped to it. Rounding is at random, up or down with chances that keep the mean, so that losses are
-    unbiased; rounding down would shift those of different candidates by different amounts, up to a step in every round.
-    Random rounding is a mixture of neighbouring inputs and costs nothing.
+    A message contains no float. The grid has ``steps`` steps and starts at the least loss, so two losses are at most
+    ``steps`` apart; rounded losses are clamped to it. Rounding is random, up or down with probabilities that keep the
+    mean, so losses are unbiased; rounding down would shift the losses of different candidates by different amounts, up
+    to a step in every round. Random rounding is a mixture of neighbouring inputs and costs nothing.
 
     Args:
-        levels: What messages are about.
+        levels: The levels of the candidates.
         epsilon: > 0, for each message.
-        steps: Of the grid; the variance of rounding is at most a quarter of a squared step.
+        steps: The number of steps of the grid; the variance of rounding is at most a quarter of a squared step.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import LabelTable, SampledDiscreteLaplace, UniformMixture
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+        >>> channel = SampledDiscreteLaplace(levels, epsilon=2.0, steps=16)
+        >>> type(channel.privatise(1, noise=SimulationNoise(1)).value), round(channel.exact_epsilon(), 6)
+        (<class 'int'>, 2.0)
     """
 
     epsilon: float = field(converter=level_channel.epsilon, kw_only=True)
@@ -181,7 +195,7 @@ class SampledDiscreteLaplace(SampledChannel):
 
     @cached_property
     def scale(self) -> float:
-        """t, in steps: P(k) is proportional to e^(-|k|/t)."""
+        """The scale t, in steps: P(k) is proportional to e^(-abs(k)/t)."""
         return DiscreteLaplace.calibrated(epsilon=self.epsilon, sensitivity=self.steps).scale
 
     @property
@@ -193,15 +207,15 @@ class SampledDiscreteLaplace(SampledChannel):
         return self.steps + math.ceil(FARTHEST * self.scale)
 
     def inner_event(self) -> accounting.PrivacyEvent:
-        """``DiscreteLaplace(t, distance=steps)``, the exact profile of the worst change."""
+        """Returns ``DiscreteLaplace(t, distance=steps)``, with the exact profile of the worst change."""
         return DiscreteLaplace(self.scale, sensitivity=self.steps).event()
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
-        told = array("messages.value", messages.value)
-        return check_sampled(messages, self.count), np.asarray(told * (self.span / self.steps) - self.span / 2)
+        values = array("messages.value", messages.value)
+        return check_sampled(messages, self.count), np.asarray(values * (self.span / self.steps) - self.span / 2)
 
     def exact_epsilon(self) -> float:
-        """Also of released messages but for the clipping at ``limit``, which can only lower it."""
+        """Returns the exact ε, also of released messages, whose clipping at ``limit`` can only lower it."""
         low, high, share = self._rounded(self._rows)
         outer = self._oracle_mixture()
         worst = 0.0
@@ -215,17 +229,17 @@ class SampledDiscreteLaplace(SampledChannel):
         return worst
 
     def _rounded(self, losses: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """The two steps around each loss, and the chance of the upper one."""
+        """The two steps around each loss, and the probability of the upper one."""
         place = np.clip((losses + self.span / 2) / self.span * self.steps, 0.0, float(self.steps))
         low = np.floor(place)
         return low.astype(np.int64), np.minimum(low + 1.0, self.steps).astype(np.int64), np.asarray(place - low)
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
         index, (low, high, share) = check_sampled(messages, self.count), self._rounded(rows)
-        told = array("messages.value", messages.value)[:, None]
+        values = array("messages.value", messages.value)[:, None]
         with np.errstate(divide="ignore"):
-            lower = np.log1p(-share.T[index]) - np.abs(told - low.T[index]) / self.scale
-            upper = np.log(share.T[index]) - np.abs(told - high.T[index]) / self.scale
+            lower = np.log1p(-share.T[index]) - np.abs(values - low.T[index]) / self.scale
+            upper = np.log(share.T[index]) - np.abs(values - high.T[index]) / self.scale
         return np.asarray(np.logaddexp(lower, upper))
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
@@ -244,7 +258,7 @@ class SampledDiscreteLaplace(SampledChannel):
         limit = int(self.limit)
         return Messages(chosen, np.clip(rounded + noise.laplace(self.scale, len(losses)), -limit, limit))
 
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
         low, high, threshold = self._rounding
         rounded = high if rest < threshold.item(column, chosen) else low
         value, limit = rounded.item(column, chosen) + laplace_draw(noise, self.scale), self._farthest

@@ -1,7 +1,7 @@
-"""What all channels for levels share: the label's centred losses, its secret exchange, and blocks of simulations.
+"""The base of all channels for levels: the centred losses of a label, its secret exchange, and blocks of simulations.
 
-The losses of a label are u_j = middle - v_j, with v_j its levels, and lie within half a span of 0 whatever the label
-is. With a table of labels they are computed once, for each distinct column.
+The losses of a label are u_j = middle - v_j, with v_j its levels, and lie within half a span of 0 for every label. With
+a table of labels they are computed once for each distinct column.
 """
 
 from __future__ import annotations
@@ -36,13 +36,8 @@ def span(value: object) -> float | None:
 
 
 def epsilon(value: object) -> float:
-    """The parameter ``epsilon``, between what an event can tell from none and what exact arithmetic can hold."""
+    """The parameter ``epsilon``, in the range that events and exact arithmetic support."""
     return real("epsilon", value, low=1e-50, high=1e4)
-
-
-def scale(value: object) -> float:
-    """The parameter ``scale`` > 0."""
-    return real("scale", value, low=0.0, low_open=True)
 
 
 def sigma(value: object) -> float:
@@ -57,15 +52,15 @@ def flag(value: object) -> bool:
 
 @frozen(eq=False, slots=False)
 class LevelChannel(Channel):
-    """Base of the channels for levels; a subclass has the noise.
+    """Base of the channels for levels; a subclass defines the noise.
 
     Attributes:
-        levels: What messages are about, in one context.
+        levels: The levels of the candidates, in one context.
         resample: Whether the label is exchanged in secret, with probability 1/T, for a draw from the reference law, as
-            published. It helps no learner and amplifies privacy a little; without a table of labels it can be simulated
-            only.
-        span: The range that noise is scaled to, at least ``levels.span``, its default. Give the largest over all
-            contexts for messages of one accuracy. It is public and must not depend on labels.
+            published. It does not improve the learner and amplifies privacy a little; for labels without a table it
+            can only be simulated.
+        span: The range to which noise is scaled, at least ``levels.span``, the default. Use the largest span of all
+            contexts for messages of equal accuracy. It is public and must not depend on labels.
     """
 
     levels: Levels = field()
@@ -74,7 +69,7 @@ class LevelChannel(Channel):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.levels, Levels):
-            raise InvalidArgumentError("levels", self.levels, "are no Levels", "use Reference.levels(...)")
+            raise InvalidArgumentError("levels", self.levels, "is not a Levels object", "use Reference.levels(...)")
         if self.span is None:
             object.__setattr__(self, "span", self.levels.span)
         if not self.levels.span <= self.span < math.inf:
@@ -85,12 +80,12 @@ class LevelChannel(Channel):
 
     @property
     def exchange_probability(self) -> float:
-        """With what probability the label is exchanged: 1/T, or 0."""
+        """The probability that the label is exchanged: 1/T, or 0."""
         return 1.0 / self.levels.horizon if self.resample else 0.0
 
     @abstractmethod
     def inner_event(self) -> accounting.PrivacyEvent:
-        """The cost of a message about a label that is never exchanged."""
+        """Returns the cost of a message about a label that is never exchanged."""
 
     @abstractmethod
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
@@ -105,9 +100,9 @@ class LevelChannel(Channel):
         """Messages of n labels, by whole-number noise."""
 
     def event(self) -> accounting.PrivacyEvent:
-        """The cost of one message to the person whose label it is about, under local adjacency.
+        """Returns the cost of one message to the person with the label, under local adjacency.
 
-        A secret exchange of the label stands outside of all noise of a message: its K numbers share it.
+        A secret exchange of the label encloses all noise of a message: its K numbers share it.
         """
         inner = self.inner_event()
         return accounting.InputMix(self.exchange_probability, inner) if self.resample else inner
@@ -143,8 +138,8 @@ class LevelChannel(Channel):
     def log_likelihood_ratio(self, messages: Messages, label0: object, label1: object) -> FloatArray:
         if not self.resample:
             rows = self._losses(_pair(label0, label1)).rows()
-            told = self._log_densities(messages, rows)
-            return np.asarray(told[:, 0] - told[:, 1])
+            logs = self._log_densities(messages, rows)
+            return np.asarray(logs[:, 0] - logs[:, 1])
         table = self._table("log_likelihood_ratio")
         weights = self._mixture()[table.columns(_pair(label0, label1))]
         with np.errstate(divide="ignore"):
@@ -152,14 +147,14 @@ class LevelChannel(Channel):
         found = np.empty(len(messages.value))
         for part in arguments.blocks(len(found), len(self._rows)):
             index = None if messages.index is None else messages.index[part]
-            told = self._log_densities(Messages(index, messages.value[part]), self._rows)
-            first, second = (special.logsumexp(told + weight, axis=1) for weight in log_weights)
+            logs = self._log_densities(Messages(index, messages.value[part]), self._rows)
+            first, second = (special.logsumexp(logs + weight, axis=1) for weight in log_weights)
             found[part] = first - second
         return found
 
     @cached_property
     def _rows(self) -> FloatArray:
-        """Centred losses of each column of the table and of what is no label, shape (U + 1, K)."""
+        """Centred losses of each column of the table, and last of values that are not labels, shape (U + 1, K)."""
         return self._centred(self._table("rows").rows)
 
     def _mixture(self) -> FloatArray:
@@ -170,10 +165,10 @@ class LevelChannel(Channel):
     def _oracle_mixture(self) -> FloatArray | None:
         return self._mixture() if self.resample else None
 
-    def _table(self, what: str) -> TableLevels:
+    def _table(self, purpose: str) -> TableLevels:
         if not isinstance(self.levels, TableLevels):
             raise InvalidArgumentError(
-                "levels", self.levels, f"have no table of labels, which {what} needs", "use a LabelTable"
+                "levels", self.levels, f"have no table of labels, which {purpose} requires", "use a LabelTable"
             )
         return self.levels
 
@@ -187,7 +182,7 @@ class LevelChannel(Channel):
         return Losses(self, None, self._centred(self.levels.of(labels)))
 
     def _private(self, labels: object, noise: Noise) -> Losses:
-        """The rows that messages are about, after the secret exchange."""
+        """The losses for the messages, after the secret exchange of labels."""
         if not self.resample:
             return self._losses(labels)
         table = self._table("a release with an exchange of labels")
@@ -206,7 +201,7 @@ class LevelChannel(Channel):
             return None
         found = array("index", index, shape=(size,) if shape is None else shape, low=0, high=self.count - 1)
         if (found != np.floor(found)).any():
-            raise InvalidArgumentError("index", index, "is not made of candidates", f"use 0 .. {self.count - 1}")
+            raise InvalidArgumentError("index", index, "holds fractions", f"use candidates 0 .. {self.count - 1}")
         return found.reshape(-1).astype(np.int64)
 
 
@@ -226,7 +221,7 @@ class Losses:
         return self.channel._rows[self.columns] if self.values is None else self.values
 
     def pick(self, index: IntArray, table: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-        """The losses of one candidate each, shape (n,), or entries of another table of the channel's shape."""
+        """Returns the losses of one candidate each, shape (n,), or entries of another table of the channel's shape."""
         if self.values is None:
             source = self.channel._rows if table is None else table
             found: npt.NDArray[Any] = np.take(source.reshape(-1), self.columns * source.shape[1] + index)
@@ -234,7 +229,7 @@ class Losses:
         return np.take_along_axis(self.values, index[:, None], axis=1)[:, 0]
 
     def exchanged(self, probability: float, rng: np.random.Generator) -> Losses:
-        """With some labels exchanged for draws from the reference law, in a simulation."""
+        """Returns the losses after a simulated exchange of some labels for draws from the reference law."""
         where = np.flatnonzero(rng.random(len(self)) < probability)
         if not len(where):
             return self
@@ -249,10 +244,10 @@ class Losses:
 
 
 def table_of(levels: Levels) -> LabelTable:
-    """The table of labels behind levels.
+    """Returns the table of labels of the levels.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: the levels have no table.
     """
     if not isinstance(levels, Levels) or not isinstance(levels.hypotheses, LabelTable):
         raise InvalidArgumentError("levels", levels, "have no table of labels", "use those of a LabelTable")
@@ -260,7 +255,7 @@ def table_of(levels: Levels) -> LabelTable:
 
 
 def flattened(labels: object) -> tuple[tuple[int, ...], npt.NDArray[Any]]:
-    """Labels of a simulation, of any shape, with that shape and as one row."""
+    """Returns the shape of the labels of a simulation, and the labels as one row."""
     found = as_array("labels", labels, data=True)
     return found.shape, found.reshape(-1)
 

@@ -1,11 +1,11 @@
-"""Levels: what a person's message is about, bounded log-likelihoods of the private label under all candidates.
+"""Levels: bounded log-likelihoods of the private label under all candidates, which the messages report.
 
 Candidates f_1 .. f_K are mixed with a little of a public reference law q, P_j = (1 - 1/T) f_j + q/T, and compared with
-a public base measure r, so that they lie in a range which is known before any label is seen:
+a public base measure r, so that the levels lie in a range that is known before any label is seen:
 
     v_j(y) = ln(P_j(y) / r(y)) = ln((1 - 1/T) f_j(y)/r(y) + 1/(T R)),      R = total mass of r,   q = r/R.
 
-Exponential weights ignore what all candidates share, so any base measure will do; it decides how wide the range is:
+Exponential weights ignore a term that all candidates share, so any base measure is valid; it determines the range:
 
 ====================  ====================  =====================  ==================================================
 reference             r(y)                  R                      span of levels, at most
@@ -15,9 +15,9 @@ Envelope (R2)         max_j f_j             S <= min(K, M)         ln(1 + (T-1) 
 UniformMixture (R3)   mean_j f_j            1                      ln(1 + (T-1) K) <= ln(K T)
 ====================  ====================  =====================  ==================================================
 
-CeiledBlocks is the published construction, a block of equal symbols for each label, N' in all; as all is constant on a
-block, none is ever made. Its published span, ln(K T), is too small: N' <= K M is false. Noise is scaled to the
-span, so it is taken from the levels themselves and rounded up, and no label of whatever kind has a level outside.
+CeiledBlocks is the published construction with a block of equal symbols for each label, N' in all; as levels are
+constant on a block, blocks are never built. Its published span, ln(K T), is too small: N' <= K M is false. Noise is
+scaled to the span, so the span is computed from the levels themselves and rounded up; no label has a level outside.
 
 Source: Sima, Wu, Milenkovic & Szpankowski 2024, section 4 and inequality (7), corrected; R2 and R3 are ours.
 """
@@ -35,7 +35,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import boolean, integer, real
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
 
-_LEAST_SPAN = 1e-9  # candidates that all agree: messages about nothing still need a range
+_LEAST_SPAN = 1e-9  # of equal candidates, whose messages still need a range
 
 
 def _rounds(value: object) -> int:
@@ -47,13 +47,15 @@ def _rounds(value: object) -> int:
 
 @frozen(eq=False)
 class Levels(ABC):
-    """The levels of one class of candidates in one context; made by ``Reference.levels``.
+    """The levels of one class of candidates in one context, as returned by ``Reference.levels``.
+
+    See :class:`UniformMixture` for an example.
 
     Attributes:
-        hypotheses, context, reference: What they are made from.
+        hypotheses, context, reference: The candidates, the context and the reference.
         horizon: T; the reference law has weight 1/T.
-        total: R, the base measure's mass.
-        bottom, top: The range of levels: every label's are in it, whatever the label.
+        total: R, the mass of the base measure.
+        bottom, top: The range of the levels of every label.
     """
 
     hypotheses: Hypotheses
@@ -66,17 +68,17 @@ class Levels(ABC):
 
     @property
     def count(self) -> int:
-        """K."""
+        """The number of candidates K."""
         return self.hypotheses.count
 
     @property
     def labels(self) -> int | None:
-        """M, or None."""
+        """The number of labels M, or None."""
         return self.hypotheses.labels
 
     @property
     def span(self) -> float:
-        """Delta > 0: at least top - bottom, rounded up. What replacing a label moves a level by, at most."""
+        """Delta > 0, top - bottom rounded up: a bound on the change of a level when the label is replaced."""
         return math.nextafter(self.top - self.bottom, math.inf)
 
     @property
@@ -86,42 +88,42 @@ class Levels(ABC):
 
     @property
     def smoothing(self) -> float:
-        """What smoothing adds to the risk of T rounds, at most: -T ln(1 - 1/T) <= 2 ln 2."""
+        """A bound on the risk that smoothing adds to T rounds: -T ln(1 - 1/T) <= 2 ln 2."""
         return -self.horizon * math.log1p(-1.0 / self.horizon)
 
     @abstractmethod
     def of(self, labels: object) -> FloatArray:
-        """Levels v_j(y), shape (n, K), in [bottom, top], of n labels of any kind; never refuses one.
+        """Returns the levels v_j(y), shape (n, K), in [bottom, top], of n labels of any kind; never refuses one.
 
-        A label without mass under all candidates has level 0, or what of the range is nearest, for all of them.
+        A label without mass under all candidates has level 0, or the nearest level in the range, for all of them.
         """
 
     @abstractmethod
     def pick(self, labels: object, experts: IntArray) -> FloatArray:
-        """Of n labels of any kind the levels of one candidate each, shape (n,), for experts in 0 .. K - 1."""
+        """Returns the level of one candidate for each of n labels, shape (n,), for experts in 0 .. K - 1."""
 
     @abstractmethod
     def level(self, label: object, expert: int) -> float:
-        """The level of one label and one candidate, 0 <= expert < K: what a device computes; never refuses a label."""
+        """Returns the level of one label and one candidate, 0 <= expert < K; never refuses a label."""
 
     @abstractmethod
     def outside(self, labels: object) -> npt.NDArray[np.bool_]:
-        """Which labels have no mass under all candidates, shape (n,). As private as the labels."""
+        """Returns which labels have no mass under any candidate, shape (n,). It is as private as the labels."""
 
     @abstractmethod
     def log_masses(self, labels: object) -> FloatArray:
-        """ln P_j(y), shape (n, K), of n labels: what predictions give them. -inf outside every support."""
+        """Returns ln P_j(y) of n labels, shape (n, K), on which predictions are based; -inf outside every support."""
 
     @abstractmethod
     def resample(self, count: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-        """``count`` independent labels of the reference law q."""
+        """Returns ``count`` independent labels of the reference law q."""
 
     def masses(self) -> FloatArray:
-        """P_j(y), shape (K, M): a prediction is a weighted mean of its rows. Refused where labels have no table."""
+        """Returns P_j(y), shape (K, M), whose rows predictions average. Raises an error for labels without a table."""
         raise InvalidArgumentError("hypotheses", self.hypotheses, "have no table of masses", "use log_masses")
 
     def resampling_law(self) -> FloatArray:
-        """q(y), shape (M,). Refused where labels have no table."""
+        """Returns q(y), shape (M,). Raises an error for labels without a table."""
         raise InvalidArgumentError("hypotheses", self.hypotheses, "have no table of masses", "use resample")
 
 
@@ -130,12 +132,12 @@ class TableLevels(Levels):
     """Levels of labels 0 .. M - 1, computed once for each distinct column of the table.
 
     Attributes:
-        rows: Levels of the U distinct columns and, in the last row, of everything else: shape (U + 1, K).
-        column: The column of each label, and U for what is none, at M: shape (M + 1,).
+        rows: Levels of the U distinct columns and, in the last row, of values that are not labels: shape (U + 1, K).
+        column: The column of each label, and at M the column U of values that are not labels: shape (M + 1,).
         column_masses: P_j of one label of each column, shape (K, U).
-        column_sizes: How many labels share each column, shape (U,).
-        column_law: q of each column, all its labels together, shape (U,).
-        supported: Whether a column has mass under some candidate, shape (U + 1,); False in the last place.
+        column_sizes: The number of labels of each column, shape (U,).
+        column_law: The mass under q of all labels of each column, shape (U,).
+        supported: Whether a column has mass under some candidate, shape (U + 1,); the last entry is False.
     """
 
     hypotheses: LabelTable
@@ -147,7 +149,7 @@ class TableLevels(Levels):
     supported: npt.NDArray[np.bool_]
 
     def columns(self, labels: object) -> IntArray:
-        """The column of each of n labels, shape (n,); U for what is no label."""
+        """Returns the column of each of n labels, shape (n,); U for a value that is not a label."""
         return self.column[self.hypotheses.places(labels)]
 
     def of(self, labels: object) -> FloatArray:
@@ -184,7 +186,7 @@ class TableLevels(Levels):
 
 @frozen(eq=False)
 class DensityLevels(Levels):
-    """Levels of labels without a table: K likelihoods of a label are evaluated when its level is asked for."""
+    """Levels of labels without a table: the K likelihoods of a label are evaluated on demand."""
 
     def of(self, labels: object) -> FloatArray:
         log_f = self.hypotheses.log_masses(labels, self.context)
@@ -209,7 +211,7 @@ class DensityLevels(Levels):
         wanted = integer("count", count, low=0)
         found: list[npt.NDArray[Any]] = []
         while wanted > 0:
-            # From the mean of the candidates, kept in proportion to the base measure's share of it.
+            # Rejection sampling from the mean of the candidates, by the ratio of the base measure to it.
             drawn = rng.multinomial(wanted, np.full(self.count, 1.0 / self.count))
             labels = np.concatenate([self.hypotheses.sample(j, n, rng, self.context) for j, n in enumerate(drawn)])
             rng.shuffle(labels)
@@ -217,7 +219,7 @@ class DensityLevels(Levels):
             mean = _log_mean(log_f)
             share = self.reference.log_base(log_f, None) - np.where(np.isfinite(mean), mean, 0.0)
             keep = rng.random(len(labels)) * self.reference.largest_share(self.count) < np.exp(share)
-            keep |= np.isneginf(mean)  # a sampler beyond its own support must not stop this loop
+            keep |= np.isneginf(mean)  # so that a sampler beyond its own support can't make this loop endless
             found.append(labels[keep])
             wanted -= int(keep.sum())
         return np.concatenate(found) if found else self.hypotheses.sample(0, 0, rng, self.context)
@@ -248,45 +250,47 @@ def _calibrated(value: object) -> bool:
 
 @frozen
 class Reference(ABC):
-    """A public base measure r of labels.
+    """Base class of references: public base measures r of labels.
 
     Attributes:
-        calibrated: Take the range from the levels of the table, where there is one: as narrow as these candidates in
-            this context allow. Otherwise from the table above, with this context's N' or S; it is never less than the
-            levels' own.
+        calibrated: If True, the default, the range is computed from the levels of the table, if there is one. If False
+            it is computed from the formulas of this module with the N' or S of the context; it always contains the
+            levels.
     """
 
     calibrated: bool = field(default=True, converter=_calibrated, kw_only=True)
 
     @abstractmethod
     def log_base(self, log_masses: FloatArray, labels: int | None) -> FloatArray:
-        """ln r(y), shape (n,), from ln f_j(y), shape (n, K); -inf where no candidate has mass. ``labels`` is M."""
+        """Returns ln r(y), shape (n,), from ln f_j(y), shape (n, K); -inf if no candidate has mass. ``labels`` is M."""
 
     @abstractmethod
     def density_total(self, count: int) -> float:
-        """R, or an upper bound, where labels have no table; ``count`` is K.
+        """Returns R, or an upper bound on it, for labels without a table; ``count`` is K.
 
         Raises:
             InvalidArgumentError: the reference needs a table.
         """
 
     def largest_ratio(self, count: int) -> float:
-        """The largest f_j(y)/r(y) that there can be; ``count`` is K."""
+        """Returns an upper bound on f_j(y)/r(y); ``count`` is K."""
         return 1.0
 
     def largest_share(self, count: int) -> float:
-        """The largest r(y) over the candidates' mean that there can be; ``count`` is K."""
+        """Returns an upper bound on the ratio of r(y) to the candidates' mean; ``count`` is K."""
         return float(count)
 
     def levels(self, hypotheses: Hypotheses, horizon: int, context: Any = None) -> Levels:
-        """The levels of these candidates in a context, for T = ``horizon`` rounds.
+        """Returns the levels of these candidates in a context, for T = ``horizon`` rounds.
 
         Raises:
-            InvalidArgumentError: T is no integer >= 2, an unknown context, candidates that can't be used, or labels
-                without a table where the reference needs one.
+            InvalidArgumentError: T is not an integer >= 2, an unknown context, unusable candidates, or labels without
+                a table if the reference needs one.
         """
         if not isinstance(hypotheses, Hypotheses):
-            raise InvalidArgumentError("hypotheses", hypotheses, "are none", "give a LabelTable or LabelDensities")
+            raise InvalidArgumentError(
+                "hypotheses", hypotheses, "is not a Hypotheses object", "give a LabelTable or LabelDensities"
+            )
         rounds = _rounds(horizon)
         hypotheses.check(context)
         if isinstance(hypotheses, LabelTable):
@@ -336,12 +340,17 @@ class Reference(ABC):
 
 @frozen
 class CeiledBlocks(Reference):
-    """R1, the published construction: label y becomes ceil(M max_j f_j(y)) equal symbols. Needs a table."""
+    """R1, the published construction: label y becomes ceil(M max_j f_j(y)) equal symbols. It needs a table of labels.
+
+    See :class:`UniformMixture`, the reference to use, for an example.
+
+    Source: Sima, Wu, Milenkovic & Szpankowski 2024, section 4.
+    """
 
     def log_base(self, log_masses: FloatArray, labels: int | None) -> FloatArray:
         if labels is None:
             raise _needs_table()
-        # A product that is a whole number but for rounding is that number.
+        # A product that is an integer up to rounding counts as that integer.
         product = labels * np.exp(log_masses.max(axis=1))
         sizes = np.where(product > 0.0, np.maximum(np.ceil(product * (1.0 - 1e-12)), 1.0), 0.0)
         with np.errstate(divide="ignore"):
@@ -362,14 +371,16 @@ def _total(value: object) -> float | None:
 
 @frozen
 class Envelope(Reference):
-    """R2: the largest of the candidates. Close candidates (in total variation) have S near 1 and a narrow range.
+    """R2: the largest of the candidates. Candidates that are close in total variation have S near 1 and a narrow range.
+
+    See :class:`UniformMixture`, the reference to use, for an example.
 
     Args:
-        total: S, the integral of max_j f_j, or an upper bound; for labels without a table only. By default K, which
-            always is one. Masses P_j then sum to a little less than 1, by at most 1/T.
+        total: S, the integral of max_j f_j, or an upper bound on it; for labels without a table only. The default K is
+            always an upper bound. The masses P_j then sum to less than 1, by at most 1/T.
 
     Raises:
-        InvalidArgumentError: ``total`` is no number >= 1.
+        InvalidArgumentError: ``total`` is not a number >= 1.
     """
 
     total: float | None = field(default=None, converter=_total, kw_only=True)
@@ -383,7 +394,14 @@ class Envelope(Reference):
 
 @frozen
 class UniformMixture(Reference):
-    """R3: the mean of the candidates. One label's K likelihoods are all it takes, for labels of any kind."""
+    """R3: the mean of the candidates. It needs only the K likelihoods of a label, for labels of any kind.
+
+    Example:
+        >>> from hockeystick.learners import LabelTable, UniformMixture
+        >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+        >>> levels.of([0]).round(2).tolist(), round(levels.span, 2)
+        ([[0.58, -1.57]], 2.15)
+    """
 
     def log_base(self, log_masses: FloatArray, labels: int | None) -> FloatArray:
         return _log_mean(log_masses)

@@ -1,12 +1,13 @@
-"""What a person's device sends about a private label, and what every channel that makes such messages can do.
+"""Messages about a private label, and the base class of the channels that create them.
 
-A channel turns a label into a message on the device and turns messages into losses on the server. Sampled channels
-speak of one candidate J, whose index is public and drawn without a look at the label; vector channels of all K.
+A channel encodes a label as a message on the device and decodes messages to losses on the server. Messages of sampled
+channels are about one candidate J, whose index is public and drawn independently of the label; those of vector channels
+are about all K.
 
-Devices call ``privatise``: secure noise, in whole numbers, one message. Experiments call ``simulate``: floats, any
-number of labels at once. ``privatise_all`` runs the device's code for many labels, for gateways and for audits of it.
+Devices call ``privatise``: one message, with secure noise in whole numbers. Experiments call ``simulate``: any number
+of labels at once, with float noise. ``privatise_all`` runs the device's code for many labels, for gateways and audits.
 
-Neighbours are two labels of one person (local adjacency): any two, possible or not under the candidates.
+Neighbours are any two labels of one person (local adjacency), whether or not the candidates give them mass.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ _WORD = 62  # bits of one uniform draw
 
 @frozen
 class Message:
-    """What one device sends.
+    """The message of one device.
+
+    See :class:`~hockeystick.learners.distribution.channels.one_bit.OneBit` for an example.
 
     Attributes:
-        index: The candidate that it is about, 0 .. K - 1; None if about all.
-        value: A bit (0 or 1), a number, a whole number, K numbers, or a label, as the channel has it.
+        index: The candidate that it is about, 0 .. K - 1; None if it is about all.
+        value: A bit (0 or 1), a number, a whole number, K numbers, or a label, depending on the channel.
     """
 
     index: int | None
@@ -46,93 +49,97 @@ class Message:
 
 @frozen(eq=False)
 class Messages:
-    """Many messages.
+    """An array of messages.
+
+    See :class:`~hockeystick.learners.distribution.channels.one_bit.OneBit` for an example.
 
     Attributes:
-        index: The candidates that they are about, of the shape of the labels; None if about all.
-        value: Of the same shape, and with a last axis of K where a message has K numbers.
+        index: The candidates that they are about, in the shape of the labels; None if they are about all.
+        value: The values, in the same shape, with a last axis of K if a message has K numbers.
     """
 
     index: npt.NDArray[np.integer] | None
     value: npt.NDArray[Any]
 
     def one(self, place: int) -> Message:
-        """The message at one place of a single row of messages."""
-        told = self.value[place]
-        value = tuple(told.tolist()) if told.ndim else told.item()
+        """Returns the message at one place of a single row of messages."""
+        entry = self.value[place]
+        value = tuple(entry.tolist()) if entry.ndim else entry.item()
         return Message(None if self.index is None else int(self.index[place]), value)
 
 
 class Channel(ABC):
-    """From labels to private messages, and from messages to losses.
+    """Base class of channels: from labels to private messages, and from messages to losses.
+
+    See :class:`~hockeystick.learners.distribution.channels.one_bit.OneBit` for an example.
 
     Attributes:
-        levels: What messages are about, or what decoded labels are rated by, in one context.
+        levels: The levels of the candidates in one context.
     """
 
     levels: Levels
 
     @property
     def count(self) -> int:
-        """K."""
+        """The number of candidates K."""
         return self.levels.count
 
     @property
     @abstractmethod
     def payload(self) -> Payload:
-        """What a message's value is."""
+        """The kind of a message's value."""
 
     @property
     @abstractmethod
     def limit(self) -> float:
-        """Values of messages lie within this distance of 0; a device clips them, which is post-processing."""
+        """The largest absolute value of a message; a device clips to it, which is post-processing."""
 
     @abstractmethod
     def event(self) -> accounting.PrivacyEvent:
-        """The cost of one message to the person whose label it is about, under local adjacency."""
+        """Returns the cost of one message to the person with the label, under local adjacency."""
 
     @abstractmethod
     def privatise(
         self, label: object, *, noise: Noise | None = None, context: object = None, index: int | None = None
     ) -> Message:
-        """The message about one label: what a device runs. Any label gets an answer, also one that is none.
+        """Returns the message about one label, on a device. Every value gets a message, whether or not it is a label.
 
         Args:
             label: The private label, of any type.
-            noise: Secure by default; ``SimulationNoise`` to run the same code repeatably.
+            noise: Secure noise by default; ``SimulationNoise`` for repeatable tests.
             context: If given, it must be that of the levels.
-            index: The candidate, where the server chooses it; by default the device draws it uniformly. It must not
-                depend on the label. Channels that speak of all candidates take none.
+            index: The candidate, if the server chooses it; by default the device draws it uniformly. It must not depend
+                on the label. Channels about all candidates refuse it.
 
         Raises:
-            InvalidArgumentError: another context, no such candidate, or an exchange of labels without a table.
-            SecureReleaseUnavailableError: there is no secure source of noise.
+            InvalidArgumentError: another context, an unknown candidate, or an exchange of labels without a table.
+            SecureReleaseUnavailableError: no secure source of noise is available.
         """
 
     @abstractmethod
     def privatise_all(
         self, labels: object, *, noise: Noise | None = None, index: npt.ArrayLike | None = None
     ) -> Messages:
-        """Messages about n labels of n persons, shape (n,), by the device's code; arguments as for ``privatise``."""
+        """Returns messages about n labels of n persons, shape (n,), by the device's code; see ``privatise``."""
 
     @abstractmethod
     def simulate(self, labels: object, rng: np.random.Generator, *, index: npt.ArrayLike | None = None) -> Messages:
-        """Messages about labels of any shape, one each, by float noise: for experiments, never for release.
+        """Returns one message about each label, with float noise: for experiments, never for release.
 
         Args:
-            labels: Array of any shape, such as (runs, rounds).
-            rng: The source of all randomness.
-            index: The candidates, of the shape of the labels; drawn uniformly by default.
+            labels: An array of any shape, such as (runs, rounds).
+            rng: The generator of all randomness.
+            index: The candidates, in the shape of the labels; drawn uniformly by default.
 
         Raises:
-            InvalidArgumentError: ``rng`` is no generator, or an index that is none.
+            InvalidArgumentError: ``rng`` is not a generator, or an index that is not a candidate's.
         """
 
     @abstractmethod
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
-        """Indices with losses of these candidates; or None with losses of all, in a last axis of K.
+        """Returns indices and losses of these candidates; or None and losses of all, in a last axis of K.
 
-        Channels of levels decode without bias: E[loss | label] is the middle of the range less the label's level.
+        Channels for levels decode without bias: E[loss | label] is the middle of the range minus the label's level.
 
         Raises:
             InvalidArgumentError: messages of another channel.
@@ -140,28 +147,29 @@ class Channel(ABC):
 
     @abstractmethod
     def exact_epsilon(self) -> float:
-        """The exact pure epsilon of ``simulate`` over all pairs of labels: an oracle, for tables of labels.
+        """Returns the exact pure ε of ``simulate`` over all pairs of labels, for tables of labels.
 
         Raises:
-            InvalidArgumentError: labels without a table; ``event`` bounds them.
+            InvalidArgumentError: labels without a table; use the bound of ``event``.
             NumericalError: the table is too large.
         """
 
     @abstractmethod
     def log_likelihood_ratio(self, messages: Messages, label0: object, label1: object) -> FloatArray:
-        """ln(p(message | label0) / p(message | label1)) of n messages of ``simulate``, shape (n,).
+        """Returns ln(p(message | label0) / p(message | label1)) of n messages of ``simulate``, shape (n,).
 
         Raises:
             InvalidArgumentError: messages of another channel, or an exchange of labels without a table.
         """
 
     def graph(self, *, users: int, answers: int = 1) -> AccountantGraph:
-        """The plan of a run: ``users`` persons who send ``answers`` messages each, about one label or several.
+        """Returns the plan of a run: ``users`` persons who send ``answers`` messages each, about one label or several.
 
-        A person's messages compose; different persons' are in parallel. Predictions and weights are post-processing.
+        The messages of one person compose; those of different persons are in parallel. Predictions and weights are
+        post-processing.
 
         Raises:
-            InvalidArgumentError: a number that is no integer >= 1.
+            InvalidArgumentError: a number that is not an integer >= 1.
         """
         size, count = integer("users", users, low=1), integer("answers", answers, low=1)
         graph = AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True).source("users", size=size)
@@ -169,7 +177,7 @@ class Channel(ABC):
         return graph.release("messages", self.event(), reads=["users"], count=count, reach=reach)
 
     def check_context(self, context: object) -> None:
-        """Refuses a context that is given and is not that of the levels."""
+        """Raises an error for a context that is given and is not that of the levels."""
         if context is not None and context is not self.levels.context and context != self.levels.context:
             raise InvalidArgumentError(
                 "context", context, f"is not that of the levels, {self.levels.context!r}", "use that context's channel"
@@ -177,37 +185,39 @@ class Channel(ABC):
 
 
 def uniform_word(noise: Noise | None, below: int) -> int:
-    """One uniform whole number; None draws the operating system's random bits, as ``ReleaseNoise`` does, but faster."""
+    """Returns a uniform integer below ``below``; None uses the operating system's random bits, as ``ReleaseNoise``."""
     return secrets.randbelow(below) if noise is None else int(check_noise(noise).uniform(below, 1)[0])
 
 
 def laplace_draw(noise: Noise | None, scale: float) -> int:
-    """One discrete Laplace draw; None draws as ``ReleaseNoise`` does, but faster."""
+    """Returns one discrete Laplace variable; None draws as ``ReleaseNoise`` does, but faster."""
     return secure_laplace(scale) if noise is None else int(check_noise(noise).laplace(scale, 1)[0])
 
 
 def sampled_index(noise: Noise, choices: int, size: int) -> tuple[IntArray, IntArray, int]:
-    """Uniform indices below ``choices``, and independent uniform whole numbers below 2^bits, with their bits."""
+    """Returns uniform indices below ``choices``, independent uniform integers below 2^bits, and bits."""
     bits = word_bits(choices)
     words = noise.uniform(choices << bits, size)
     return words % choices, words // choices, bits
 
 
 def word_bits(choices: int) -> int:
-    """How many bits one uniform draw has left after a choice."""
+    """Returns the number of bits that one uniform draw has left after a choice."""
     return _WORD - (choices - 1).bit_length()
 
 
 def check_sampled(messages: Messages, experts: int) -> npt.NDArray[np.integer]:
-    """The indices of messages about one candidate each."""
+    """Returns the indices of messages about one candidate each."""
     if not isinstance(messages, Messages) or messages.index is None or messages.index.shape != messages.value.shape:
-        raise InvalidArgumentError("messages", messages, "are not about one candidate each", "use this channel's")
+        raise InvalidArgumentError(
+            "messages", messages, "are not about one candidate each", "use messages of this channel"
+        )
     array("messages.index", messages.index, low=0, high=experts - 1)
     return messages.index
 
 
 def check_vector(messages: Messages, experts: int) -> FloatArray:
-    """The values of messages about all candidates, shape (.., K)."""
+    """Returns the values of messages about all candidates, shape (.., K)."""
     if not isinstance(messages, Messages) or messages.index is not None or messages.value.shape[-1:] != (experts,):
-        raise InvalidArgumentError("messages", messages, "are not about all candidates", "use this channel's")
+        raise InvalidArgumentError("messages", messages, "are not about all candidates", "use messages of this channel")
     return array("messages.value", messages.value)

@@ -1,4 +1,4 @@
-"""One bit about one candidate: a uniformly drawn candidate's level, told by randomised response."""
+"""One bit about one candidate: randomised response about the level of a uniformly drawn candidate."""
 
 from __future__ import annotations
 
@@ -29,20 +29,30 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 @frozen(eq=False, slots=False)
 class OneBit(SampledChannel):
-    """One bit and a public index, epsilon-DP for each message: the channel to use where there is no reason for another.
+    """One bit and a public index: each message is ε-DP. This is the recommended channel.
 
-    The bit is 1 with probability 1/2 + (u/span) tanh(epsilon/2), u the centred loss of the candidate, which is between
-    1/(1 + e^epsilon) and e^epsilon/(1 + e^epsilon). A bit is worth +reach or -reach, and its mean is u.
+    The bit is 1 with probability 1/2 + (u/span) tanh(ε/2), where u is the centred loss of the candidate; that is
+    between 1/(1 + e^ε) and e^ε/(1 + e^ε). A bit decodes to +reach or -reach, with mean u.
 
-    A device compares a uniform whole number with a threshold. Thresholds are rounded towards 1/2 and never leave the
-    range that epsilon allows, which is computed in exact arithmetic: however floats round, no bit tells more.
+    A device compares a uniform integer with a threshold. Thresholds are rounded towards 1/2 and stay in the range that
+    ε allows, which is computed in exact arithmetic, so rounding cannot increase the privacy loss.
 
     Args:
-        levels: What messages are about.
+        levels: The levels of the candidates.
         epsilon: > 0, for each message.
 
     Raises:
-        InvalidArgumentError: a bad argument, or an epsilon so small that a bit's worth is no float.
+        InvalidArgumentError: an argument outside its domain, or an ε so small that ``reach`` is infinite.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import LabelTable, OneBit, UniformMixture
+        >>> channel = OneBit(UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100), epsilon=1.0)
+        >>> index, losses = channel.decode(channel.simulate(np.zeros(10_000, int), np.random.default_rng(1)))
+        >>> [round(float(losses[index == j].mean()), 1) for j in (0, 1)]  # label 0 favours candidate 0
+        [-1.1, 1.1]
+        >>> round(channel.exact_epsilon(), 6)
+        1.0
     """
 
     epsilon: float = field(converter=level_channel.epsilon, kw_only=True)
@@ -54,7 +64,7 @@ class OneBit(SampledChannel):
 
     @property
     def reach(self) -> float:
-        """B = (span/2) coth(epsilon/2): what a bit is worth."""
+        """B = (span/2) coth(ε/2): the absolute value of a decoded bit."""
         return self.span / 2 / math.tanh(self.epsilon / 2)
 
     @property
@@ -66,18 +76,18 @@ class OneBit(SampledChannel):
         return 1.0
 
     def inner_event(self) -> accounting.PrivacyEvent:
-        """``RandomizedResponse(epsilon)``, attained where the levels of two labels are a span apart."""
+        """Returns ``RandomizedResponse(epsilon)``, attained by two labels with levels a span apart."""
         return accounting.RandomizedResponse(self.epsilon)
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
         index = check_sampled(messages, self.count)
-        told = messages.value
-        if told.dtype.kind not in "iub" or (told.size and not ((told == 0) | (told == 1)).all()):
-            raise InvalidArgumentError("messages", messages, "hold no bits", "use this channel's")
-        return index, np.array([-self.reach, self.reach])[told.astype(np.intp, copy=False)]
+        bits = messages.value
+        if bits.dtype.kind not in "iub" or (bits.size and not ((bits == 0) | (bits == 1)).all()):
+            raise InvalidArgumentError("messages", messages, "do not hold bits", "use messages of this channel")
+        return index, np.array([-self.reach, self.reach])[bits.astype(np.intp, copy=False)]
 
     def exact_epsilon(self) -> float:
-        """Of released messages: exact arithmetic on the thresholds that devices use, rounded up."""
+        """Returns the exact ε of released messages, by exact arithmetic on devices' thresholds, rounded up."""
         outer = self._oracle_mixture()
         mixture = None if outer is None else [[Fraction(float(w)) for w in label] for label in outer]
         if mixture is not None:
@@ -88,7 +98,7 @@ class OneBit(SampledChannel):
         return exact_privacy.log_ratio(worst)
 
     def probabilities(self) -> list[list[Fraction]]:
-        """Exact probabilities of a released 1: for each candidate, those of the table's columns and of no label.
+        """Returns exact probabilities of a released 1, for each candidate and column; last for a value without label.
 
         Raises:
             InvalidArgumentError: labels without a table.
@@ -96,17 +106,17 @@ class OneBit(SampledChannel):
         whole = 1 << word_bits(self.count)
         return [[Fraction(t, whole) for t in column] for column in self._thresholds.T.tolist()]
 
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int:
         return int(rest < self._thresholds.item(column, chosen))
 
     @cached_property
     def _room(self) -> int:
-        """How far from the middle a threshold may lie, in 2^-bits: exact, rounded down."""
+        """The largest distance of a threshold from the middle, in units of 2^-bits: exact, rounded down."""
         return int((Fraction(1, 2) - lie_probability(self.epsilon, 2)) * 2**self._bits // 1)
 
     @cached_property
     def _thresholds(self) -> IntArray:
-        """Of the table's columns and of no label: shape (U + 1, K)."""
+        """Thresholds of the columns of the table, and last of values that are not labels: shape (U + 1, K)."""
         return self._threshold(self._rows)
 
     @cached_property
@@ -114,7 +124,7 @@ class OneBit(SampledChannel):
         return self._chance(self._rows)
 
     def _threshold(self, losses: FloatArray) -> IntArray:
-        tilt = losses / self.span * math.tanh(self.epsilon / 2)  # within 1/2 of 0 but for rounding
+        tilt = losses / self.span * math.tanh(self.epsilon / 2)  # within 1/2 of 0 up to rounding
         towards_half = np.trunc(tilt * 2.0**self._bits)
         room = np.clip(towards_half, -self._room, self._room).astype(np.int64)
         return np.asarray(room + (1 << (self._bits - 1)))
@@ -124,8 +134,8 @@ class OneBit(SampledChannel):
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
         index, chance = check_sampled(messages, self.count), self._chance(rows)
-        told = messages.value.astype(np.bool_)[:, None]
-        return np.asarray(np.log(np.where(told, chance.T[index], 1.0 - chance.T[index])))
+        bits = messages.value.astype(np.bool_)[:, None]
+        return np.asarray(np.log(np.where(bits, chance.T[index], 1.0 - chance.T[index])))
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
         chosen = rng.integers(0, self.count, size=len(losses)) if index is None else index

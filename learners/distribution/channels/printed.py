@@ -1,10 +1,10 @@
-"""What is printed about the privacy of messages about labels, beside what their noise delivers. No certificates.
+"""Printed claims about the privacy of messages, compared with the exact or bounded ε of their noise.
 
 Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315) scale noise to a sensitivity ln(K T). It is too small: the
-blocks of their clipping are rounded up, and levels of their own candidates lie up to ln((T-1)(K+1) + 1) apart.
+blocks of their clipping are rounded up, and the levels of candidates lie up to ln((T-1)(K+1) + 1) apart.
 
-* Lemma 6 (Algorithm 2, pure epsilon) fails: an exact oracle gives up to 1.064 times the claimed epsilon.
-* Lemma 3 (Algorithm 1, approximate) survives: its closed form wastes a factor of two, more than is missing.
+* Lemma 6 (Algorithm 2, pure ε) is false: an exact oracle gives up to 1.064 times the claimed ε.
+* Lemma 3 (Algorithm 1, approximate) is true: its closed form loses a factor of two, more than the missing sensitivity.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ _ROUNDING = 1e-9
 
 @frozen
 class PrintedMessage:
-    """A printed claim about one message with what its noise delivers, at the same delta.
+    """A printed claim about one message, and the ε of its noise at the same δ.
+
+    See :func:`printed_sampled` for an example.
 
     Attributes:
-        printed: The claim, and the condition that it rests on: a span of at most ln(K T).
-        scale: b of its Laplace noise.
-        delivered: Epsilon: exact where ``exact``, else an upper bound.
+        printed: The claim, and its condition: a span of at most ln(K T).
+        scale: The scale b of the Laplace noise.
+        delivered: The ε of the noise: exact if ``exact``, else an upper bound.
         exact: Whether ``delivered`` is exact.
     """
 
@@ -42,23 +44,32 @@ class PrintedMessage:
 
     @property
     def verdict(self) -> Literal["holds", "fails", "open"]:
-        """Whether the claim is true of these levels; open where an upper bound does not show it."""
+        """Whether the claim is true for these levels; "open" if an upper bound does not decide it."""
         if self.delivered <= self.printed.epsilon * (1.0 + _ROUNDING):
             return "holds"
         return "fails" if self.exact else "open"
 
 
 def printed_sensitivity(levels: Levels) -> float:
-    """ln(K T), which is said to bound the span."""
+    """Returns ln(K T), the printed bound on the span."""
     return math.log(levels.count) + math.log(levels.horizon)
 
 
 def printed_sampled(levels: Levels, *, epsilon: float) -> PrintedMessage:
-    """Lemma 6 for these levels: scale ln(K T)/epsilon, with the published exchange of labels.
+    """Returns Lemma 6 for these levels: scale ln(K T)/ε, with the published exchange of labels.
 
     Raises:
-        InvalidArgumentError: a bad epsilon, or levels without a table.
+        InvalidArgumentError: an ε outside its domain, or levels without a table.
         NumericalError: the table is too large for the oracle.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import CeiledBlocks, LabelTable, printed_sampled
+        >>> masses = np.repeat([[0.0102, 0.0], [0.0, 0.0102]], 49, axis=1)  # just above 1/100, for 98 of 100 labels
+        >>> table = LabelTable(np.hstack([masses, [[0.0, 0.5002], [0.0, 0.5002]]]))
+        >>> claim = printed_sampled(CeiledBlocks().levels(table, 1000), epsilon=1.0)
+        >>> claim.verdict, round(claim.delivered, 3)
+        ('fails', 1.024)
     """
     target = real("epsilon", epsilon, low=0.0, low_open=True)
     claimed = printed_sensitivity(levels)
@@ -68,10 +79,12 @@ def printed_sampled(levels: Levels, *, epsilon: float) -> PrintedMessage:
 
 
 def printed_vector(levels: Levels, *, epsilon: float, delta: float) -> PrintedMessage:
-    """Lemma 3 for these levels: scale ln(K T) times :func:`printed_multiplier`, with the published exchange.
+    """Returns Lemma 3 for these levels: scale ln(K T) times :func:`printed_multiplier`, with the published exchange.
 
     Raises:
-        InvalidArgumentError: a bad epsilon or delta.
+        InvalidArgumentError: an ε or δ outside its domain.
+
+    See :func:`printed_sampled` for an example.
     """
     target, failure = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
     scale = printed_sensitivity(levels) * printed_multiplier(levels.count, epsilon=target, delta=failure)
@@ -81,12 +94,12 @@ def printed_vector(levels: Levels, *, epsilon: float, delta: float) -> PrintedMe
 
 
 def lemma_2(count: int, *, epsilon: float, delta: float) -> float:
-    """K epsilon^2/2 + sqrt(2 ln(1/delta) K) epsilon: K independent epsilon-DP algorithms at ``delta``.
+    """Returns K ε^2/2 + sqrt(2 ln(1/δ) K) ε: the cost of K ε-DP algorithms at ``delta``.
 
-    The conversion of K epsilon^2/2 zCDP (Bun & Steinke 2016), and so a true bound, above that of Renyi curves.
+    It is the conversion of K ε^2/2 zCDP (Bun & Steinke 2016): a valid bound, above that of Renyi curves.
 
     Raises:
-        InvalidArgumentError: K no integer >= 1, epsilon negative, or delta not in (0, 1).
+        InvalidArgumentError: K is not an integer >= 1, ε is negative, or δ is not in (0, 1).
     """
     number, each = integer("count", count, low=1), real("epsilon", epsilon, low=0.0)
     log = -math.log(probability("delta", delta, open=True))

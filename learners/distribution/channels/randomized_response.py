@@ -1,4 +1,4 @@
-"""The baseline that tells the label itself: k-ary randomised response, and likelihoods of what was told."""
+"""A baseline that reports the label itself: k-ary randomised response, decoded to negative log-likelihoods."""
 
 from __future__ import annotations
 
@@ -34,20 +34,28 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
 @frozen(eq=False, slots=False)
 class RandomizedLabels(Channel):
-    """The label, true with odds e^epsilon against each other one: epsilon-DP, and of little use for many labels.
+    """The label by randomised response: ε-DP, and of little use for many labels.
 
-    The loss of a message y for candidate j is -ln of its probability, c P_j(y) + (1 - c)/M with
-    c = (e^epsilon - 1)/(e^epsilon + M - 1): exponential weights at rate 1 on it are the Bayes mixture. P_j are the
-    predictions of the levels, which are smoothed by 1/T; that costs -T ln(1 - 1/T) of regret.
-
-    What is no label is told as a uniformly drawn one.
+    The true label has odds e^ε against each other one. The loss of a message y for candidate j is -ln of its
+    probability, c P_j(y) + (1 - c)/M with c = (e^ε - 1)/(e^ε + M - 1): exponential weights at rate 1 are
+    then the Bayes mixture. P_j are the predictions of the levels, smoothed by 1/T, which costs -T ln(1 - 1/T) of
+    regret. A value that is not a label is replaced by a uniformly drawn label.
 
     Args:
-        levels: Of a table of labels; their predictions P_j are used and their range is not.
+        levels: Levels of a table of labels; only their predictions P_j are used, and not their range.
         epsilon: > 0, for each message.
 
     Raises:
-        InvalidArgumentError: labels without a table, a bad epsilon, or one so small that the messages are pure noise.
+        InvalidArgumentError: labels without a table, or an ε outside its domain or too small.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import LabelTable, RandomizedLabels, UniformMixture
+        >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+        >>> channel = RandomizedLabels(levels, epsilon=2.0)
+        >>> messages = channel.simulate(np.zeros(10_000, int), np.random.default_rng(1))
+        >>> round(float((messages.value == 0).mean()), 2)  # e^2/(e^2 + 1)
+        0.88
     """
 
     levels: Levels = field()
@@ -55,7 +63,7 @@ class RandomizedLabels(Channel):
 
     def __attrs_post_init__(self) -> None:
         table_of(self.levels)
-        # The device's coin is rounded to lie more often, which its odds must bear in both directions.
+        # The device's coin is rounded towards more lies; its odds must still be valid in both directions.
         lie = Fraction(self._lie, 1 << self._bits)
         odds = (1 - lie) * (self.labels - 1) / lie
         if not (exact_privacy.at_most_exp(odds, self.epsilon) and exact_privacy.at_most_exp(1 / odds, self.epsilon)):
@@ -63,12 +71,12 @@ class RandomizedLabels(Channel):
 
     @property
     def labels(self) -> int:
-        """M."""
+        """The number of labels M."""
         return table_of(self.levels).labels
 
     @property
     def contrast(self) -> float:
-        """c: how much of a candidate's law is left in that of its messages."""
+        """The weight c of a candidate's law in the law of its messages."""
         return -math.expm1(-self.epsilon) / (1.0 + (self.labels - 1) * math.exp(-self.epsilon))
 
     @property
@@ -80,17 +88,17 @@ class RandomizedLabels(Channel):
         return float(self.labels - 1)
 
     def event(self) -> accounting.PrivacyEvent:
-        """``RandomizedResponse(epsilon, M)``; a uniform draw is a mixture of its answers."""
+        """Returns ``RandomizedResponse(epsilon, M)``; a uniform draw is a mixture of its answers."""
         return self._mechanism.event()
 
     def exact_epsilon(self) -> float:
-        """Of released messages: exact arithmetic on the device's coin, rounded up."""
+        """Returns the exact ε of released messages, by exact arithmetic on the device's coin, rounded up."""
         lie = Fraction(self._lie, 1 << self._bits)
         odds = (1 - lie) * (self.labels - 1) / lie
         return exact_privacy.log_ratio(max(odds, 1 / odds))
 
     def decode(self, messages: Messages) -> tuple[npt.NDArray[np.integer] | None, FloatArray]:
-        return None, np.take(self._losses, self._told(messages), axis=0)
+        return None, np.take(self._losses, self._checked(messages), axis=0)
 
     def privatise(
         self, label: object, *, noise: Noise | None = None, context: object = None, index: int | None = None
@@ -122,17 +130,17 @@ class RandomizedLabels(Channel):
         if len(none):
             true = true.copy()
             true[none] = source.integers(0, self.labels, size=len(none))
-        told = true.copy()
+        sent = true.copy()
         for part in arguments.blocks(len(flat), 1):
-            lying = np.flatnonzero(source.random(told[part].shape) < lie)
+            lying = np.flatnonzero(source.random(sent[part].shape) < lie)
             shift = source.integers(1, self.labels, size=len(lying))
-            told[part][lying] = (true[part][lying] + shift) % self.labels
-        return Messages(None, told.reshape(shape))
+            sent[part][lying] = (true[part][lying] + shift) % self.labels
+        return Messages(None, sent.reshape(shape))
 
     def log_likelihood_ratio(self, messages: Messages, label0: object, label1: object) -> FloatArray:
-        told = self._told(messages)
+        sent = self._checked(messages)
         laws = [self._log_law(self._place(label)) for label in (label0, label1)]
-        return np.asarray(laws[0][told] - laws[1][told])
+        return np.asarray(laws[0][sent] - laws[1][sent])
 
     @cached_property
     def _mechanism(self) -> RandomizedResponse:
@@ -144,7 +152,7 @@ class RandomizedLabels(Channel):
 
     @cached_property
     def _lie(self) -> int:
-        """The probability of another label than the true one, in 2^-bits, rounded up."""
+        """The probability of a label other than the true one, in units of 2^-bits, rounded up."""
         return -int(-lie_probability(self.epsilon, self.labels) * 2**self._bits // 1)
 
     @cached_property
@@ -154,7 +162,7 @@ class RandomizedLabels(Channel):
         return np.ascontiguousarray(-np.log(keep * self.levels.masses() + (1.0 - keep) / self.labels).T)
 
     def _log_law(self, place: int) -> FloatArray:
-        """ln of the probability of each message, given a label's place; M is for what is none."""
+        """ln of the probability of each message, given the place of a label; M is for a value that is not a label."""
         lie = self._mechanism.lie_probability()
         law = np.full(self.labels, lie / (self.labels - 1) if place < self.labels else 1.0 / self.labels)
         if place < self.labels:
@@ -167,12 +175,12 @@ class RandomizedLabels(Channel):
     def _places(self, labels: object) -> IntArray:
         return table_of(self.levels).places(labels)
 
-    def _told(self, messages: Messages) -> IntArray:
+    def _checked(self, messages: Messages) -> IntArray:
         if not isinstance(messages, Messages) or messages.index is not None or messages.value.dtype.kind not in "iu":
-            raise InvalidArgumentError("messages", messages, "are no labels", "use this channel's")
+            raise InvalidArgumentError("messages", messages, "are not labels", "use this channel's")
         return array("messages.value", messages.value, low=0, high=self.labels - 1, dtype=np.int64)
 
 
 def _refuse(index: object) -> None:
     if index is not None:
-        raise InvalidArgumentError("index", index, "means nothing where the label is told", "leave it out")
+        raise InvalidArgumentError("index", index, "is not used if messages are labels", "leave it out")

@@ -1,7 +1,7 @@
-"""Channels that speak of one candidate: how a device makes one message, in Python numbers alone.
+"""The base of channels with messages about one candidate: one message on a device, in Python numbers alone.
 
-The tables that a device looks its label up in are computed once, when it sends its first message; from then on a
-message takes some ten microseconds. Many labels at once go through ``privatise_all``, which draws the same law.
+The tables in which a device looks up its label are computed once, for its first message; after that a message takes
+about ten microseconds. ``privatise_all`` draws from the same law for many labels at once.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 @frozen(eq=False, slots=False)
 class SampledChannel(LevelChannel):
-    """Base of the channels whose messages are about one candidate; a subclass has the noise."""
+    """Base of the channels whose messages are about one candidate; a subclass defines the noise."""
 
     @abstractmethod
-    def _told(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int | float:
-        """The value of a message about one entry of the table.
+    def _message_value(self, column: int, chosen: int, rest: int, noise: Noise | None) -> int | float:
+        """Returns the value of a message about one entry of the table.
 
         Args:
-            column: Of the label; that of no label is the last.
+            column: The column of the label; the last one is for values that are not labels.
             chosen: The candidate.
-            rest: Uniform below 2^bits.
+            rest: A uniform integer below 2^bits.
             noise: None for secure noise.
         """
 
@@ -42,7 +42,7 @@ class SampledChannel(LevelChannel):
             self.check_context(context)
         rest, drawn = divmod(uniform_word(noise, self._words), self._count)
         chosen = drawn if index is None else self._index(index)
-        return Message(chosen, self._told(self.levels.column.item(self._place(label)), chosen, rest, noise))
+        return Message(chosen, self._message_value(self.levels.column.item(self._place(label)), chosen, rest, noise))
 
     @cached_property
     def _count(self) -> int:

@@ -1,4 +1,4 @@
-"""Messages about all candidates: the published channel of approximate privacy, and its Gaussian sister."""
+"""Messages about all candidates: the published channel with approximate privacy, and one with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hockeystick import accounting
 from hockeystick.accounting import EpsilonDelta, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import probability, real
+from hockeystick.learners.common.arguments import scale
 from hockeystick.learners.distribution.channels import exact_privacy, level_channel
 from hockeystick.learners.distribution.channels.laplace import FARTHEST, PrintedLosses, released
 from hockeystick.learners.distribution.channels.level_channel import LevelChannel, Losses
@@ -27,12 +28,13 @@ _FARTHEST_NORMAL = 16.0
 
 
 def printed_multiplier(experts: int, *, epsilon: float, delta: float) -> float:
-    """b/span of Algorithm 1 of Sima et al. 2024: (2 sqrt(2 K ln(1/delta)) + sqrt(K epsilon))/epsilon.
+    """Returns b/span of Algorithm 1 of Sima et al. 2024: (2 sqrt(2 K ln(1/δ)) + sqrt(K ε))/ε.
 
-    It follows from K-fold composition in closed form, and is two to four times what is needed.
+    It follows from K-fold composition in closed form (by Lemma 2 it is enough for ε/2), and is two to four times
+    the necessary noise.
 
     Raises:
-        InvalidArgumentError: K no integer >= 1, epsilon not > 0, or delta not in (0, 1).
+        InvalidArgumentError: K < 1, ε is not > 0, or δ is not in (0, 1).
     """
     count = real("experts", experts, low=1.0)
     target, log = real("epsilon", epsilon, low=0.0, low_open=True), -math.log(probability("delta", delta, open=True))
@@ -40,7 +42,7 @@ def printed_multiplier(experts: int, *, epsilon: float, delta: float) -> float:
 
 
 class _Vector(LevelChannel):
-    """What channels that speak of all candidates have in common."""
+    """Base of the channels with messages about all candidates."""
 
     @property
     def payload(self) -> Payload:
@@ -50,41 +52,46 @@ class _Vector(LevelChannel):
         return None, check_vector(messages, self.count)
 
     def _indices(self, index: Any, size: int, shape: tuple[int, ...] | None = None) -> IntArray | None:
-        if index is not None:
-            raise InvalidArgumentError("index", index, "means nothing where a message is about all", "leave it out")
-        return None
+        return None if index is None else np.array([self._index(index)])
 
     def _index(self, index: object) -> int:
-        raise InvalidArgumentError("index", index, "means nothing where a message is about all", "leave it out")
+        raise InvalidArgumentError("index", index, "is not used if messages are about all candidates", "leave it out")
 
 
 @frozen(eq=False, slots=False)
 class VectorLaplace(_Vector):
-    """All K centred losses, each with Laplace noise of its own, of one ``scale``.
+    """All K centred losses, with independent Laplace noise of one ``scale``.
 
-    Algorithm 1 of Sima, Wu, Milenkovic & Szpankowski 2024 up to a public affine map (``shifted``), with the span of the
-    levels in place of the published ln(K T). All K losses can move by nearly a span at once, so that a message costs
-    the composition of K Laplace mechanisms; a secret exchange of the label is one for all of them.
+    This is Algorithm 1 of Sima, Wu, Milenkovic & Szpankowski 2024 up to a public affine map (``shifted``), with the
+    span of the levels instead of the published ln(K T). All K losses can move by nearly a span at once, so a message
+    costs the composition of K Laplace mechanisms; they share one secret exchange of the label.
 
     Args:
-        levels: What messages are about.
-        scale: b > 0; or ``calibrated``, or ``printed``.
+        levels: The levels of the candidates.
+        scale: b > 0. See ``calibrated`` and ``printed`` for scales from a target.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import LabelTable, UniformMixture, VectorLaplace
+        >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+        >>> channel = VectorLaplace.calibrated(levels, epsilon=1.0)
+        >>> round(channel.scale / channel.span, 6), round(channel.exact_epsilon(), 6)  # K spans of noise
+        (2.0, 1.0)
     """
 
-    scale: float = field(converter=level_channel.scale, kw_only=True)
+    scale: float = field(converter=scale, kw_only=True)
 
     @classmethod
     def calibrated(
         cls, levels: Levels, *, epsilon: float, delta: float = 0.0, resample: bool = False, span: float | None = None
     ) -> VectorLaplace:
-        """The least noise that is certified (epsilon, delta)-DP without regard to an exchange of labels.
+        """Returns the least noise that is certified (ε, δ)-DP; an exchange of labels is not used.
 
         Raises:
-            InvalidArgumentError: a bad argument.
-            NumericalError: no noise can be shown to reach the target.
+            InvalidArgumentError: an argument outside its domain.
+            NumericalError: no noise can be shown to meet the target.
         """
         target = level_channel.epsilon(epsilon)
         unit, count = cls(levels, scale=1.0, span=span), levels.count
@@ -107,10 +114,10 @@ class VectorLaplace(_Vector):
     def printed(
         cls, levels: Levels, *, epsilon: float, delta: float, resample: bool = True, span: float | None = None
     ) -> VectorLaplace:
-        """The published noise, :func:`printed_multiplier` spans, with the published exchange of labels.
+        """Returns the published noise, :func:`printed_multiplier` spans, with the published exchange of labels.
 
         Raises:
-            InvalidArgumentError: a bad argument.
+            InvalidArgumentError: an argument outside its domain.
         """
         multiplier = printed_multiplier(levels.count, epsilon=epsilon, delta=delta)
         unit = cls(levels, scale=1.0, span=span)
@@ -121,14 +128,14 @@ class VectorLaplace(_Vector):
         return self.span / 2 + FARTHEST * self.scale
 
     def inner_event(self) -> accounting.PrivacyEvent:
-        """K times ``Laplace(b/span)``: one composition, which an exchange of the label encloses as a whole."""
+        """Returns K times ``Laplace(b/span)``: one composition, which an exchange of the label encloses as a whole."""
         return accounting.compose((Laplace(self.scale, sensitivity=self.span).event(), self.count))
 
     def shifted(self, messages: Messages, *, gamma: float | None = None) -> FloatArray:
-        """The published losses, shape (.., K); ``gamma`` > 0 is ln T by default.
+        """Returns the published losses, shape (.., K); ``gamma`` > 0 is ln T by default.
 
         Raises:
-            InvalidArgumentError: messages of another channel, or a bad gamma.
+            InvalidArgumentError: messages of another channel, or an invalid gamma.
         """
         return PrintedLosses.of(self, self.scale, gamma)(check_vector(messages, self.count))
 
@@ -137,8 +144,8 @@ class VectorLaplace(_Vector):
         return exact_privacy.vector_laplace_epsilon(self._rows, scale=self.scale, mixture=mixture)
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
-        told = check_vector(messages, self.count)
-        return np.stack([-np.abs(told - row).sum(axis=1) / self.scale for row in rows], axis=1)
+        values = check_vector(messages, self.count)
+        return np.stack([-np.abs(values - row).sum(axis=1) / self.scale for row in rows], axis=1)
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
         value = rng.laplace(scale=self.scale, size=(len(losses), self.count))
@@ -153,14 +160,22 @@ class VectorLaplace(_Vector):
 class VectorGaussian(_Vector):
     """All K centred losses with normal noise of standard deviation ``sigma``.
 
-    A label moves them by at most sqrt(K) spans in the Euclidean norm: Gaussian DP with mu = sqrt(K) span/sigma.
+    A label moves them by at most sqrt(K) spans in the Euclidean norm: Gaussian DP with mu = sqrt(K) span/σ.
 
     Args:
-        levels: What messages are about.
-        sigma: > 0; or ``calibrated``.
+        levels: The levels of the candidates.
+        sigma: > 0. See ``calibrated`` for the value from a target.
 
     Raises:
-        InvalidArgumentError: a bad argument.
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick import accounting
+        >>> from hockeystick.learners import LabelTable, UniformMixture, VectorGaussian
+        >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+        >>> channel = VectorGaussian(levels, sigma=10.0)
+        >>> round(accounting.epsilon(channel.event(), 1e-6).upper, 2)
+        1.31
     """
 
     sigma: float = field(converter=level_channel.sigma, kw_only=True)
@@ -169,10 +184,10 @@ class VectorGaussian(_Vector):
     def calibrated(
         cls, levels: Levels, *, epsilon: float, delta: float, resample: bool = False, span: float | None = None
     ) -> VectorGaussian:
-        """The least noise that is (epsilon, delta)-DP without regard to an exchange of labels.
+        """Returns the least noise that is (ε, δ)-DP; an exchange of labels is not used.
 
         Raises:
-            InvalidArgumentError: a bad argument.
+            InvalidArgumentError: an argument outside its domain.
             NumericalError: the target is too extreme.
         """
         distance = cls(levels, sigma=1.0, span=span).sensitivity
@@ -181,7 +196,7 @@ class VectorGaussian(_Vector):
 
     @property
     def sensitivity(self) -> float:
-        """sqrt(K) spans, rounded up."""
+        """The L2 sensitivity: sqrt(K) spans, rounded up."""
         return math.nextafter(math.nextafter(math.sqrt(self.count), math.inf) * self.span, math.inf)
 
     @property
@@ -189,16 +204,16 @@ class VectorGaussian(_Vector):
         return self.span / 2 + _FARTHEST_NORMAL * self.sigma
 
     def inner_event(self) -> accounting.PrivacyEvent:
-        """``Gaussian(sigma/(sqrt(K) span))``."""
+        """Returns ``Gaussian(sigma/(sqrt(K) span))``."""
         return Gaussian(self.sigma, sensitivity=self.sensitivity).event()
 
     def exact_epsilon(self) -> float:
-        """Infinite: normal noise has no pure epsilon (an exchange of labels may leave a finite one, not computed)."""
+        """Returns infinity: normal noise has no finite pure ε. The effect of an exchange is not computed."""
         return math.inf
 
     def _log_densities(self, messages: Messages, rows: FloatArray) -> FloatArray:
-        told = check_vector(messages, self.count)
-        return np.stack([-0.5 * (((told - row) / self.sigma) ** 2).sum(axis=1) for row in rows], axis=1)
+        values = check_vector(messages, self.count)
+        return np.stack([-0.5 * (((values - row) / self.sigma) ** 2).sum(axis=1) for row in rows], axis=1)
 
     def _simulate(self, losses: Losses, rng: np.random.Generator, index: IntArray | None) -> Messages:
         value = rng.standard_normal((len(losses), self.count))

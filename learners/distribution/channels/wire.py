@@ -1,9 +1,9 @@
-"""Messages about labels as bytes, and a server that takes each round's message once.
+"""The wire format of messages about labels, and an inbox that accepts the message of each round once.
 
-A message is a fixed header and a payload, little-endian. Its length depends on the channel alone, never on what is in
-it. A reader knows what it expects, its :class:`MessageFormat`, and refuses everything else: another version, run or
-kind, a wrong length, an index or a value out of range, a number that is not finite. A refusal names the field and never
-shows its content. Values lie within the channel's ``limit``, so that one message moves a learner by so much at most.
+A message is a fixed header and a payload, little-endian. Its length depends on the channel alone, never on its content.
+A reader has a :class:`MessageFormat` and refuses everything else: another version, run or kind, a wrong length, an
+index or a value out of range, a number that is not finite. A refusal names the field and never shows its content.
+Values lie within the channel's ``limit``, which bounds the effect of one message on a learner.
 
 ======  =====  ==================================================
 offset  bytes  field
@@ -13,11 +13,11 @@ offset  bytes  field
 4       1      kind of the payload
 5       8      the run, chosen by the server
 13      8      round, 0, 1, 2, ..
-21      4      index of a candidate; 2^32 - 1 where there is none
+21      4      index of a candidate; 2^32 - 1 if the message is about all
 25      ..     bit: 1 byte; real: float64; whole: int64; label: uint64; reals: K times float64
 ======  =====  ==================================================
 
-Nothing here says who has sent a message or that it was not changed under way: that is the connection's business.
+The format authenticates neither the sender nor the content: use a secure connection.
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ _RUN = 8
 
 
 class RefusedMessageError(HockeystickError):
-    """A message that a server does not take: malformed, out of range, of another run, or one that it has had."""
+    """A message that a server refuses: malformed, out of range, of another run, or received before.
+
+    See :class:`Inbox` for an example.
+    """
 
 
 def _run(value: object) -> bytes:
     if not isinstance(value, bytes) or len(value) != _RUN:
-        raise InvalidArgumentError("run", value, "is not made of 8 bytes", "give secrets.token_bytes(8)")
+        raise InvalidArgumentError("run", value, "is not 8 bytes", "give secrets.token_bytes(8)")
     return value
 
 
 def _payload(value: Payload) -> Payload:
     if not isinstance(value, str) or value not in _KINDS:
-        raise InvalidArgumentError("payload", value, "is no kind of payload", f"use one of {', '.join(_KINDS)}")
+        raise InvalidArgumentError("payload", value, "is unknown", f"use one of {', '.join(_KINDS)}")
     return value
 
 
@@ -68,16 +71,24 @@ def _limit(value: object) -> float:
 
 @frozen
 class MessageFormat:
-    """What a run's messages look like; both sides hold an equal one.
+    """The format of the messages of a run; server and devices have equal ones.
 
     Attributes:
-        payload: What the value is.
+        payload: The kind of the value.
         experts: K.
-        limit: Values lie within this distance of 0.
-        run: 8 bytes that name the run, so that a message of another run is none of this one.
+        limit: The largest absolute value.
+        run: 8 bytes that identify the run; messages of another run are refused.
 
     Raises:
-        InvalidArgumentError: an attribute out of its domain.
+        InvalidArgumentError: an attribute outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import LabelTable, Message, MessageFormat, OneBit, UniformMixture
+        >>> channel = OneBit(UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100), epsilon=1.0)
+        >>> form = MessageFormat.of(channel, run=b"8 bytes.")
+        >>> data = form.write(5, Message(index=1, value=0))
+        >>> len(data), form.read(data)
+        (26, (5, Message(index=1, value=0)))
     """
 
     payload: Payload = field(converter=_payload, kw_only=True)
@@ -87,25 +98,25 @@ class MessageFormat:
 
     @classmethod
     def of(cls, channel: Channel, *, run: bytes) -> MessageFormat:
-        """The format of a channel's messages.
+        """Returns the format of a channel's messages.
 
         Raises:
-            InvalidArgumentError: no channel, or ``run`` is not made of 8 bytes.
+            InvalidArgumentError: ``channel`` is not a Channel, or ``run`` is not 8 bytes.
         """
         if not isinstance(channel, Channel):
-            raise InvalidArgumentError("channel", channel, "is no channel", "use one of label_channels")
+            raise InvalidArgumentError("channel", channel, "is not a Channel", "use OneBit or another channel")
         return cls(payload=channel.payload, experts=channel.count, limit=channel.limit, run=run)
 
     @property
     def size(self) -> int:
-        """Bytes of every message."""
+        """The number of bytes of every message."""
         return _HEADER.size + {"bit": 1, "reals": 8 * self.experts}.get(self.payload, 8)
 
     def write(self, number: int, message: Message) -> bytes:
-        """The bytes of round ``number``'s message; numbers beyond the limit are clipped to it.
+        """Returns the bytes of the message of round ``number``; values beyond the limit are clipped to it.
 
         Raises:
-            InvalidArgumentError: a round that is no integer from 0 to 2^63 - 1, or a message of another channel.
+            InvalidArgumentError: a round that is not an integer from 0 to 2^63 - 1, or a message of another channel.
         """
         place = integer("number", number, low=0, high=_MOST_ROUNDS - 1)
         index = _NONE if message.index is None else message.index
@@ -114,14 +125,16 @@ class MessageFormat:
             header = _HEADER.pack(_MAGIC, VERSION, _KINDS[self.payload], self.run, place, index)
             self._read_index(index)
         except (struct.error, TypeError, ValueError, OverflowError, RefusedMessageError):
-            raise InvalidArgumentError("message", "...", "is not of this format", "use the format's channel") from None
+            raise InvalidArgumentError(
+                "message", "...", "does not fit this format", "use the format's channel"
+            ) from None
         return header + body
 
     def read(self, data: bytes) -> tuple[int, Message]:
-        """The round and the message of :meth:`write`'s bytes.
+        """Returns the round and the message from the bytes of :meth:`write`.
 
         Raises:
-            RefusedMessageError: they are none of this format.
+            RefusedMessageError: the bytes do not have this format.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)) or len(data) != self.size:
             raise RefusedMessageError(f"a message of this run has {self.size} bytes")
@@ -129,9 +142,9 @@ class MessageFormat:
         if magic != _MAGIC or version != VERSION:
             raise RefusedMessageError(f"field 'version' is not {VERSION}: both sides need the same version")
         if kind != _KINDS[self.payload]:
-            raise RefusedMessageError(f"field 'kind' is not that of '{self.payload}'")
+            raise RefusedMessageError(f"field 'kind' is not the one of '{self.payload}'")
         if run != self.run:
-            raise RefusedMessageError("field 'run' is not this run's")
+            raise RefusedMessageError("field 'run' is that of another run")
         if number >= _MOST_ROUNDS:
             raise RefusedMessageError("field 'round' is out of range")
         return number, Message(self._read_index(index), self._unpacked(bytes(data[_HEADER.size :])))
@@ -200,27 +213,34 @@ def _latest(value: object) -> int:
 
 def _taken(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:  # too long for a float
-        raise InvalidArgumentError("taken", value, "is no integer >= 0")
+        raise InvalidArgumentError("taken", value, "is not an integer >= 0", "use a former inbox's")
     return value
 
 
 @frozen
 class Inbox:
-    """A server's side of a run: takes the message of each round at most once, in constant memory.
+    """An inbox of a server: accepts the message of each round at most once, in constant memory.
 
-    Messages may come out of order by less than ``window`` rounds; an older one is refused, as nobody knows any more
-    whether it has been taken. An inbox is a value: taking a message returns the next inbox, and a refusal leaves
-    nothing behind.
+    Messages may arrive out of order by less than ``window`` rounds; an older one is refused, because the inbox does not
+    store whether it was received before. An inbox is an immutable value: receiving a message returns the next inbox.
 
     Args:
-        format: What messages look like.
-        rounds: Rounds are 0 .. rounds - 1; None for no end.
-        window: How many of the latest rounds are remembered.
-        latest: The latest round taken, -1 before the first.
-        taken: The rounds of the window that were taken, bit i for round latest - i.
+        format: The format of the messages.
+        rounds: Rounds are 0 .. rounds - 1; None, the default, for no limit.
+        window: The number of latest rounds that are remembered.
+        latest: The latest round received, -1 before the first.
+        taken: The received rounds of the window, bit i for round latest - i.
 
     Raises:
-        InvalidArgumentError: an argument out of its domain.
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Inbox, Message, MessageFormat
+        >>> form = MessageFormat(payload="bit", experts=2, limit=1.0, run=b"8 bytes.")
+        >>> inbox, number, message = Inbox(form).receive(form.write(0, Message(1, 0)))
+        >>> inbox.receive(form.write(0, Message(1, 0)))
+        Traceback (most recent call last):
+        hockeystick.learners.distribution.channels.wire.RefusedMessageError: field 'round' was taken before
     """
 
     format: MessageFormat
@@ -231,26 +251,26 @@ class Inbox:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.format, MessageFormat):
-            raise InvalidArgumentError("format", self.format, "is no MessageFormat", "use MessageFormat.of(channel)")
+            raise InvalidArgumentError("format", self.format, "is not a MessageFormat", "use MessageFormat.of(channel)")
         fits = self.taken >> self.window == 0 and self.taken >> (self.latest + 1) == 0
         if not fits or (self.latest >= 0) != bool(self.taken & 1):
             raise InvalidArgumentError("taken", self.taken, "does not fit latest and window", "use a former inbox's")
 
     def receive(self, data: bytes) -> tuple[Inbox, int, Message]:
-        """The next inbox, and the round and the message of some bytes.
+        """Returns the next inbox, and the round and the message from bytes.
 
         Raises:
-            RefusedMessageError: malformed, out of range, of another run, taken before, or older than the window.
+            RefusedMessageError: malformed, out of range, of another run, received before, or older than the window.
         """
         number, message = self.format.read(data)
         return self.admit(number), number, message
 
     def admit(self, number: int) -> Inbox:
-        """The next inbox, after a message of round ``number``.
+        """Returns the next inbox, after a message of round ``number``.
 
         Raises:
-            InvalidArgumentError: it is no integer >= 0.
-            RefusedMessageError: no such round, one that was taken before, or one that is older than the window.
+            InvalidArgumentError: ``number`` is not an integer >= 0.
+            RefusedMessageError: a round beyond the last, received before, or older than the window.
         """
         place = integer("number", number, low=0)
         if self.rounds is not None and place >= self.rounds:

@@ -1,18 +1,18 @@
-"""The numbers that Fed-SVT is run with: how many switches, which threshold, and how fast to learn for a given budget.
+"""Parameters of Fed-SVT for a given privacy budget: the number of switches, the threshold and the learning rate.
 
-All of them are public: they depend on m, T, N, d, the privacy target, the loss of the best expert that is hoped for,
-and the probability rho with which they may turn out too small. Privacy holds whether they do or not.
+All of them are public: they depend on m, T, N, d, the privacy target, the expected loss of the best expert, and the
+probability rho that they are too small. The privacy guarantee does not depend on whether they suffice.
 
-*Switches.* Give each expert the weight exp(-eta*score/2), and let W be the sum. As long as one expert loses no more
-than the scores' floor m*Lstar, W stays above 1/d of its first value, and the run falls into at most s = ceil(log2 d)
-stretches, of which each but the last ends as W is halved. Within a stretch the experts that will yet lose so much that
-they are switched away from, whose weights fall by e^2, hold at most 1/(2 (1 - e^-2)) of W. So each switch of a stretch
-but the first comes with at most that chance: in all at most s plus a negative binomial number. The losses must not
-depend on the draws.
+*Switches.* Give each expert the weight exp(-eta*score/2), and let W be the sum. As long as one expert loses at most
+m*Lstar, the least score, W stays above 1/d of its first value, and the run falls into at most s = ceil(log2 d)
+stretches, of which each but the last ends when W has halved. Within a stretch the experts that the learner will still
+leave, whose weights fall by e^2, hold at most 1/(2 (1 - e^-2)) of W. So each switch of a stretch except the first has
+at most that probability: the total is at most s plus a negative binomial number. The losses must not depend on the
+draws.
 
-*Threshold.* Every test compares a window's sum with the threshold through the difference of a query's and a threshold's
-noise, and K tests are off by more than the margin A with probability at most K P(|difference| > A), dependent as they
-are. With L = m*Lstar + A + 4/eta an expert is switched away from only after it has lost enough.
+*Threshold.* A test compares the sum of a window with the threshold; its error is the difference of two noises. Of K
+tests one errs by more than the margin A with probability at most K P(|difference| > A), although they are dependent.
+With L = m*Lstar + A + 4/eta the learner leaves an expert only after it has lost enough.
 
 Sources: Gao, Huang & Yang 2024, Lemmas 12 and 13; Asi, Feldman, Koren & Talwar 2023; Dwork & Roth 2014, Theorem 3.24.
 """
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from attrs import frozen
 from scipy import optimize, stats
@@ -29,7 +29,7 @@ from scipy import optimize, stats
 from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting import epsilon as least_epsilon
 from hockeystick.accounting.numerics.directed_rounding import quotient_up
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.one_good_expert.plan import printed_approximate, printed_pure
 
@@ -37,44 +37,43 @@ Budget = Literal["printed", "safe", "negative binomial"]
 Margin = Literal["printed", "proved", "tight"]
 
 FURTHER = 1.0 / (2.0 * -math.expm1(-2.0))
-"""The largest chance of one more switch before the weights are halved, after the first."""
+"""The largest probability of one more switch, after the first, before the weights are halved."""
 
 
 def switch_budget(experts: int, rho: float, *, form: Budget = "negative binomial") -> int:
-    """How many switches suffice with probability 1 - rho, if one expert loses no more than the scores' floor.
+    """Returns a number of switches that suffices with probability 1 - rho, if one expert loses at most m*Lstar.
 
     Args:
         experts: d >= 2.
         rho: In (0, 1).
-        form: "printed": 3 ceil(ln d) + 24 ln(1/rho), which the printed proof does not give for large d. "safe":
-            9 ceil(log2 d) + 24 ln(1/rho), which it does. "negative binomial": the exact quantile of the number that
-            dominates; the least of the three.
+        form: "printed": 3 ceil(ln d) + 24 ln(1/rho), which the printed proof does not prove for large d. "safe":
+            9 ceil(log2 d) + 24 ln(1/rho), which it proves. "negative binomial": the exact quantile of the dominating
+            law; the least of the three.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
     d, beyond = arguments.experts(experts), probability("rho", rho, open=True)
     s, tail = (d - 1).bit_length(), math.ceil(24.0 * -math.log(beyond))
+    one_of("form", form, *get_args(Budget))
     if form == "printed":
         return 3 * math.ceil(math.log(d)) + tail
     if form == "safe":
         return 9 * s + tail
-    if form == "negative binomial":
-        budget = int(stats.nbinom.isf(beyond, s, 1.0 - FURTHER))
-        while stats.nbinom.sf(budget, s, 1.0 - FURTHER) > beyond:
-            budget += 1
-        return s + budget
-    raise InvalidArgumentError("form", form, "is unknown", 'use "printed", "safe" or "negative binomial"')
+    budget = int(stats.nbinom.isf(beyond, s, 1.0 - FURTHER))
+    while stats.nbinom.sf(budget, s, 1.0 - FURTHER) > beyond:
+        budget += 1
+    return s + budget
 
 
 def log_tail(margin: float, threshold_scale: float, query_scale: float) -> float:
-    """ln P(X + Y > ``margin``) for independent Laplace X and Y of the two scales, exactly; margin >= 0."""
+    """Returns ln P(X + Y > ``margin``) for independent Laplace X and Y of the two scales, exactly; margin >= 0."""
     t = real("margin", margin, low=0.0)
     b1, b2 = _scales(threshold_scale, query_scale)
     small, large = min(b1, b2), max(b1, b2)
     gap = t / small - t / large
     if large - small <= 1e-6 * large:
-        # Of equal scales it is (2 + t/b) exp(-t/b)/4, which grows with the scale: the larger one is on the safe side.
+        # For equal scales it is (2 + t/b) exp(-t/b)/4, which grows with the scale: the larger scale is the safe one.
         return -t / large + math.log((2.0 + t / large) / 4.0)
     ratio = small / large
     return -t / large - math.log(2.0) + math.log1p(-(ratio**2) * math.exp(-gap)) - math.log1p(-(ratio**2))
@@ -83,28 +82,26 @@ def log_tail(margin: float, threshold_scale: float, query_scale: float) -> float
 def noise_margin(
     rho: float, *, tests: int, threshold_scale: float, query_scale: float, form: Margin = "tight"
 ) -> float:
-    """A such that none of the tests is off by more than A, with probability 1 - rho.
+    """Returns the margin A that bounds the errors of all tests with probability 1 - rho.
 
     Args:
         rho: In (0, 1).
-        tests: K >= 1: how many sums are compared with a threshold, T/N.
+        tests: K >= 1, the number of comparisons with a threshold: T/N.
         threshold_scale, query_scale: b1 and b2.
         form: "tight": the least A with K P(|noise| > A) <= rho, for any scales. "printed": b2 ln(2 K^2/rho), which is
-            8 ln(2 T^2/(N^2 rho))/eps for the printed scales 4/eps and 8/eps, and "proved": twice that, which the
-            accuracy theorem of the printed proof asks for; both are for these scales alone. (The printed one is
-            enough, too: K P(|noise| > A) <= (2/3) rho/K. The theorem is what is loose.)
+            8 ln(2 T^2/(N^2 rho))/ε for the printed scales 4/ε and 8/ε. "proved": twice that, as the accuracy
+            theorem of the printed proof requires. The last two are for these scales only. (The printed margin is
+            enough: K P(|noise| > A) <= (2/3) rho/K. The theorem is loose.)
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a printed form for scales that are not 1 to 2.
     """
     beyond, count = probability("rho", rho, open=True), integer("tests", tests, low=1)
     b1, b2 = _scales(threshold_scale, query_scale)
-    if form in ("printed", "proved"):
+    if one_of("form", form, *get_args(Margin)) != "tight":
         if not math.isclose(2.0 * b1, b2, rel_tol=1e-12):
             raise InvalidArgumentError("form", form, f"is for b2 = 2*b1, not for {b1:g} and {b2:g}", 'use "tight"')
         return (2.0 if form == "proved" else 1.0) * b2 * math.log(2.0 * count**2 / beyond)
-    if form != "tight":
-        raise InvalidArgumentError("form", form, "is unknown", 'use "printed", "proved" or "tight"')
     wanted = math.log(beyond) - math.log(2.0 * count)
 
     def excess(margin: float) -> float:
@@ -117,18 +114,18 @@ def noise_margin(
         high *= 2.0
     found = float(optimize.brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-14))
     while excess(found) > 0.0:
-        # A step of the search: the loop ends where the bound itself says so.
+        # brentq may stop on the wrong side; the loop ends where the bound itself is met.
         found *= 1.0 + 1e-12
     return found
 
 
 def threshold_level(margin: float, *, clients: int, best_loss: float, learning_rate: float) -> float:
-    """L = m*Lstar + A + 4/eta: whoever is switched away from has lost at least m*Lstar + 4/eta, unless noise exceeds A.
+    """Returns L = m*Lstar + A + 4/eta: an expert that is left has lost m*Lstar + 4/eta or more, if noise is within A.
 
     Args:
         margin: A >= 0, see :func:`noise_margin`.
         clients: m >= 1.
-        best_loss: Lstar >= 0, per client: what the best expert is hoped to lose in all rounds at most.
+        best_loss: Lstar >= 0, per client: an assumed bound on the best expert's loss in all rounds.
         learning_rate: eta > 0.
 
     Raises:
@@ -147,7 +144,7 @@ def _scales(threshold_scale: float, query_scale: float) -> tuple[float, float]:
 
 @frozen(kw_only=True)
 class SVTParameters:
-    """What a calibration has found; see :class:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT`."""
+    """The result of a calibration; see :class:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT`."""
 
     switches: int
     learning_rate: float
@@ -168,7 +165,7 @@ def printed(
     budget: Budget = "printed",
     margin: Margin = "printed",
 ) -> SVTParameters:
-    """The printed noise and learning rate for (epsilon, delta), and switches and threshold in the given forms.
+    """Returns the printed noise and learning rate for (ε, δ), with switches and threshold of these forms.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -194,18 +191,18 @@ def calibrate(
     rho: float,
     event: Callable[[SVTParameters], PrivacyEvent],
 ) -> SVTParameters:
-    """Equal noise on threshold and queries, and a learning rate, of about the least 2A + 4/eta within the budget.
+    """Returns equal noise on threshold and queries, and a learning rate, that nearly minimise 2A + 4/eta.
 
-    A share e of epsilon goes to the thresholds, b1 = b2 = 1/e; the learning rate is the largest, about, whose certified
-    epsilon at ``delta`` meets the target.
+    A share e of ε goes to the thresholds, b1 = b2 = 1/e. The learning rate is nearly the largest whose certified
+    ε at ``delta`` meets the target.
 
     Args:
         clients, experts: m and d.
         tests: T/N.
-        epsilon, delta: The target; delta = 0 for a pure one.
+        epsilon, delta: The target; δ = 0 for a pure one.
         best_loss: Lstar.
-        rho: Of the switch budget, and again of the margin.
-        event: The certified cost of given parameters.
+        rho: Failure probability of the switch budget, and also of the margin.
+        event: Returns the certified cost of given parameters.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -224,7 +221,7 @@ def calibrate(
         )
 
     def guess(share: float) -> float:
-        """A learning rate that about fits: pure, or by concentrated DP."""
+        """A first guess of the learning rate: by pure or by concentrated DP."""
         pure = (1.0 - share) * target / draws
         if failure == 0.0:
             return pure

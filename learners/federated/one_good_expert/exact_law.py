@@ -1,8 +1,8 @@
-"""The exact law of what Fed-SVT publishes: of given runs, and of all runs of a small instance.
+"""The exact law of the output of Fed-SVT: of given runs, and of all runs of a small instance.
 
-Given the draws so far, a window's answers are independent of all others': "below" up to some block, and "above" there
-or never. Its probability is one integral over the threshold's noise, taken for all ends of the window at once; a draw's
-is that of the exponential mechanism. So the law of a run is a product, exact up to quadrature.
+Given the draws so far, the answers of a window are independent of all others: "below" up to some block, and "above"
+there or never. The probability of a window is one integral over the threshold's noise, computed for all ends of the
+window at once; that of a draw is the exponential mechanism's. So the law of a run is a product, exact up to quadrature.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLACK = 1e-9  # of a loss, by quadrature
 
 
 def log_probability(learner: SVTSetting, runs: SVTRuns, sums: FloatArray) -> FloatArray:
-    """ln P(run) for each run, shape (R,), from the sums of the blocks, shape (blocks + 1, experts)."""
+    """Returns ln P(run) for each run, shape (R,), from the sums of the blocks, shape (blocks + 1, experts)."""
     tested, drawn = _windows(learner, runs), _draws(runs)
     found = np.full(len(np.atleast_2d(runs.experts)), -math.log(learner.experts))
     found += np.bincount(tested.run, _log_windows(learner, tested, sums), len(found))
@@ -38,7 +38,7 @@ def log_probability(learner: SVTSetting, runs: SVTRuns, sums: FloatArray) -> Flo
 
 
 def log_likelihood_ratio(learner: SVTSetting, runs: SVTRuns, sums0: FloatArray, sums1: FloatArray) -> FloatArray:
-    """ln P0(run)/P1(run), shape (R,); windows of which the sums do not differ are not looked at."""
+    """Returns ln P0(run)/P1(run), shape (R,); windows with equal sums are skipped."""
     tested, drawn = _windows(learner, runs), _draws(runs)
     changed = np.zeros((len(sums0) + 1, learner.experts), np.int64)
     np.cumsum(sums0 != sums1, axis=0, out=changed[1:])
@@ -53,7 +53,7 @@ def log_likelihood_ratio(learner: SVTSetting, runs: SVTRuns, sums0: FloatArray, 
 
 
 def all_runs(learner: SVTSetting) -> SVTRuns:
-    """Every run that the learner can make, whatever the losses.
+    """Returns every possible run of the learner, for any losses.
 
     Raises:
         InvalidArgumentError: there are more than 2^20.
@@ -76,10 +76,10 @@ def all_runs(learner: SVTSetting) -> SVTRuns:
 
 
 def exact_loss(learner: SVTSetting, losses0: object, losses1: object) -> ExactLoss:
-    """The exact privacy loss between two streams, both directions, from every run of a small instance.
+    """Returns the exact privacy loss between two streams, in both directions, from every run of a small instance.
 
     Raises:
-        InvalidArgumentError: bad losses, or more than 2^20 runs.
+        InvalidArgumentError: invalid losses, or more than 2^20 runs.
     """
     runs = all_runs(learner)
     log_p, log_q = (log_probability(learner, runs, learner.sums(losses)) for losses in (losses0, losses1))
@@ -91,7 +91,7 @@ def exact_loss(learner: SVTSetting, losses0: object, losses1: object) -> ExactLo
 
 
 def log_window_law(gaps: FloatArray, threshold_scale: float, query_scale: float) -> tuple[FloatArray, FloatArray]:
-    """ln P(first "above" at k) and ln P(none up to k), for each k, both of shape (queries,).
+    """Returns ln P(first "above" at k) and ln P(none up to k), for each k, both of shape (queries,).
 
     Args:
         gaps: Sum minus threshold after each block of the window, shape (queries,).
@@ -117,7 +117,7 @@ def log_window_law(gaps: FloatArray, threshold_scale: float, query_scale: float)
 
 
 def threshold_neighbours(learner: SVTSetting) -> tuple[FloatArray, FloatArray]:
-    """Neighbours for the answers alone, summed over clients; see ``FedSVT.worst_case_neighbours``."""
+    """Returns neighbours that only answers tell apart, summed over clients; see ``FedSVT.worst_case_neighbours``."""
     before = np.clip(learner.threshold - learner.clients * np.arange(learner.rounds), 0.0, learner.clients)
     room = np.flatnonzero(before <= learner.clients - 1)
     at = int(room[0]) if room.size else learner.rounds - 1
@@ -133,7 +133,7 @@ def threshold_neighbours(learner: SVTSetting) -> tuple[FloatArray, FloatArray]:
 
 @frozen(eq=False)
 class _Windows:
-    """Tested windows: whose, from which block to which, whether it ends with "above", and of which expert."""
+    """Tested windows: run, first and last block, whether the window ends with "above", and the expert."""
 
     run: IntArray
     first: IntArray
@@ -144,7 +144,7 @@ class _Windows:
 
 @frozen(eq=False)
 class _Draws:
-    """Draws: whose, after which block, and which expert came out."""
+    """Draws: run, the block before the draw, and the drawn expert."""
 
     run: IntArray
     block: IntArray
@@ -176,7 +176,7 @@ def _draws(runs: SVTRuns) -> _Draws:
 
 
 def _log_windows(learner: SVTSetting, tested: _Windows, sums: FloatArray) -> FloatArray:
-    """ln P of each window; those of one first block, and of experts with equal sums, are computed together."""
+    """ln P of each window; windows with the same first block and equal sums are computed together."""
     columns, alike = np.unique(sums, axis=1, return_inverse=True)
     found, kinds = np.empty(len(tested.run)), columns.shape[1]
     begun, group = np.unique(tested.first * kinds + alike.reshape(-1)[tested.expert], return_inverse=True)
@@ -200,7 +200,7 @@ def _checked(learner: SVTSetting, runs: SVTRuns) -> tuple[npt.NDArray[np.integer
     experts, above = np.atleast_2d(runs.experts), np.atleast_2d(runs.above)
     n = learner.blocks
     if experts.dtype.kind not in "iu" or above.dtype != np.bool_ or experts.shape != (len(above), n + 1):
-        raise InvalidArgumentError("runs", runs, "are not of this learner", "give what simulate has returned")
+        raise InvalidArgumentError("runs", runs, "do not have this learner's shape", "give the result of its simulate")
     moved = experts[:, 1:] != experts[:, :-1]
     if (
         above.shape[1] != n
@@ -208,5 +208,5 @@ def _checked(learner: SVTSetting, runs: SVTRuns) -> tuple[npt.NDArray[np.integer
         or (moved & ~above).any()
         or (above.sum(axis=1) > learner.switches).any()
     ):
-        raise InvalidArgumentError("runs", runs, "can't be of this learner", "an expert changes at a draw alone")
+        raise InvalidArgumentError("runs", runs, "are impossible for this learner", "give the result of its simulate")
     return experts, above

@@ -1,8 +1,8 @@
-"""Losses of many clients as Fed-SVT reads them: summed over the clients and over the rounds of a block, in one pass.
+"""Sums of the losses of many clients for Fed-SVT: over the clients and over the rounds of a block, in one pass.
 
-They come as an array of shape (clients, rounds, experts) with entries in [0, 1], or already summed over the clients, of
-shape (rounds, experts) with entries in [0, clients]; or as an iterable of blocks of rounds of either shape, which are
-read one after the other and never kept. Privacy rests on the range, so it is checked here, at the one door.
+Losses are an array of shape (clients, rounds, experts) with entries in [0, 1]; or, already summed over the clients, of
+shape (rounds, experts) with entries in [0, clients]; or an iterable of blocks of rounds of either shape, which are read
+one after the other and not stored. The privacy guarantee rests on the range of the entries, which is checked here.
 
 Single-precision losses are added up in single precision over at most 64 clients, beyond that in double precision.
 """
@@ -20,9 +20,9 @@ from hockeystick.accounting.validate import array, as_array
 
 Sums = npt.NDArray[Any]
 
-_CELLS = 1 << 20  # that are checked and added up while they are in the cache
-_ONE = np.float32(1.0).view(np.uint32)  # floats in [0, 1] are, read as whole numbers, those up to this one
-_SINGLE = 64  # clients that are added up in single precision
+_CELLS = 1 << 20  # entries that are checked and added up while they are in the cache
+_ONE = np.float32(1.0).view(np.uint32)  # the bits of a float in [0, 1], read as a whole number, are at most these
+_SINGLE = 64  # clients whose losses are added up in single precision
 
 
 def segment_sums(
@@ -31,17 +31,17 @@ def segment_sums(
     """Yields the sums over all clients of consecutive stretches of rounds, several rows of shape (experts,) at a time.
 
     Args:
-        losses: As the module says.
+        losses: See the module.
         clients: m.
         experts: d.
-        edges: Where stretches begin, ascending from 0, and last the number of rounds. Only the first and the last
-            stretch may be empty; their sums are 0.
+        edges: The first rounds of the stretches, ascending from 0, and at the end the number of rounds. Only the first
+            and the last stretch may be empty; their sums are 0.
         unit: If given, each single loss is rounded to a multiple of 1/unit, and the sums are whole numbers of these.
-            They then have to come client by client: a sum that was rounded as a whole is no sum of rounded losses.
+            Losses must then be given client by client: a rounded sum is not the sum of rounded losses.
 
     Raises:
-        InvalidArgumentError: an entry out of range, or another shape. Where losses come in blocks, the sums before the
-            bad one have been yielded by then.
+        InvalidArgumentError: an entry out of range, or a wrong shape. If a block is invalid, the sums of earlier
+            blocks have already been yielded.
     """
     rounds, inner = int(edges[-1]), np.unique(edges)
     kind = np.float64 if unit is None else np.int64
@@ -52,7 +52,9 @@ def segment_sums(
     for rows in _over_clients(losses, clients, rounds, experts, unit):
         stop = seen + len(rows)
         if stop > rounds:
-            raise InvalidArgumentError("losses", f"more than {rounds} rounds", "go on after the last round", "cut them")
+            raise InvalidArgumentError(
+                "losses", f"more than {rounds} rounds", "exceed the number of rounds", "cut them"
+            )
         last = int(np.searchsorted(inner, stop, side="right"))
         ends = inner[at:last] - seen
         begins = np.append(0, ends)
@@ -76,7 +78,7 @@ def _over_clients(losses: object, clients: int, rounds: int, experts: int, unit:
         summed = block.ndim == 2
         if summed and unit is not None and clients > 1:
             raise InvalidDataError(
-                "losses", block, "are summed over the clients", "give them client by client, to be rounded"
+                "losses", block, "are summed over the clients", "give them client by client, so each can be rounded"
             )
         many = block[None] if summed else block
         step = max(1, _CELLS // (min(len(many), _SINGLE) * experts))
@@ -90,7 +92,7 @@ def _over_clients(losses: object, clients: int, rounds: int, experts: int, unit:
 
 
 def _blocks(losses: object, clients: int, rounds: int, experts: int) -> Iterator[tuple[Sums, int]]:
-    """Blocks of rounds with the number of the first round of each."""
+    """Yields blocks of rounds with the number of their first round."""
     if isinstance(losses, list | tuple) and not (losses and isinstance(losses[0], np.ndarray)):
         losses = array("losses", losses, bools=True, data=True)
     if hasattr(losses, "shape"):
@@ -100,7 +102,7 @@ def _blocks(losses: object, clients: int, rounds: int, experts: int) -> Iterator
         yield found, 0
         return
     if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
-        raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
+        raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks", "give an array")
     first = 0
     for block in losses:
         found = _shaped(as_array("losses", block, data=True), clients, experts)
@@ -113,7 +115,7 @@ def _shaped(block: Sums, clients: int, experts: int) -> Sums:
     if block.dtype.kind == "b":
         block = block.astype(np.uint8)  # 1 for a mistake, 0 for none
     if block.dtype.kind not in "iuf":
-        raise InvalidDataError("losses", block, "is no type of real numbers")
+        raise InvalidDataError("losses", block, "does not hold real numbers", "convert it to floats")
     if block.ndim not in (2, 3) or block.shape[-1] != experts or (block.ndim == 3 and len(block) != clients):
         raise InvalidDataError(
             "losses",

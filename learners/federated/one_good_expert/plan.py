@@ -1,19 +1,19 @@
-"""What Fed-SVT pays, as an accountant graph with a view for each threat model, beside what was printed.
+"""The privacy cost of Fed-SVT, as an accountant graph with one view per threat model, and the printed claims.
 
 One record is one client's loss of one round, replaced by any other in [0, 1] (rounds and clients pinned). It enters the
-sums of one window, of which the beginning and the expert are fixed by what is public before:
+sums of one window, whose beginning and expert are determined by earlier public values:
 
-* the window's answers compare running sums with one noisy threshold. From its block on the record moves all of them by
-  one and the same number in [-1, 1], whatever the number of clients: ``CumulativeAboveThreshold``, once. All other
-  windows have fresh noise and do not see it.
-* every draw of an expert at the end of this window or of a later one reads scores of which the record moves each by at
-  most 1, also where they are cut off from below: ``BoundedRange(eta)``, at most as many as there are switches.
+* The window's answers compare running sums with one noisy threshold. From its block on the record moves all of them by
+  the same number in [-1, 1], for any number of clients: one ``CumulativeAboveThreshold``. All other windows have fresh
+  noise and do not read the record.
+* Every draw of an expert at the end of this window or of a later one reads scores. The record moves each score by at
+  most 1, also after the cut-off from below: one ``BoundedRange(eta)`` for each switch.
 
 So the pure cost is max(1/b1, 1/b2) + kappa*eta. The printed proofs charge the threshold as if the record could move
-queries in either direction, eps/2 for the noise that costs eps/4, and compose the draws by a lemma that knows nothing
-of their range.
+queries in either direction, ε/2 for noise that costs ε/4, and compose the draws by a lemma that does not use their
+bounded range.
 
-Clients send their sums as they are: who sees the messages sees the data, and no noise of the server changes that.
+Clients send exact sums: an adversary who sees the messages sees the data, whatever noise the server adds.
 
 Sources: Gao, Huang & Yang 2024, Theorems 4 and 10; Dwork & Roth 2014, Theorem 3.24; Durfee & Rogers 2019.
 """
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from hockeystick.accounting import AccountantGraph, Adjacency, compose, epsilon
+from hockeystick.accounting import AccountantGraph, Adjacency
 from hockeystick.accounting.events.catalogue import BoundedRange, CumulativeAboveThreshold, NonPrivate
 from hockeystick.accounting.numerics.directed_rounding import product_up, sum_up
 from hockeystick.accounting.validate import integer, probability, real
@@ -31,7 +31,7 @@ from hockeystick.learners.common.printed_claims import Condition, PrintedGuarant
 from hockeystick.learners.network.threat_models import ThreatModel
 
 TRUSTED = (ThreatModel.OUTPUT, ThreatModel.CLIENT, ThreatModel.CENTRAL)
-"""The threat models in which the clients' sums reach nobody but the server."""
+"""The threat models in which only the server sees the clients' sums."""
 
 
 def graph(
@@ -42,16 +42,16 @@ def graph(
     threshold_scale: float,
     query_scale: float,
 ) -> AccountantGraph:
-    """The data-independent plan.
+    """Returns the data-independent plan.
 
-    Views are named after threat models: "output", "client" and "central", which see the plays, and "server", which sees
-    the clients' messages and has no guarantee. Without a view everything is published, messages included.
+    Views are named after threat models: "output", "client" and "central" see the plays; "server" sees the clients'
+    messages and has no guarantee. Without a view everything is published, messages included.
 
     Args:
-        blocks: How often sums are tested.
-        switches: kappa: how often an expert is drawn anew at most.
-        learning_rate: eta: a draw has odds exp(-eta*score/2).
-        threshold_scale, query_scale: b1 and b2, of the Laplace noise.
+        blocks: The number of tests of sums.
+        switches: kappa, the largest number of redraws of the expert.
+        learning_rate: eta. A draw has odds exp(-eta*score/2).
+        threshold_scale, query_scale: b1 and b2, the scales of the Laplace noise.
     """
     found = (
         AccountantGraph(
@@ -74,29 +74,16 @@ def graph(
     return found.view(ThreatModel.SERVER.value, sees=("messages", "plays"))
 
 
-def split_epsilon(
-    delta: float, *, switches: int, learning_rate: float, threshold_scale: float, query_scale: float
-) -> float:
-    """The pure cost of the threshold and the Renyi cost of the draws at ``delta``, added up: a baseline.
-
-    It is a guarantee, and never below the graph's: composing both by their Renyi curves is at least as good.
-    """
-    draws = compose((BoundedRange(learning_rate), switches))
-    pure = CumulativeAboveThreshold(threshold_scale, query_scale).pure_epsilon()
-    return sum_up([pure, epsilon(draws, probability("delta", delta, open=True), method="rdp").upper])
-
-
 # --- as printed ------------------------------------------------------------------------------------------------------
 
 
 def printed_cost(
     delta: float, *, switches: int, learning_rate: float, threshold_scale: float, query_scale: float
 ) -> PrintedGuarantee:
-    """What the printed proofs charge for given parameters, at ``delta`` in [0, 1); it holds, and is not tight.
+    """Returns the cost of given parameters by the printed proofs, at ``delta`` in [0, 1): correct, but not tight.
 
-    The thresholds cost 1/b1 + 2/b2, as for arbitrary queries. The draws cost kappa*eta, or by advanced composition
-    sqrt(2 kappa ln(1/delta)) eta + kappa eta (e^eta - 1); the print takes the first for delta = 0, the second for all
-    other, though it may be the larger one.
+    The thresholds cost 1/b1 + 2/b2, as for arbitrary queries. The draws cost kappa*eta for δ = 0, and for any other
+    δ sqrt(2 kappa ln(1/δ)) eta + kappa eta (e^eta - 1) by advanced composition, even if that is larger.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -116,12 +103,12 @@ def printed_cost(
 
 
 def printed_pure(target: float, *, switches: int) -> PrintedGuarantee:
-    """The printed pure guarantee: eta = eps/(2 kappa), b1 = 4/eps and b2 = 8/eps are eps-DP.
+    """Returns the printed pure guarantee: eta = ε/(2 kappa), b1 = 4/ε and b2 = 8/ε are ε-DP.
 
-    It holds, and these parameters cost no more than 3 eps/4.
+    The claim is true; these parameters cost at most 3 ε/4.
 
     Args:
-        target: eps > 0.
+        target: ε > 0.
         switches: kappa >= 1.
 
     Raises:
@@ -138,14 +125,14 @@ def printed_pure(target: float, *, switches: int) -> PrintedGuarantee:
 
 
 def printed_approximate(target: float, delta: float, *, switches: int) -> PrintedGuarantee:
-    """The printed approximate guarantee: eta = eps/sqrt(kappa ln(1/delta)), noise as in :func:`printed_pure`.
+    """Returns the printed approximate guarantee: eta = ε/sqrt(kappa ln(1/δ)), noise as in :func:`printed_pure`.
 
-    What :func:`printed_cost` charges for these parameters, which should have been eps, is the constant "proof", about
-    twice eps. The statement is true under the condition given here, by another proof: the thresholds cost eps/4, and
+    The constant "proof" is the cost of these parameters by :func:`printed_cost`: about twice ε, although the printed
+    proof claims ε. The claim is true under the condition given here, by another proof: the thresholds cost ε/4, and
     the draws kappa eta^2/8 in concentrated DP.
 
     Args:
-        target: eps > 0.
+        target: ε > 0.
         delta: In (0, 1).
         switches: kappa >= 1.
 

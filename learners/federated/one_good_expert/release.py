@@ -1,8 +1,8 @@
-"""One run of Fed-SVT for publication: whole numbers, exact comparisons and exact draws.
+"""Releases of Fed-SVT: runs with whole numbers, exact comparisons and exact draws.
 
 Each single loss is rounded to the grid of the windows' mechanism (see ``mechanisms.cumulative_above_threshold``) before
-it is added up. From there on all sums are whole numbers, and one record moves them by at most as many steps as a loss
-of 1 has, which is what threshold and draws are charged for.
+it is added up. All sums are then whole numbers, and one record moves them by at most the number of steps in a loss of
+1, for which threshold and draws are charged.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.thresholds.threshold_stream import to_steps
 
-_MOST = 2**61  # steps, up to which sums and scores stay whole 64-bit numbers
+_MOST = 2**61  # the largest number of steps for which sums and scores are exact 64-bit integers
 
 
 @frozen(eq=False)
 class SVTRelease:
-    """What a run publishes. No loss and no regret: they are functions of the data that no guarantee here covers.
+    """The published output of a run. It contains no loss and no regret, which the guarantee would not cover.
+
+    See :meth:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.release`, which returns it.
 
     Attributes:
-        experts: Shape (blocks + 1,): what is played in each block, and in the tail behind the last one.
+        experts: Shape (blocks + 1,): the expert played in each block, and in the tail after the last one.
         above: Shape (blocks,), bool: whether an expert was drawn after the block, the same one or another.
-        simulated: Whether the noise was, so that this is no release.
+        simulated: Whether the noise was simulated; the output is then not a release.
     """
 
     experts: npt.NDArray[np.int64]
@@ -46,8 +48,8 @@ class ExactSteps:
     """The grid on which a learner's losses, sums and noise are whole numbers of steps.
 
     Attributes:
-        unit: Steps in a loss of 1.
-        threshold_scale, query_scale: Of the discrete Laplace noise, in steps.
+        unit: The number of steps in a loss of 1.
+        threshold_scale, query_scale: Scales of the discrete Laplace noise, in steps.
     """
 
     unit: int
@@ -56,32 +58,33 @@ class ExactSteps:
 
     @classmethod
     def of(cls, learner: SVTSetting) -> ExactSteps:
-        """The grid of a learner.
+        """Returns the grid of a learner.
 
         Raises:
-            InvalidArgumentError: its sums would be too large for exact whole numbers.
+            InvalidArgumentError: its sums would be too large for exact integers.
         """
         step, *scales = learner.windows._whole()
         unit = round(1.0 / step)
         if not learner.clients * max(learner.rounds, learner.best_loss) * unit < _MOST:
-            raise InvalidArgumentError("rounds", learner.rounds, "make sums too large for exact whole numbers")
+            reason = "make sums too large for exact integers"
+            raise InvalidArgumentError("rounds", learner.rounds, reason, "use fewer rounds, or more noise")
         return cls(unit, *scales)
 
     def on_grid(self, losses: FloatArray) -> FloatArray:
-        """Losses rounded to the grid, as floats."""
+        """Returns losses rounded to the grid, as floats."""
         return np.rint(losses * self.unit) / self.unit
 
 
 @define(eq=False)
 class ExactCourse:
-    """What a server has decided so far, with noise and draws that are whole numbers and exact.
+    """The decisions of a server so far, with exact noise and draws in whole numbers.
 
     Attributes:
         learner: The learner.
-        noise: Its source of randomness.
-        expert: What is played in the next block.
-        left: How many draws are left.
-        blocks: How many blocks are over.
+        noise: The source of randomness.
+        expert: The expert of the next block.
+        left: The number of draws that are left.
+        blocks: The number of finished blocks.
     """
 
     learner: SVTSetting
@@ -111,11 +114,11 @@ class ExactCourse:
             self._limit = to_steps(self.learner.threshold, 1.0 / self._steps.unit) + drawn
 
     def whole(self, sums: FloatArray) -> npt.NDArray[np.int64]:
-        """Clients' sums of losses in steps, added up; what a client should have rounded is rounded here."""
+        """Returns the clients' sums of losses in steps, added up; values off the grid are rounded to it."""
         return np.asarray(np.rint(sums * self._steps.unit).astype(np.int64).sum(axis=0))
 
     def above(self, increment: int) -> bool:
-        """Whether the window's sum, with what the next block has added to it, is reported as above."""
+        """Returns whether the window's sum, increased by the losses of the next block, is reported as above."""
         self.blocks += 1
         if not self.left:
             return False
@@ -134,7 +137,7 @@ class ExactCourse:
         self._begin(int(law.release(-np.maximum(total, floor), noise=self.noise)))
 
     def found(self) -> SVTRelease:
-        """The run so far; from here on its last expert is played."""
+        """Returns the run so far; from here on its last expert is played."""
         return SVTRelease(self._experts, self._above, self.noise.simulated)
 
 

@@ -1,11 +1,11 @@
-"""Runs of Fed-SVT: what the server decides, block by block, what a client sends it, and many simulated runs at once.
+"""Runs of Fed-SVT: the decisions of the server block by block, the messages of a client, and simulations of many runs.
 
-A request of step (n, 0) tells the expert to play in block n (from 0) and asks for the block's sums: of all experts, or
-of this one alone if vectors are lazy. Then (n, 1) asks, before a draw, for the sums of all rounds up to block n. The
-last request tells the expert of the rounds that are left, if there are any, and asks for nothing.
+A request of step (n, 0) names the expert to play in block n (from 0) and asks for the block's sums: of all experts, or
+of this one only with lazy vectors. A request of step (n, 1) asks, before a draw, for the sums of all rounds up to block
+n. The last request names the expert of the remaining rounds, if there are any, and asks for nothing.
 
 The server draws from four substreams of its seed: the first expert, thresholds, queries and draws. A run in one process
-draws the same numbers, so that it plays the same experts.
+draws the same numbers and plays the same experts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.learners.network.conduct import Communication, Request, Server, State, substream
 from hockeystick.mechanisms.randomness.noise import Noise
 
-_FIRST, _LIMIT, _QUERY, _DRAW = range(4)  # what the substreams are for
-_RUNS = 1 << 15  # simulated at a time, so that what is kept of each stays in the cache
+_FIRST, _LIMIT, _QUERY, _DRAW = range(4)  # purposes of the substreams
+_RUNS = 1 << 15  # runs simulated at a time, so that their state stays in the cache
 
 
 @frozen(eq=False)
 class SVTRuns:
-    """Published runs, on the leading axis; or one run without it.
+    """Simulated outputs of runs, with runs on the leading axis; or of one run without that axis.
+
+    See :class:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT` for an example.
 
     Attributes:
-        experts: Shape (R, blocks + 1): what is played in each block, and in the tail behind the last one.
+        experts: Shape (R, blocks + 1): the expert played in each block, and in the tail after the last one.
         above: Shape (R, blocks), bool: whether an expert was drawn after the block, the same one or another.
     """
 
@@ -42,10 +44,10 @@ class SVTRuns:
 
 
 def run(learner: SVTSetting, sums: Iterable[FloatArray], seed: int) -> SVTRuns:
-    """One run in one process, from the sums of blocks, the tail's last; see ``FedSVT.run``."""
+    """Returns one run in one process, from the sums of blocks, the tail's last; see ``FedSVT.run``."""
     course, total = _Course(learner, seed), np.zeros(learner.experts)
     for rows in sums:
-        for row in rows[: learner.blocks - course.blocks]:  # the tail is read and checked, no more
+        for row in rows[: learner.blocks - course.blocks]:  # the tail is only read and checked
             total += row
             if course.above(float(row[course.expert])):
                 course.draw(total)
@@ -53,7 +55,7 @@ def run(learner: SVTSetting, sums: Iterable[FloatArray], seed: int) -> SVTRuns:
 
 
 def server(learner: SVTSetting, source: int | Noise) -> Server[SVTRuns | SVTRelease]:
-    """The server's side; see the module. Its noise is simulated from a seed, or exact."""
+    """The server as a generator of requests; see the module. Its noise is simulated from a seed, or exact."""
     course = _Course(learner, source) if isinstance(source, int) else ExactCourse(learner, source)
     edges, number, lazy = learner.edges, 0, learner.lazy_vectors
     total: npt.NDArray[Any] = course.whole(np.zeros((1, learner.experts)))
@@ -79,17 +81,20 @@ def server(learner: SVTSetting, source: int | Noise) -> Server[SVTRuns | SVTRele
 
 @frozen(eq=False)
 class SVTClient:
-    """One client of a ``FedSVT``: it adds up its losses, and sends the sums that it is asked for."""
+    """One client of a ``FedSVT``: adds up its losses and sends the requested sums.
+
+    See :meth:`~hockeystick.learners.federated.one_good_expert.fed_svt.FedSVT.client`, which returns it.
+    """
 
     learner: SVTSetting
     losses: FloatArray
 
     def start(self) -> State:
-        """The state before the first request: the sums of no rounds."""
+        """Returns the state before the first request: sums of 0."""
         return {"total": np.zeros(self.learner.experts)}
 
     def answer(self, state: State, request: Request) -> tuple[State, FloatArray]:
-        """The state after ``request``, and the sums that it asks for; see the module."""
+        """Returns the state after ``request`` and the requested sums; see the module."""
         block, whole = request.step
         total: FloatArray = np.asarray(state["total"], dtype=np.float64)
         if whole:
@@ -104,7 +109,7 @@ class SVTClient:
 
 @define(eq=False)
 class _Course:
-    """What one server has decided so far, and the noise with which it decides."""
+    """The decisions of a server so far, with simulated noise from a seed."""
 
     learner: SVTSetting
     seed: int
@@ -133,11 +138,11 @@ class _Course:
             self._limit = self.learner.threshold + noise
 
     def whole(self, sums: FloatArray) -> FloatArray:
-        """Clients' sums of losses, added up."""
+        """Returns the clients' sums of losses, added up."""
         return np.asarray(sums.sum(axis=0))
 
     def above(self, increment: float) -> bool:
-        """Whether the window's sum, with what the next block has added to it, is reported as above."""
+        """Returns whether the window's sum, increased by the losses of the next block, is reported as above."""
         self.blocks += 1
         if not self.left:
             return False
@@ -153,21 +158,21 @@ class _Course:
         self._begin(int(np.argmax(logits + self._coins[_DRAW].gumbel(size=logits.size))))
 
     def found(self) -> SVTRuns:
-        """The run so far; from here on its last expert is played."""
+        """Returns the run so far; from here on its last expert is played."""
         return SVTRuns(self._experts, self._above)
 
 
 def communication(learner: SVTSetting, run: SVTRuns) -> Communication:
-    """The scalars that one run costs over a network where everybody answers."""
+    """Returns the numbers sent in one run over a network if all clients answer."""
     above = array("run.above", run.above.astype(np.int8), shape=(learner.blocks,))
     tops = int(above.sum())
-    asked, vectors = learner.blocks, 0
+    requests, vectors = learner.blocks, 0
     if learner.lazy_vectors:
         vectors = tops
         if tops == learner.switches:
-            asked = int(np.flatnonzero(above)[-1]) + 1
-    up = asked * (1 if learner.lazy_vectors else learner.experts) + vectors * learner.experts
-    down = asked + int(learner.edges[asked] < learner.rounds)
+            requests = int(np.flatnonzero(above)[-1]) + 1
+    up = requests * (1 if learner.lazy_vectors else learner.experts) + vectors * learner.experts
+    down = requests + int(learner.edges[requests] < learner.rounds)
     return Communication(learner.clients * up, learner.clients * down)
 
 
@@ -175,7 +180,7 @@ def communication(learner: SVTSetting, run: SVTRuns) -> Communication:
 
 
 def simulate(learner: SVTSetting, sums: FloatArray, rng: np.random.Generator, runs: int) -> SVTRuns:
-    """``runs`` runs, from the sums of blocks of shape (blocks + 1, experts); a loop over blocks alone."""
+    """Returns ``runs`` runs from the sums of blocks of shape (blocks + 1, experts), by one loop over blocks."""
     experts = np.empty((learner.blocks + 1, runs), np.min_scalar_type(learner.experts - 1))
     above = np.zeros((learner.blocks, runs), np.bool_)
     totals = np.cumsum(sums, axis=0)

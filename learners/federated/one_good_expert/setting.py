@@ -47,7 +47,7 @@ def _lazy_vectors(value: object) -> bool:
 
 @frozen(kw_only=True)
 class SVTSetting:
-    """What :class:`FedSVT` is given, and what follows from it alone; see there."""
+    """The parameters of :class:`FedSVT`, documented there, and the properties that follow from them alone."""
 
     clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.rounds)
@@ -69,29 +69,29 @@ class SVTSetting:
 
     @property
     def blocks(self) -> int:
-        """How often sums are sent and tested: T/N, rounded down."""
+        """The number of tests of sums: T/N, rounded down."""
         return self.rounds // self.period
 
     @property
     def edges(self) -> npt.NDArray[np.int64]:
-        """The first round (from 0) of each block, of the tail, and last T, shape (blocks + 2,)."""
+        """The first round (from 0) of each block and of the tail, and at the end T; shape (blocks + 2,)."""
         begins = np.arange(self.blocks + 1) * self.period - (self.indexing == "paper")
         return np.append(np.maximum(begins, 0), self.rounds)
 
     @property
     def windows(self) -> CumulativeAboveThreshold:
-        """The test of sums, per record."""
+        """The mechanism that tests sums, per record."""
         return CumulativeAboveThreshold(
             self.threshold, threshold_scale=self.threshold_scale, query_scale=self.query_scale
         )
 
     @property
     def draw(self) -> ExponentialMechanism:
-        """The draw of an expert, for scores that are minus a sum of losses, of which a record moves each by 1."""
+        """The mechanism that draws an expert; its scores are minus sums of losses, and a record moves each by 1."""
         return ExponentialMechanism(quotient_up(2.0, self.learning_rate))
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, with a view for each threat model by its name; see ``plan.graph``."""
+        """Returns the data-independent plan, with one view for each threat model by its name; see ``plan.graph``."""
         return plan.graph(
             blocks=self.blocks,
             switches=self.switches,
@@ -101,30 +101,34 @@ class SVTSetting:
         )
 
     def guarantee(self, model: ThreatModel | str = ThreatModel.OUTPUT, *, group: int = 1) -> Guarantee:
-        """What is guaranteed to ``group`` losses together against an adversary; m of them for a round of all clients.
+        """Returns the guarantee for ``group`` losses together; use group = m to protect a round of all clients.
+
+        Args:
+            model: The threat model; the plays by default.
+            group: The number of losses that are replaced.
 
         Raises:
-            InvalidArgumentError: the adversary is unknown, or is the server, which is sent the losses as they are.
+            InvalidArgumentError: the threat model is unknown, or is the server, which receives exact sums.
         """
-        asked = threat_model(model)
-        if asked not in plan.TRUSTED:
+        adversary = threat_model(model)
+        if adversary not in plan.TRUSTED:
             raise InvalidArgumentError(
                 "model",
-                asked.value,
-                "is not private: clients send their sums as they are",
-                'trust the server ("central"), or add up under secure aggregation with noise at the clients',
+                adversary.value,
+                "has no guarantee: clients send exact sums",
+                'trust the server ("central"), or use secure aggregation with noise at the clients',
             )
-        return self.graph().guarantee(view=asked.value, group=group)
+        return self.graph().guarantee(view=adversary.value, group=group)
 
     def event(self) -> PrivacyEvent:
-        """What a whole run costs under a trusted server, as one event for a larger graph or a ledger."""
+        """Returns the cost of a whole run under a trusted server, as one event for a larger graph or a ledger."""
         return self.guarantee(ThreatModel.CENTRAL).event
 
     def logits(self, totals: FloatArray) -> FloatArray:
-        """The log-odds of a draw after losses of all clients of shape (..., experts), the likeliest expert's 0."""
+        """Returns the log-odds of a draw from the losses of all clients, shape (..., experts); the largest is 0."""
         scores = np.maximum(totals, self.clients * self.best_loss)
         return np.asarray(-0.5 * self.learning_rate * (scores - scores.min(axis=-1, keepdims=True)))
 
     def sums(self, losses: object) -> FloatArray:
-        """The losses summed over clients and blocks, the tail last, shape (blocks + 1, experts)."""
+        """Returns the losses summed over clients and blocks, the tail last, shape (blocks + 1, experts)."""
         return np.concatenate(list(segment_sums(losses, clients=self.clients, experts=self.experts, edges=self.edges)))

@@ -1,19 +1,18 @@
-"""Noise scales of the federated stochastic learner: those that a guarantee needs, and those that were printed.
+"""Noise scales of the federated stochastic learner for a target guarantee.
 
-:func:`calibrated` takes a setting, looks at its trees and batches alone, and returns it with scales at which the graph
-of ``federated.stochastic.plan`` certifies the target for one threat model. Trees, phases and clients are alternatives
-for a
-record, so that each tree is calibrated by itself:
+:func:`calibrated` reads the trees and batches of a setting and returns the setting with scales at which the graph of
+``federated.stochastic.plan`` certifies the target for one threat model. Trees, phases and clients are alternatives for
+a record, so each tree is calibrated separately:
 
-* delta = 0, who wins is seen: R leaves/epsilon for the worst depth of the tree, which is the printed scale times
-  min(2, max(1, beta travel/alpha)) for gradients in [-alpha, alpha]; half of that for those in [0, alpha];
-* delta = 0, messages are seen: d D leaves/epsilon, d/2 times as much;
-* delta > 0: the least scale by the tightest of all accounting methods, with Laplace or Gaussian noise.
+* δ = 0, the adversary sees the winners: R leaves/ε for the worst depth of the tree, which is the printed
+  scale times min(2, max(1, beta travel/alpha)) for gradients in [-alpha, alpha]; half of that for those in [0, alpha];
+* δ = 0, the adversary sees messages: d D leaves/ε, d/2 times as much;
+* δ > 0: the least scale by the tightest of all accounting methods, with Laplace or Gaussian noise.
 
-Under a secret assignment a part q < 1 of the losses that is read amplifies: the noise is then for the epsilon' with
-ln(1 + q (e^epsilon' - 1)) = epsilon, at delta/q (Balle, Barthe & Gaboardi 2018, Theorem 10).
+If a secret assignment reads only a share q < 1 of the losses, that amplifies privacy: the noise is then for the
+ε' with ln(1 + q (e^ε' - 1)) = ε, at δ/q (Balle, Barthe & Gaboardi 2018, Theorem 10).
 
-Whatever is found is certified by the graph before it is returned.
+The graph certifies the result before it is returned.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
-from hockeystick.accounting.validate import boolean, integer, probability, real
+from hockeystick.accounting.validate import boolean, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places, printed_scale
+from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 
 _WHOLE = Fraction(1)
-_ACCURACY = 1e-3  # of the epsilon of a scale that is searched for
-_LARGEST = 100.0  # logarithm of a shift over a scale
-_GRID = 2.0**-32  # to which sizes are rounded up before a search, so that equal ones are searched for once
-_SHARES = 32  # and into how many steps the part of the losses that is read
+_ACCURACY = 1e-3  # relative, of the epsilon at the scale that a search returns
+_LARGEST = 100.0  # of the logarithm of a shift over a scale
+_GRID = 2.0**-32  # sizes are rounded up to its multiples, so that a search is made once for equal ones
+_SHARES = 32  # the share of the losses that is read is rounded up to multiples of 1/32 likewise
 
 
 def calibrated(
@@ -49,48 +48,34 @@ def calibrated(
     delta: float = 0.0,
     amplified: bool = True,
 ) -> StochSetting:
-    """The setting with noise, about the least, that its graph certifies as (epsilon, delta)-DP.
+    """Returns the setting with nearly the least noise that its graph certifies as (ε, δ)-DP.
 
-    Its trees, batches, noise law and place of the noise are kept, and its scales ignored. For delta = 0 each tree uses
-    the target up; for delta > 0 all but a thousandth of it, except that a secret assignment's mixture of places of
-    unequal cost is charged as the worst of them here, and the graph may then find some percent less.
+    The scales of ``setting`` are ignored; all else is kept. For δ = 0 each tree uses the whole target; for
+    δ > 0 all but a thousandth of it. One exception: this function charges a secret assignment's mixture of places
+    of unequal cost as the worst of them, and the graph may then find an ε some percent smaller.
 
     Args:
-        setting: What to calibrate.
+        setting: The setting to calibrate.
         experts: d >= 2.
-        threat_model: Who is kept out: one of the views of the setting's graph.
+        threat_model: The adversary: one of the views of the setting's graph.
         epsilon: Target, > 0.
         delta: Target, in [0, 1).
-        amplified: Let a secret assignment lessen the noise; False charges each record as if its place were known.
+        amplified: Whether a secret assignment may reduce the noise; False charges each record as if its place were
+            known.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a target that no scale of this noise meets: pure
             privacy of Gaussian noise, or messages that hide nothing.
     """
-    phases = calibrated_phases(
-        setting, experts=experts, threat_model=threat_model, epsilon=epsilon, delta=delta, amplified=amplified
-    )
+    target = _Target.of(setting, experts, threat_model, epsilon, delta, amplified)
+    phases = tuple(phase if phase is None else _calibrated(phase, target) for phase in setting.phases)
     return evolve(setting, phases=phases)
 
 
-def calibrated_phases(
-    setting: StochSetting,
-    *,
-    experts: int,
-    threat_model: ThreatModel | str,
-    epsilon: float,
-    delta: float = 0.0,
-    amplified: bool = True,
-) -> tuple[TreePhase | None, ...]:
-    """The phases of :func:`calibrated`."""
-    target = _Target.of(setting, experts, threat_model, epsilon, delta, amplified)
-    return tuple(phase if phase is None else _calibrated(phase, target) for phase in setting.phases)
-
-
 def one_release(setting: StochSetting) -> StochSetting:
-    """The setting with one release per phase, from all its losses, and noise still to be calibrated.
+    """Returns the setting with one release per phase, from all its losses; its noise still has to be calibrated.
 
-    For linear losses that is half the noise of one tree of full batches, 2 (high - low)/(N epsilon), and half its
+    For linear losses it needs half the noise of one tree of full batches, 2 (high - low)/(N ε), and half the
     messages: right children would read nothing.
     """
     single = (TreePhase(records=2**k, trees=0, batch=2**k, scales=(1.0,)) for k in range(len(setting.phases)))
@@ -102,7 +87,7 @@ def one_release(setting: StochSetting) -> StochSetting:
 
 @frozen(kw_only=True)
 class _Target:
-    setting: StochSetting  # its phases are not looked at
+    setting: StochSetting  # its phases are not used
     experts: int
     model: ThreatModel
     epsilon: float
@@ -128,8 +113,8 @@ class _Target:
             raise InvalidArgumentError(
                 "delta" if cost.failure_delta() == 0.0 else "threat_model",
                 target.delta if cost.failure_delta() == 0.0 else target.model.value,
-                f"can't be met by {setting.noise} noise of the {setting.where}",
-                "allow a delta, or use Laplace noise of the clients",
+                f"can't be met by {setting.noise} noise at the {setting.where}",
+                "use delta > 0, or Laplace noise at the clients",
             )
         return target
 
@@ -138,7 +123,7 @@ class _Target:
         return accounting.epsilon(event, self.delta).upper <= self.epsilon
 
     def inside(self, share: Fraction) -> tuple[float, float]:
-        """(epsilon', delta') of who reads a part ``share`` of the losses, as if each record were read for sure."""
+        """(ε', δ') for a phase that reads a share of the losses, as if each record were certainly read."""
         if not self.amplified or share >= 1:
             return self.epsilon, self.delta
         if self.delta:
@@ -160,7 +145,7 @@ def _calibrated(phase: TreePhase, target: _Target) -> TreePhase:
     scales = []
     for tree in range(1, phase.trees + 1) if phase.trees else (0,):
         scales.append(_tree_scale([place for place in found if place.tree == tree], target, epsilon, delta))
-    step = 1e-3 if delta and target.amplified else 2.0**-52  # a grid's error, or the rounding of quotients
+    step = 1e-3 if delta and target.amplified else 2.0**-52  # the error of a grid, or the rounding of quotients
     while not target.met_by(phase := evolve(phase, scales=tuple(scales))):
         scales, step = [scale * (1.0 + step) for scale in scales], 2.0 * step
     return phase
@@ -189,7 +174,7 @@ def _searched(
     epsilon: float,
     delta: float,
 ) -> float:
-    """The least scale for places of (leaves, shift), of which a record meets one."""
+    """The least scale for places of (leaves, shift); a record is read at one of them."""
 
     def excess(log_fineness: float) -> float:
         scale = math.exp(-log_fineness)
@@ -200,80 +185,10 @@ def _searched(
         found = accounting.epsilon(event, delta).upper
         return math.log(found / epsilon) if 0.0 < found < math.inf else math.copysign(math.inf, found - epsilon)
 
-    # The start is about right for one Gaussian; from there the search interpolates.
+    # The start is nearly right for one Gaussian; from there the search interpolates.
     leaves, coordinates = shape[0][0], 1 if model is not ThreatModel.SERVER and kind.noise != "gaussian" else experts
     start = math.log(epsilon / (2.0 * math.sqrt(leaves * coordinates * max(1.0, -math.log(delta)))))
     best = largest_meeting(excess, start, _LARGEST, step=0.1, accuracy=_ACCURACY)
     if best is None:
-        raise InvalidArgumentError("epsilon", epsilon, "is met by no scale nearby", "ask for a larger one")
+        raise InvalidArgumentError("epsilon", epsilon, "is not met by any scale of the noise", "use a larger one")
     return math.exp(-best)
-
-
-# --- Theorem 6 -------------------------------------------------------------------------------------------------------
-
-
-def theorem_6(setting: StochSetting, *, experts: int, epsilon: float, delta: float) -> StochSetting:
-    """The setting with the printed noise of Theorem 6, or the noise of pure privacy of the winners where that is less.
-
-    The printed guarantee is (O(epsilon), O(delta)) with constants that are not named: nothing is claimed for this
-    setting but what its graph says.
-
-    Args:
-        setting: With Laplace noise of the clients.
-        experts: d >= 2.
-        epsilon: > 0.
-        delta: In (0, 1).
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain, or other noise.
-    """
-    epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
-    if setting.noise != "laplace" or setting.where != "client":
-        raise InvalidArgumentError("setting", setting, "is not of Theorem 6", "use Laplace noise of the clients")
-    pure = calibrated(setting, experts=experts, threat_model="output", epsilon=epsilon)
-    phases = [
-        phase
-        if phase is None or phase.trees == 0
-        else evolve(
-            phase,
-            scales=tuple(
-                min(scale, printed_scale(setting, number, phase, tree, epsilon=epsilon, delta=delta))
-                for tree, scale in enumerate(phase.scales, start=1)
-            ),
-        )
-        for number, phase in enumerate(pure.phases, start=2)
-    ]
-    return evolve(setting, phases=tuple(phases))
-
-
-def theorem_6_trees(
-    number: int, *, clients: int, experts: int, epsilon: float, delta: float, alpha: float, beta: float
-) -> float:
-    """The printed T1 of Theorem 6 in phase ``number`` before rounding: (2/3) log2(b eps sqrt(m) beta/(alpha ...)).
-
-    b = 2^(p-1)/(p-1)^2, and the dots are ln(2^(p-1)/delta) ln(d). It may be negative.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    p = integer("number", number, low=2)
-    logs = _log_rounds(p, probability("delta", delta, open=True)) * math.log(arguments.experts(experts))
-    gain = real("epsilon", epsilon, low=0.0, low_open=True) * math.sqrt(integer("clients", clients, low=1))
-    ratio = real("beta", beta, low=0.0, low_open=True) / real("alpha", alpha, low=0.0, low_open=True)
-    return (p - 1 - 2.0 * math.log2(p - 1) + math.log2(gain * ratio / logs)) * 2.0 / 3.0
-
-
-def theorem_6_crossover(number: int, *, delta: float) -> float:
-    """The T1 above which Theorem 6 prints less noise than Theorem 1 does for the last tree.
-
-    It is 2 log2(ln(2^(p-1)/delta)/4).
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    return 2.0 * math.log2(_log_rounds(integer("number", number, low=2), probability("delta", delta, open=True)) / 4.0)
-
-
-def _log_rounds(number: int, delta: float) -> float:
-    """ln(2^(p-1)/delta)."""
-    return (number - 1) * math.log(2.0) - math.log(delta)

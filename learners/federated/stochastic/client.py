@@ -1,4 +1,4 @@
-"""One client of the federated stochastic learner: it reads its own losses, and says noisy gradients."""
+"""One client of the federated stochastic learner: reads its own losses and sends noisy gradients."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from hockeystick.mechanisms import Noise
 class StochClient:
     """A :class:`~hockeystick.learners.network.conduct.Client` of :class:`~hockeystick.learners.FedStoch`.
 
-    Its state holds its gradients of one path and its assignment of one phase: it is as private as the losses. It is
-    asked along the public schedule or not at all: a request that would make it release a leaf twice, or out of order,
-    is refused. A request that it has answered changes nothing; the latest one's answer is given again as it was, an
-    older one's is gone and stands as NaN.
+    The state holds the gradients of one path and the assignment of one phase: it is as private as the losses. Requests
+    have to follow the public schedule: one that would make the client release a leaf twice, or out of order, is
+    refused. A repeated request changes nothing: the answer to the latest request is repeated, and an older answer,
+    which is no longer stored, is NaN.
 
     Args:
-        setting: The learner's.
+        setting: The learner's setting.
         experts: d.
         family: The losses.
-        losses: The client's own, shape (rounds, d); phase p reads rows 2^(p-2) - 1, ..., 2^(p-1) - 2.
-        source: The client's own secret seed, of a simulation: whoever knows it can take the noise off again. Or where
-            its randomness comes from: ``ReleaseNoise()`` to publish, ``SimulationNoise`` to try that out.
+        losses: The client's losses, shape (rounds, d); phase p reads rows 2^(p-2) - 1, ..., 2^(p-1) - 2.
+        source: The client's secret seed, for simulations: an adversary who knows it can remove the noise. Or a source
+            of noise: ``ReleaseNoise()`` to publish, ``SimulationNoise`` to test a release.
     """
 
     setting: StochSetting
@@ -106,7 +106,7 @@ class StochClient:
         return released_scores(self.setting, phase, tree, scores, self.source)
 
     def _next(self, state: State, request: Request) -> tuple[int, int, TreePhase]:
-        """Phase and leaf of a request, 0 for the phase's end, if it is its turn."""
+        """Phase and leaf (0 at the end of a phase) of a request, if it is the next one of the schedule."""
         if len(request.step) == 2:
             p, number = request.step
             at, leaf = (int(place) for place in state["place"])
@@ -121,7 +121,7 @@ class StochClient:
         raise FederationError(f"request {request.number}: step {request.step} is not the next one of the schedule")
 
     def _winner(self, request: Request) -> Winners:
-        told = float(request.values[0])
-        if not (0 <= told < self.experts and told == int(told)):
+        winner = float(request.values[0])
+        if not (0 <= winner < self.experts and winner == int(winner)):
             raise FederationError(f"request {request.number} names no expert below {self.experts}")
-        return np.array([int(told)], dtype=np.intp)
+        return np.array([int(winner)], dtype=np.intp)

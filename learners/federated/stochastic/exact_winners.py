@@ -1,16 +1,16 @@
-"""Exact laws of the federated stochastic learner's winners on tiny instances: what its certificates are held against.
+"""Exact laws of the winners of the federated stochastic learner on tiny instances, to test its certificates.
 
-One client, or a server that adds the noise; its noiseless gradients at the leaves are computed here in another way than
-by the learner: recursively, from the paper's definition, one record after the other. The law of a leaf's winner is a
+There is one client, or a server that adds the noise. The noiseless gradients at the leaves are not computed as by the
+learner, but recursively from the paper's definition, one record after the other. The law of the winner of a leaf is a
 one-dimensional integral, and that of all winners is a product along each path through the d^K outcomes.
 
-* :func:`leaf_law`: who wins one leaf, for noise that is the sum of m Laplace variables, too. Whoever sees the winners
-  alone, and colludes with nobody, is kept from a client's values by the noise of all m: this law is how well. No
-  certificate rests on it.
+* :func:`leaf_law`: the winner of one leaf, also for noise that is the sum of m Laplace variables. If an adversary sees
+  only the winners and colludes with nobody, the noise of all m clients protects each of them, and this law says how
+  well. No certificate relies on it.
 * :func:`winners_law`: all winners of a phase, with its records in given places.
 * :func:`secret_winners_law`: the same, over all orders in which the records may be read.
 
-Laws are arrays of logarithms of probabilities; :func:`losses` turns two of them into exact privacy losses.
+Laws are arrays of logarithms of probabilities; :func:`losses` returns the exact privacy losses between two of them.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ Gradient = Callable[[FloatArray], FloatArray]
 _MOST_OUTCOMES = 1 << 16
 _MOST_ORDERS = 720
 _ACCURACY = 1e-9  # of a log-ratio, by quadrature
-_REACH = 45.0  # scales: beyond is less than 1e-19 of the noise's mass
+_REACH = 45.0  # in scales; less than 1e-19 of the noise's mass lies beyond
 
 
 # --- one leaf --------------------------------------------------------------------------------------------------------
 
 
 def leaf_law(scores: npt.ArrayLike, *, scale: float, noise: str = "laplace", summands: int = 1) -> FloatArray:
-    """ln P(n has the least noisy score), shape (d,).
+    """Returns ln P(n has the least noisy score), shape (d,).
 
     Args:
         scores: Shape (d,).
-        scale: Of the noise; of each summand.
-        noise: "laplace", "gumbel" or "exponential" (the last two are taken off).
-        summands: m: the noise on a score is the sum of so many independent Laplace variables.
+        scale: The scale of the noise, or of each summand.
+        noise: "laplace", "gumbel" or "exponential" (the last two are subtracted).
+        summands: m: the noise on a score is the sum of m independent Laplace variables.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a sum of other noise than Laplace.
+        InvalidArgumentError: an argument outside its domain, or a sum of noise other than Laplace.
     """
     values = array("scores", scores, ndim=1)
     scale = real("scale", scale, low=0.0, low_open=True)
@@ -63,7 +63,7 @@ def leaf_law(scores: npt.ArrayLike, *, scale: float, noise: str = "laplace", sum
     if m == 1:
         return np.asarray(NoisyMax(scale, noise, minimum=True).log_probabilities(values))
     if noise != "laplace":
-        raise InvalidArgumentError("noise", noise, "has no sums here", 'use "laplace" or summands=1')
+        raise InvalidArgumentError("noise", noise, "is not supported with summands > 1", 'use "laplace" or summands=1')
     units = (values - values.min()) / scale
     width = _REACH + 3.0 * math.sqrt(2.0 * m)
     edges = np.unique(np.concatenate([units, np.arange(-width, float(units.max()) + width, 0.5)]))
@@ -79,8 +79,8 @@ def leaf_law(scores: npt.ArrayLike, *, scale: float, noise: str = "laplace", sum
 def _sum_of_laplaces(x: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
     """ln density and ln P(> x) of the sum of m Laplace variables of scale 1: the difference of two gamma variables.
 
-    Run both as Poisson processes. Where the second finishes its m-th arrival first, by which time the first has m - k,
-    the difference is a gamma variable of shape k; that has probability C(2m-1-k, m-1) 2^-(2m-k).
+    Run both as Poisson processes. If the second has its m-th arrival first, when the first has had m - k, the
+    difference is a gamma variable of shape k; that has probability C(2m-1-k, m-1) 2^-(2m-k).
     """
     k = np.arange(1, m + 1)
     weights = special.gammaln(2 * m - k) - special.gammaln(m) - special.gammaln(m - k + 1) - (2 * m - k) * math.log(2.0)
@@ -97,13 +97,13 @@ def _sum_of_laplaces(x: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
 def winners_law(
     setting: StochSetting, phase: TreePhase, records: Sequence[Gradient], *, start: npt.ArrayLike
 ) -> FloatArray:
-    """ln P(winners of all leaves), shape (d, ..., d) with one axis per leaf, for records in the order of reading.
+    """Returns ln P(winners of all leaves), shape (d, ..., d) with one axis per leaf, for records in order of reading.
 
     Args:
         setting: Clipping and noise; one client, and noise that is not Gaussian.
         phase: At most two trees.
         records: The gradients of at least the phase's ``used()`` records: root of tree 1 first.
-        start: The point where the phase begins, shape (d,), d >= 2.
+        start: The initial point of the phase, shape (d,), d >= 2.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or an instance that is too large.
@@ -111,7 +111,7 @@ def winners_law(
     start = array("start", start, ndim=1, low=0.0, high=1.0)
     d = arguments.experts(len(start))
     if setting.clients != 1 or setting.noise == "gaussian":
-        raise InvalidArgumentError("setting", setting, "is not covered", "use one client, and noise without Gaussians")
+        raise InvalidArgumentError("setting", setting, "is not covered", "use one client and noise other than Gaussian")
     if d ** phase.leaves() > _MOST_OUTCOMES:
         raise InvalidArgumentError("phase", phase, "has too many outcomes", f"at most {_MOST_OUTCOMES}")
     if len(records) < phase.used():
@@ -130,10 +130,10 @@ def winners_law(
 def secret_winners_law(
     setting: StochSetting, phase: TreePhase, records: Sequence[Gradient], *, start: npt.ArrayLike
 ) -> FloatArray:
-    """As :func:`winners_law`, for records that are read in a uniformly random order; all N of the phase are given.
+    """Returns the law of :func:`winners_law` for records in a uniformly random order; all N of the phase are given.
 
     Raises:
-        InvalidArgumentError: as there, or not N records, or more than 720 orders.
+        InvalidArgumentError: as for :func:`winners_law`, or not N records, or more than 720 orders.
     """
     if len(records) != phase.records or math.factorial(phase.records) > _MOST_ORDERS:
         raise InvalidArgumentError(
@@ -144,14 +144,16 @@ def secret_winners_law(
 
 
 def losses(law0: npt.ArrayLike, law1: npt.ArrayLike) -> ExactLoss:
-    """Exact privacy losses between two laws given by logarithms of probabilities, of one shape.
+    """Returns the exact privacy losses between two laws: logarithms of probabilities, of equal shapes.
 
     Raises:
         InvalidArgumentError: the shapes differ.
     """
     p, q = np.asarray(law0, dtype=float).ravel(), np.asarray(law1, dtype=float).ravel()
     if np.shape(law0) != np.shape(law1):
-        raise InvalidArgumentError("law1", np.shape(law1), f"is not of shape {np.shape(law0)}", "compare equal phases")
+        raise InvalidArgumentError(
+            "law1", np.shape(law1), f"is not the shape {np.shape(law0)} of law0", "use equal phases"
+        )
     forward, backward = _loss_law(p, q), _loss_law(q, p)
     return ExactLoss((forward, forward), (backward, backward))
 
@@ -167,7 +169,7 @@ def _loss_law(p: FloatArray, q: FloatArray) -> LossLaw:
 
 @frozen
 class _Tree:
-    """The noiseless gradients of a phase, each computed from the first record on."""
+    """The noiseless gradients of a phase, each computed from the first record on, without any cache."""
 
     setting: StochSetting
     phase: TreePhase
@@ -181,7 +183,7 @@ class _Tree:
         return [(j, format(i, f"0{j}b")) for j in range(1, self.phase.trees + 1) for i in range(2**j)]
 
     def gradient(self, tree: int, path: str, winners: Sequence[int]) -> FloatArray:
-        """V[path] of a tree, shape (d,), once ``winners`` have won the leaves before."""
+        """V[path] of a tree, shape (d,), given the winners of the leaves before."""
         here = self.point(tree, path, winners)
         if not path:
             return self.mean(tree, path, lambda record: self.clipped(record, here))
@@ -200,7 +202,7 @@ class _Tree:
         return np.asarray(np.clip(record(point), self.setting.low, self.setting.high))
 
     def point(self, tree: int, path: str, winners: Sequence[int]) -> FloatArray:
-        """The iterate when the vertex is reached: a left child is reached together with its parent."""
+        """The iterate at the vertex: a left child is reached together with its parent."""
         before = max(0, 2**tree - 2)  # leaves of earlier trees
         if path:
             before += int(path, 2) << (tree - len(path))
@@ -214,7 +216,7 @@ class _Tree:
         return np.asarray(np.mean([value(record) for record in self.records[first : first + count]], axis=0))
 
     def block(self, tree: int, path: str) -> tuple[int, int]:
-        """Where the vertex's records begin, and how many they are."""
+        """The place of the first record of the vertex, and the number of its records."""
         b = self.phase.batch
         first = sum(b + b * j // 2 for j in range(1, tree))
         for depth in range(tree + 1):

@@ -1,15 +1,15 @@
-"""Fed-DP-OPE-Stoch: clients with stochastic losses learn together, in phases of doubling length.
+"""Fed-DP-OPE-Stoch: a federated learner for stochastic losses, in phases of doubling length.
 
-In phase p, rounds 2^(p-1), ..., 2^p - 1, all clients play one point of the simplex of experts. It comes of their losses
-of the phase before, by a private Frank-Wolfe over binary trees
-(:mod:`~hockeystick.learners.federated.stochastic.frank_wolfe_tree`): at each leaf every client answers one gradient of
-d numbers, and the server tells all of them which expert has the least noisy average. Nothing else is ever sent.
+In phase p, rounds 2^(p-1), ..., 2^p - 1, all clients play one point of the simplex of experts. It is computed from
+their losses of the phase before, by a private Frank-Wolfe method over binary trees
+(:mod:`~hockeystick.learners.federated.stochastic.frank_wolfe_tree`): at each leaf every client sends one gradient of d
+numbers, and the server announces the expert with the least noisy average. Nothing else is ever sent.
 
 Noise is added by the clients (Gao, Huang & Yang 2024, Algorithms 1 and 2) or by a trusted server (Algorithms 4 and 5).
-What that keeps from whom is :meth:`FedStoch.graph`'s to say; at equal scales it is not the same.
+:meth:`FedStoch.graph` computes the guarantee against each adversary; at equal scales the two differ.
 
-The point is what is played: its regret is that of the loss at the point. Whoever has to name one expert draws it from
-the point (:meth:`FedStoch.sampled`), which tells nothing more.
+The clients play the point: their regret is that of the loss at the point. A client that has to play a single expert
+draws it from the point (:meth:`FedStoch.sampled`), which reveals nothing more.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ from hockeystick.mechanisms.contract.arguments import generator
 
 def _setting(value: object) -> StochSetting:
     if not isinstance(value, StochSetting):
-        raise InvalidArgumentError("setting", value, "is no StochSetting", "give clients, phases and noise as one")
+        raise InvalidArgumentError("setting", value, "is not a StochSetting", "give clients, phases and noise as one")
     return value
 
 
 def _family(value: object) -> LossFamily:
     if not isinstance(value, LossFamily) or isinstance(value, type):
-        raise InvalidArgumentError("family", value, "is no family of losses", "use one of stoch_losses")
+        raise InvalidArgumentError(
+            "family", value, "is not a LossFamily", "use ExpertLosses() or another family of losses"
+        )
     return value
 
 
@@ -58,8 +60,8 @@ class FedStoch:
     """The federated stochastic learner.
 
     Neighbouring data differ in one client's loss of one round, replaced by any other (replace-one; rounds and clients
-    keep their places). Losses are independent of the run (stochastic or oblivious); utility, not privacy, rests on
-    their being independent and alike.
+    keep their places). Losses do not depend on the run (stochastic or oblivious). The bounds on regret, but not the
+    privacy guarantee, assume that losses are independent and identically distributed.
 
     Source: Gao, Huang & Yang 2024, Algorithms 1 and 2 (noise by the clients), 4 and 5 (by the server).
 
@@ -67,10 +69,21 @@ class FedStoch:
         setting: Clients, phases, clipping and noise. One phase for every doubling: p = 2, ..., P with 2^(P-1) <= T.
         rounds: T >= 1; the last phase may be cut short.
         experts: d >= 2.
-        family: The losses. Curved ones ask for a ``smoothness`` that is not 0.
+        family: The losses. Losses that are not linear need a ``smoothness`` other than 0.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or arguments that do not fit.
+        InvalidArgumentError: an argument outside its domain, or arguments that do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import FedStoch, Sizes, StochSetting, certified_phases
+        >>> phases = certified_phases(Sizes(clients=20, experts=4, epsilon=1.0), 255, trees=0)
+        >>> learner = FedStoch(setting=StochSetting(clients=20, phases=phases), rounds=255, experts=4)
+        >>> learner = learner.calibrated("output", epsilon=1.0)
+        >>> losses = np.random.default_rng(1).random((20, 255, 4)) * [1.0, 1.0, 0.2, 1.0]  # expert 2 is best
+        >>> run = learner.run(losses, range(20))
+        >>> run.broadcasts.points[-1].tolist(), round(run.regret / 255, 2)  # the last point, the regret per round
+        ([0.0, 0.0, 1.0, 0.0], 0.01)
     """
 
     setting: StochSetting = field(converter=_setting)
@@ -82,32 +95,35 @@ class FedStoch:
         wanted = self.rounds.bit_length() - 1
         if len(self.setting.phases) != wanted:
             raise InvalidArgumentError(
-                "setting", len(self.setting.phases), f"has not the {wanted} phases of {self.rounds} rounds", "give all"
+                "setting",
+                len(self.setting.phases),
+                f"is not {wanted} phases, for {self.rounds} rounds",
+                "give them all",
             )
         if not self.family.linear and self.setting.smoothness == 0.0:
             raise InvalidArgumentError(
-                "smoothness", 0.0, "is for linear losses", "give the family's smoothness, or None for no clip"
+                "smoothness", 0.0, "is for linear losses only", "give the family's smoothness, or None for no clipping"
             )
 
     # --- privacy and utility -----------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, a view for each threat model; see ``federated.stochastic.plan.plan``."""
+        """Returns the data-independent plan, one view for each threat model; see ``federated.stochastic.plan.plan``."""
         return plan(self.setting, experts=self.experts)
 
     def calibrated(
         self, threat_model: ThreatModel | str, *, epsilon: float, delta: float = 0.0, amplified: bool = True
     ) -> FedStoch:
-        """This learner with the least noise that :meth:`graph` certifies; see ``calibration.calibrated``.
+        """Returns this learner with the least noise that :meth:`graph` certifies; see ``calibration.calibrated``.
 
         Args:
-            threat_model: Who is kept out.
+            threat_model: The adversary.
             epsilon: Target, > 0.
             delta: Target, in [0, 1).
-            amplified: Let a secret assignment lessen the noise.
+            amplified: Whether a secret assignment may reduce the noise.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or a model that no noise of this law keeps out.
+            InvalidArgumentError: an argument outside its domain, or a target that no noise of this law meets.
         """
         found = calibrated(
             self.setting,
@@ -120,23 +136,23 @@ class FedStoch:
         return evolve(self, setting=found)
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Two neighbouring arrays of linear losses, shape (clients, rounds, d); see ``stochastic.simulation``.
+        """Returns two neighbouring arrays of linear losses, shape (clients, rounds, d); see ``stochastic.simulation``.
 
         Raises:
             InvalidArgumentError: the losses are not linear, or no phase reads any.
         """
         if not self.family.linear:
-            raise InvalidArgumentError("family", self.family, "is not linear", "ask a learner of linear losses")
+            raise InvalidArgumentError("family", self.family, "is not linear", "use ExpertLosses()")
         return neighbours(self.setting, rounds=self.rounds, experts=self.experts)
 
     def regret_bound(self, *, pseudo: bool = False) -> float:
-        """Expected per-client regret of independent, alike losses; see ``federated.stochastic.regret_bound``.
+        """Returns a bound on the expected regret per client of i.i.d. losses; see ``stochastic.regret_bound``.
 
         Args:
-            pseudo: Against the expert that is best in expectation, instead of in hindsight.
+            pseudo: Compare with the expert that is best in expectation, instead of in hindsight.
 
         Raises:
-            InvalidArgumentError: there is no bound for the noise, or corrections are clipped to less than they may be.
+            InvalidArgumentError: there is no bound for this noise, or corrections are clipped too much.
         """
         smoothness = 0.0 if self.family.linear else self.family.smoothness
         return explicit_regret_bound(
@@ -152,17 +168,17 @@ class FedStoch:
         *,
         server_seed: int | None = None,
     ) -> StochRun:
-        """A run in one process, all clients at once: the plays are those of :func:`conduct` with the same seeds.
+        """Returns a run of all clients in one process, with the plays of :func:`conduct` with the same seeds.
 
         Args:
-            losses: An array of shape (clients, rounds, d); or anything else that yields arrays of shape
-                (clients, n, d) of successive rounds, of which, for linear losses, none is kept.
-            seeds: Each client's own, whole numbers >= 0, all different.
-            server_seed: Another one, for noise at the server.
+            losses: An array of shape (clients, rounds, d); or an iterable of arrays of shape (clients, n, d) of
+                successive rounds, which are not stored if losses are linear.
+            seeds: One seed for each client: whole numbers >= 0, all different.
+            server_seed: Another seed, for noise at the server.
 
         Raises:
             InvalidArgumentError: wrong shapes, too few or too many rounds, losses that the family refuses, or seeds
-                that are no seeds.
+                that are invalid.
         """
         streams = self._seeds(seeds)
         server = self._server_source(server_seed)
@@ -188,15 +204,15 @@ class FedStoch:
         return StochRun(Broadcasts(np.array(points), tuple(winners)), paid, totals)
 
     def server(self, source: int | Noise | None = None) -> Server[Broadcasts]:
-        """The server, for :func:`~hockeystick.learners.conduct`; d scalars up and one down at each leaf.
+        """Returns the server, for :func:`~hockeystick.learners.conduct`; d numbers up and one down at each leaf.
 
-        Scores are added up over whoever has answered. Noise of the server's own is the same however many that are.
+        The server adds up the scores of the clients that have answered. Its noise does not depend on their number.
 
         Args:
             source: For noise at the server: its seed, for simulations; or ``ReleaseNoise()``, for exact choices.
 
         Raises:
-            InvalidArgumentError: the server has to add noise, and there is neither.
+            InvalidArgumentError: the server has to add noise, and ``source`` is missing.
         """
         return self._serve(self._server_source(source))
 
@@ -210,8 +226,8 @@ class FedStoch:
             if phase is not None:
                 for leaf in phase.schedule():
                     number += 1
-                    told = np.array(won[-1:], dtype=np.float64)
-                    replies = yield Request(number, (p, leaf.number), told, self.experts, low, high)
+                    announced = np.array(won[-1:], dtype=np.float64)
+                    replies = yield Request(number, (p, leaf.number), announced, self.experts, low, high)
                     won.append(self._winner(p, leaf, phase, replies.total(), source))
                     point = moved(point, np.array(won[-1:]), leaf)
                 number += 1
@@ -221,15 +237,15 @@ class FedStoch:
         return Broadcasts(np.array(points), tuple(winners))
 
     def client(self, losses: npt.ArrayLike, source: int | Noise) -> StochClient:
-        """One client.
+        """Returns one client.
 
         Args:
-            losses: Its own, shape (rounds, d).
-            source: Its own secret seed, for simulations; or ``ReleaseNoise()`` to publish: its order of reading is then
-                drawn exactly, and Laplace and Gaussian noise are whole numbers on a grid, at no more cost.
+            losses: The client's losses, shape (rounds, d).
+            source: The client's secret seed, for simulations; or ``ReleaseNoise()`` to publish: its order of reading is
+                then drawn exactly, and Laplace and Gaussian noise are whole numbers on a grid, at no more cost.
 
         Raises:
-            InvalidArgumentError: wrong shape, losses that the family refuses, or no seed.
+            InvalidArgumentError: wrong shape, losses that the family refuses, or an invalid seed.
         """
         own = self.family.checked(array("losses", losses, shape=(self.rounds, self.experts), bools=True, data=True))
         return StochClient(self.setting, self.experts, self.family, own, seed_or_noise("source", source))
@@ -244,17 +260,17 @@ class FedStoch:
         outcomes: Mapping[tuple[int, int], int] | None = None,
         uplinks: bool = False,
     ) -> StochRuns:
-        """``runs`` independent runs on the same losses, runs on the leading axis.
+        """Returns ``runs`` independent runs on the same losses, with runs on the leading axis.
 
         Args:
             losses: Shape (clients, rounds, d).
-            rng: All randomness.
-            runs: How many, >= 1.
-            pins: At which vertex a loss is read, a number in ``TreePhase.vertices()`` or -1 for none, by (client,
-                round); clients from 0, rounds from 1, at most one loss of a client in each phase. The other losses'
-                assignment is uniform given that.
-            outcomes: Who wins at a leaf, by (phase, leaf), phases from 2 and leaves from 1.
-            uplinks: Return what the clients sent. Without it their noise is drawn as one sum.
+            rng: Generator of all randomness.
+            runs: Number of runs, >= 1.
+            pins: The vertex at which a loss is read, an index into ``TreePhase.vertices()`` or -1 for none, by (client,
+                round); clients from 0, rounds from 1, at most one loss of a client in each phase. The assignment of the
+                other losses is uniform given the pins.
+            outcomes: The winner at a leaf, by (phase, leaf); phases from 2, leaves from 1.
+            uplinks: Whether to return the clients' messages. By default the clients' noise is drawn as one sum.
 
         Raises:
             InvalidArgumentError: wrong shape, losses that the family refuses, or a pin or outcome that can't be.
@@ -272,10 +288,10 @@ class FedStoch:
         )
 
     def regrets(self, points: npt.ArrayLike, losses: npt.ArrayLike) -> FloatArray:
-        """Per-client regret of playing the points, against the best single expert, shape (runs,).
+        """Returns the regret per client of playing the points, against the best single expert, shape (runs,).
 
         Args:
-            points: Of each run and phase, shape (runs, phases, d), as of :class:`StochRuns`.
+            points: The points of each run and phase, shape (runs, phases, d), as in :class:`StochRuns`.
             losses: Shape (clients, rounds, d).
 
         Raises:
@@ -292,10 +308,10 @@ class FedStoch:
         return np.asarray((paid - totals.min()) / self.setting.clients)
 
     def sampled(self, broadcasts: Broadcasts, seeds: Sequence[int]) -> npt.NDArray[np.intp]:
-        """Experts that the clients play, each drawn from its round's point; shape (clients, rounds).
+        """Returns the experts that the clients play, each drawn from the point of its round; shape (clients, rounds).
 
         Raises:
-            InvalidArgumentError: seeds that are no seeds.
+            InvalidArgumentError: seeds that are invalid.
         """
         found = np.empty((self.setting.clients, self.rounds), dtype=np.intp)
         for client, seed in enumerate(self._seeds(seeds)):
@@ -334,7 +350,7 @@ class FedStoch:
         return point, tuple(won)
 
     def _winner(self, p: int, leaf: Leaf, phase: TreePhase, total: FloatArray, source: int | Noise) -> int:
-        """Whose total of scores is least, after the server's noise: that of m clients' average, m times."""
+        """The expert with the least total of scores, after the server's noise (m times that of the average)."""
         if self.setting.where == "client":
             return int(np.argmin(total))
         if not isinstance(source, int):
@@ -350,10 +366,10 @@ class FedStoch:
         return new_pool(self.family, self.setting, phase, labels[None], self.experts)
 
     def _pieces(self, losses: npt.NDArray[np.floating] | Iterable[npt.ArrayLike]) -> Iterator[tuple[int, FloatArray]]:
-        """The losses, cut where phases begin, each piece with its phase."""
+        """Yields the losses, cut where phases begin, each piece with its phase."""
         seen = 0
         if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
-            raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
+            raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks", "give an array")
         for block in [losses] if isinstance(losses, np.ndarray) else losses:
             whole = self.family.checked(
                 array("losses", block, shape=(self.setting.clients, None, self.experts), bools=True, data=True)
@@ -370,10 +386,10 @@ class FedStoch:
                 first += count
                 seen += count
         if seen != self.rounds:
-            raise InvalidArgumentError("losses", seen, f"are less than {self.rounds} rounds", "give all of them")
+            raise InvalidArgumentError("losses", seen, f"are fewer than {self.rounds} rounds", "give all of them")
 
     def _range(self) -> tuple[float, float]:
-        """Where a proper answer lies: anywhere with a client's noise; else a gradient and its corrections."""
+        """The range of a valid answer: unbounded with a client's noise; else that of a gradient and corrections."""
         if self.setting.where == "client":
             return -np.inf, np.inf
         most = max((phase.trees for phase in self.setting.phases if phase is not None), default=0)
@@ -386,8 +402,8 @@ class FedStoch:
             raise InvalidArgumentError(
                 "seeds",
                 len(found),
-                f"are not {self.setting.clients} different ones",
-                "clients of one seed draw the same noise",
+                f"are not {self.setting.clients} different seeds",
+                "give one for each client: with equal seeds they would draw the same noise",
             )
         return found
 
@@ -395,5 +411,5 @@ class FedStoch:
         if self.setting.where == "client":
             return 0
         if source is None:
-            raise InvalidArgumentError("server_seed", None, "is missing", "the server adds noise: give it a seed")
+            raise InvalidArgumentError("server_seed", None, "is missing", "give a seed for the server's noise")
         return seed_or_noise("server_seed", source)

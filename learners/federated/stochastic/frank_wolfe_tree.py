@@ -1,12 +1,12 @@
-"""Frank-Wolfe over binary trees: who reads how many losses, in which order, and which noise scales are in force.
+"""The Frank-Wolfe method over binary trees: its vertices, the order in which they read losses, and the noise scales.
 
 A phase of the federated stochastic learner goes through trees j = 1, ..., T1 of depth j, each in pre-order. The root of
 a tree reads b losses of every client; a right child at depth r reads b / 2^r others and corrects its parent's gradient
-by them; a left child takes over what its parent has. At every leaf the clients' gradients are averaged with noise, and
-the iterate moves towards the best expert. No loss is read twice in a phase.
+by them; a left child copies its parent. At every leaf the clients' gradients are averaged with noise, and the iterate
+moves towards the best expert. No loss is read twice in a phase.
 
-All of it is public and known before a run: server and clients walk the same :meth:`TreePhase.schedule`, and accounting
-reads the same :class:`Vertex` values.
+All of this is public and fixed before a run: server and clients follow the same :meth:`TreePhase.schedule`, and
+accounting reads the same :class:`Vertex` values.
 
 Sources: Asi, Feldman, Koren & Talwar 2021, "Private stochastic convex optimization: optimal rates in l1 geometry",
 Algorithm 2; Gao, Huang & Yang 2024, Algorithm 3, with the leaves interleaved.
@@ -22,7 +22,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, items, real
+from hockeystick.accounting.validate import integer, items, one_of, real
 from hockeystick.learners.common import arguments
 
 Noise = Literal["laplace", "gumbel", "exponential", "gaussian"]
@@ -30,19 +30,21 @@ Where = Literal["client", "server"]
 Assignment = Literal["secret", "contiguous"]
 
 MOST_TREES = 40
-"""A deeper tree would need more losses than there are numbers for them."""
+"""The largest depth of a tree; a deeper one would need more losses than can be counted."""
 
 
 @frozen(kw_only=True)
 class Vertex:
-    """A vertex that reads losses of its own.
+    """A vertex of a tree that reads losses of its own.
+
+    See :class:`TreePhase` for an example.
 
     Attributes:
-        tree: j >= 1, or 0 for the one release from all losses.
-        depth: r; 0 is the root.
-        records: Losses of each client that it reads.
-        leaves: How many leaves it feeds, 2^(j - r).
-        before: How many leaves of the phase come before it.
+        tree: j >= 1, or 0 in a phase with one release from all losses.
+        depth: r; the root has depth 0.
+        records: The number of losses of each client that it reads.
+        leaves: The number of leaves that it feeds, 2^(j - r).
+        before: The number of leaves of the phase before it.
     """
 
     tree: int
@@ -52,9 +54,9 @@ class Vertex:
     before: int
 
     def travel(self) -> Fraction:
-        """The most by which the iterate can have moved since the parent's, in the 1-norm, exactly; at most 2.
+        """Returns the largest distance in the 1-norm between this iterate and that of the parent, exactly; at most 2.
 
-        Steps k0, ..., k0 + n - 1 of lengths 2/(k + 1) leave (k0 - 1)k0 / ((k0 + n - 1)(k0 + n)) of where they began.
+        Steps k0, ..., k0 + n - 1 of lengths 2/(k + 1) keep a share (k0 - 1)k0 / ((k0 + n - 1)(k0 + n)) of their start.
         """
         if self.depth == 0:
             return Fraction(0)
@@ -70,7 +72,7 @@ class Step:
     Attributes:
         depth: Its depth r; the stack of iterates and gradients is written at r and read at r - 1.
         path: Its bits from the root, "" for the root.
-        vertex: Its number among those that read losses; None for a left child, which copies its parent.
+        vertex: Its index among those that read losses; None for a left child, which copies its parent.
     """
 
     depth: int
@@ -80,12 +82,12 @@ class Step:
 
 @frozen
 class Leaf:
-    """What leads to one release.
+    """A leaf, where one release is made, and the steps that lead to it.
 
     Attributes:
         number: k = 1, 2, ... in the phase; the step towards the winner has length 2/(k + 1).
         tree: j, or 0.
-        steps: The vertices that are new since the leaf before, in order; the last is the leaf.
+        steps: The vertices between the leaf before and this one, in order; the last is the leaf itself.
     """
 
     number: int
@@ -93,7 +95,7 @@ class Leaf:
     steps: tuple[Step, ...]
 
     def step_length(self) -> float:
-        """eta_k = 2/(k + 1): the first leaf forgets where the phase began."""
+        """Returns eta_k = 2/(k + 1); the first step, of length 1, discards the initial point of the phase."""
         return 2.0 / (self.number + 1)
 
 
@@ -106,7 +108,7 @@ def _scales(value: object) -> tuple[float, ...]:
 
 
 def records_needed(trees: int, batch: int) -> int:
-    """b*c(T1), c(T1) = T1 + T1(T1 + 1)/4, exactly; b for the one release (T1 = 0). ``batch`` is a multiple of 2^T1."""
+    """Returns b*c(T1), with c(T1) = T1 + T1(T1 + 1)/4, or b for T1 = 0. ``batch`` is a multiple of 2^T1."""
     return batch if trees == 0 else batch * trees * (trees + 5) // 4
 
 
@@ -115,14 +117,23 @@ class TreePhase:
     """One phase: its trees, its batch and its noise.
 
     Args:
-        records: N >= 1, losses of each client that the phase may read.
+        records: N >= 1, the number of losses of each client that the phase may read.
         trees: T1; 0 means one release from all losses.
-        batch: b, losses that a root reads: a multiple of 2^T1 with b*c(T1) <= N; for T1 = 0 it is N.
-        scales: Of the noise of tree j = 1, ..., T1, or of the one release, each > 0, in units of a gradient coordinate
-            averaged over one client's batch. With noise at the server: of the noise on the average over clients.
+        batch: b, the number of losses that a root reads: a multiple of 2^T1 with b*c(T1) <= N, where
+            c(T1) = T1 + T1(T1 + 1)/4; for T1 = 0 it is N.
+        scales: The noise scales of trees j = 1, ..., T1, or of the one release, each > 0, in units of a gradient
+            coordinate averaged over one client's batch. With noise at the server: on the average over clients.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a batch that does not fit.
+
+    Example:
+        >>> from hockeystick.learners import TreePhase
+        >>> phase = TreePhase(records=16, trees=2, batch=4, scales=(1.0, 2.0))
+        >>> phase.used(), phase.leaves()  # losses that are read, and releases
+        (14, 6)
+        >>> [(vertex.tree, vertex.depth, vertex.records, vertex.leaves) for vertex in phase.vertices()]
+        [(1, 0, 4, 2), (1, 1, 2, 1), (2, 0, 4, 4), (2, 2, 1, 1), (2, 1, 2, 2), (2, 2, 1, 1)]
     """
 
     records: int = field(converter=arguments.records)
@@ -132,35 +143,38 @@ class TreePhase:
 
     def __attrs_post_init__(self) -> None:
         if self.batch % 2**self.trees:
-            raise InvalidArgumentError("batch", self.batch, f"is no multiple of 2^{self.trees}", "halves must be whole")
+            raise InvalidArgumentError(
+                "batch", self.batch, f"is not a multiple of 2^{self.trees}", "halves must be whole"
+            )
         if self.used() > self.records or (self.trees == 0 and self.batch != self.records):
             raise InvalidArgumentError(
                 "batch",
                 self.batch,
-                f"needs {self.used()} losses of the phase's {self.records}",
-                "use a batch from feasible_batch, or fewer trees; for trees=0 the batch is all of them",
+                f"needs {self.used()} losses, and the phase has {self.records}",
+                "use a batch from feasible_batch, or fewer trees; for trees=0 the batch is all losses",
             )
         if len(self.scales) != max(1, self.trees):
-            raise InvalidArgumentError("scales", self.scales, f"has not {max(1, self.trees)} entries", "one per tree")
+            reason = f"does not have {max(1, self.trees)} entries"
+            raise InvalidArgumentError("scales", self.scales, reason, "give one per tree, or one for trees=0")
 
     def scale(self, tree: int) -> float:
-        """The noise scale of tree j, or of the one release (tree 0)."""
+        """Returns the noise scale of tree j, or of the one release (tree 0)."""
         return self.scales[max(0, tree - 1)]
 
     def leaves(self) -> int:
-        """How many releases the phase makes: 2^(T1 + 1) - 2, or 1."""
+        """Returns the number of releases in the phase: 2^(T1 + 1) - 2, or 1."""
         return 1 if self.trees == 0 else 2 ** (self.trees + 1) - 2
 
     def used(self) -> int:
-        """How many losses of each client the phase reads."""
+        """Returns the number of losses of each client that the phase reads."""
         return records_needed(self.trees, self.batch)
 
     def vertices(self) -> tuple[Vertex, ...]:
-        """The vertices that read losses, in the order of reading."""
+        """Returns the vertices that read losses, in the order of reading."""
         return _walk(self)[0]
 
     def schedule(self) -> tuple[Leaf, ...]:
-        """The phase, leaf by leaf."""
+        """Returns the leaves of the phase, in order."""
         return _walk(self)[1]
 
 
@@ -200,7 +214,9 @@ def _phases(value: object) -> tuple[TreePhase | None, ...]:
     phases = items("phases", value)
     for phase in phases:
         if phase is not None and not isinstance(phase, TreePhase):
-            raise InvalidArgumentError("phases", phase, "is no TreePhase", "give TreePhases, and None to hold a point")
+            raise InvalidArgumentError(
+                "phases", phase, "is not a TreePhase", "give TreePhases, and None to hold a point"
+            )
     return phases
 
 
@@ -209,43 +225,45 @@ def _smoothness(value: object) -> float | None:
 
 
 def _noise(value: object) -> Noise:
-    if value == "laplace" or value == "gumbel" or value == "exponential" or value == "gaussian":
-        return value
-    raise InvalidArgumentError("noise", value, "is unknown", "use laplace, gumbel, exponential or gaussian")
+    return one_of("noise", value, "laplace", "gumbel", "exponential", "gaussian")
 
 
-def _where(value: object) -> Where:
-    if value == "client" or value == "server":
-        return value
-    raise InvalidArgumentError("where", value, "is unknown", "use client or server")
+def checked_where(value: object) -> Where:
+    """Returns the parameter ``where``."""
+    return one_of("where", value, "client", "server")
 
 
 def _assignment(value: object) -> Assignment:
-    if value == "secret" or value == "contiguous":
-        return value
-    raise InvalidArgumentError("assignment", value, "is unknown", "use secret or contiguous")
+    return one_of("assignment", value, "secret", "contiguous")
 
 
 @frozen(kw_only=True)
 class StochSetting:
-    """What decides the privacy of the federated stochastic learner.
+    """The parameters of the federated stochastic learner that determine its privacy.
 
     Args:
         clients: m >= 1.
         phases: Entry k is phase p = k + 2, which reads losses of rounds 2^(p-2), ..., 2^(p-1) - 1; None holds the point
             of the phase before.
         low, high: The range of a gradient's coordinates, low < high; clients clip to it.
-        smoothness: beta >= 0: a record's correction in a right child is clipped to beta times the way the iterate went.
-            0: the losses are linear, one vector each, and there are no corrections. None: nothing is clipped but
-            gradients, and nothing may be concluded from smoothness.
-        noise: Its law: "laplace", "gaussian" (scales are standard deviations), "gumbel" or "exponential" (taken off a
-            score; they protect who wins, and no message).
-        where: Who adds it: every "client" to what it sends, or the "server" to the sum.
-        assignment: "secret": which loss is read at which vertex is a uniform secret of the client. "contiguous": losses
-            are read in the order of rounds.
+        smoothness: beta >= 0: a record's correction in a right child is clipped to beta times the distance that the
+            iterate moved. 0: the losses are linear, one vector each, and there are no corrections. None: only
+            gradients are clipped, and the guarantee does not use smoothness.
+        noise: The law of the noise: "laplace", "gaussian" (scales are standard deviations), "gumbel" or "exponential"
+            (subtracted from a score; they hide the winner, but not a message).
+        where: "client": each client adds noise to its messages. "server": the server adds noise to the sum.
+        assignment: "secret": the client assigns its losses to vertices uniformly at random, in secret. "contiguous":
+            losses are read in the order of rounds.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Sizes, StochSetting, certified_phases
+        >>> phases = certified_phases(Sizes(clients=10, experts=4, epsilon=1.0), 31, trees=1)
+        >>> setting = StochSetting(clients=10, phases=phases, noise="gumbel")
+        >>> setting.span, [phase.batch for phase in setting.phases]
+        (1.0, [1, 2, 2, 4])
     """
 
     clients: int = field(converter=arguments.clients)
@@ -254,7 +272,7 @@ class StochSetting:
     high: float = field(default=1.0, converter=arguments.high)
     smoothness: float | None = field(default=0.0, converter=_smoothness)
     noise: Noise = field(default="laplace", converter=_noise)
-    where: Where = field(default="client", converter=_where)
+    where: Where = field(default="client", converter=checked_where)
     assignment: Assignment = field(default="secret", converter=_assignment)
 
     def __attrs_post_init__(self) -> None:
@@ -268,5 +286,5 @@ class StochSetting:
 
     @property
     def span(self) -> float:
-        """high - low, the most by which one record moves a gradient's coordinate."""
+        """high - low: the most by which one record moves a coordinate of a gradient."""
         return self.high - self.low

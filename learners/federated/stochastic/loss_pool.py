@@ -1,8 +1,8 @@
-"""Which loss of a phase is read at which vertex, and the averages that the vertices read.
+"""The assignment of the losses of a phase to vertices, and the averages that the vertices read.
 
-A client decides on the vertex of each of its losses before the phase's losses come in: :func:`vertex_labels` draws the
-whole secret assignment. Of linear losses nothing is then kept but one running sum for each root; of others, the losses
-themselves. Runs lead all axes, then clients.
+A client assigns a vertex to each of its losses before the losses of the phase arrive: :func:`vertex_labels` draws the
+whole secret assignment. For linear losses one running sum for each root is stored; for others, the losses themselves.
+The leading axis is runs, the next one clients.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hockeystick.learners.federated.stochastic.losses import LossFamily, clipped
 Labels = npt.NDArray[np.int32]
 
 UNREAD = -1
-_MOST_NUMBERS = 2**22  # of gradients in memory at once
+_MOST_NUMBERS = 2**22  # coordinates of gradients in memory at once
 
 
 def ordered_labels(phase: TreePhase) -> Labels:
-    """The vertex of each of a phase's losses, read in the order of rounds, then UNREAD; shape (records,)."""
+    """Returns the vertex of each loss of a phase, read in the order of rounds, then UNREAD; shape (records,)."""
     counts = [vertex.records for vertex in phase.vertices()]
     labels = np.full(phase.records, UNREAD, dtype=np.int32)
     labels[: phase.used()] = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -33,17 +33,19 @@ def ordered_labels(phase: TreePhase) -> Labels:
 
 
 def vertex_labels(phase: TreePhase, setting: StochSetting, rng: np.random.Generator) -> Labels:
-    """One client's assignment for a phase, shape (records,): in the order of rounds, or a uniform secret."""
+    """Returns one client's assignment for a phase, shape (records,): in the order of rounds, or a uniform secret."""
     labels = ordered_labels(phase)
     return rng.permutation(labels) if setting.assignment == "secret" else labels
 
 
 def pinned(labels: Labels, pins: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Labels:
-    """Uniform assignments, given the vertices of some losses, from uniform ones; shape (runs, clients, records).
+    """Returns assignments with the vertices of some losses fixed, from uniform ones; shape (runs, clients, records).
 
     Args:
+        labels: Uniform assignments.
         pins: The vertex (or UNREAD) of (client, position in the phase), at most one position of each client. The loss
-            changes places with a uniformly chosen one of that vertex, which keeps the others uniform.
+            is exchanged with a uniformly chosen one of that vertex, which keeps the others uniform.
+        rng: Generator.
     """
     found = labels.copy()
     for (client, position), vertex in pins.items():
@@ -56,24 +58,24 @@ def pinned(labels: Labels, pins: Mapping[tuple[int, int], int], rng: np.random.G
 
 
 class Pool(Protocol):
-    """A phase's losses, of all clients and runs, by vertex."""
+    """The losses of a phase, of all clients and runs, by vertex."""
 
     def gradient(self, vertex: int, point: FloatArray) -> FloatArray:
-        """The average clipped gradient at the points, of shape (runs, d); shape (runs, clients, d)."""
+        """Returns the average clipped gradient at points of shape (runs, d), shape (runs, clients, d)."""
 
     def correction(self, vertex: int, point: FloatArray, parent: FloatArray) -> FloatArray:
-        """The average clipped change of the gradient from the parents; shape (runs, clients, d)."""
+        """Returns the average clipped change of the gradient from the parents, shape (runs, clients, d)."""
 
     def add(self, losses: FloatArray) -> None:
-        """Takes the phase's next losses, shape (clients, n, d)."""
+        """Adds the next losses of the phase, shape (clients, n, d)."""
 
 
 @define(eq=False)
 class RunningMeans:
-    """The losses of a phase where they are linear: one sum for each root.
+    """Linear losses of a phase: one sum for each root.
 
     Args:
-        setting: Whose gradients' range is enforced.
+        setting: The setting; gradients are clipped to its range.
         phase: The phase.
         labels: Shape (runs, clients, records).
         experts: d.
@@ -112,11 +114,11 @@ class RunningMeans:
 
 @define(eq=False)
 class Kept:
-    """The losses of a phase where they are curved: all of them, until the phase is over.
+    """Losses of a phase that are not linear: all of them, until the phase is over.
 
     Args:
         family: The losses.
-        setting: Whose clipping is enforced.
+        setting: The setting, which defines the clipping.
         phase: The phase.
         labels: Shape (runs, clients, records).
     """
@@ -152,7 +154,7 @@ class Kept:
         setting = self.setting
         most = None
         if setting.smoothness is not None:
-            # Rounded coordinates may add up to a little more than the way that accounting knows of.
+            # Rounded coordinates may add up to a little more than the distance that accounting assumes.
             way = np.minimum(np.abs(point - parent).sum(axis=-1), float(self._places[vertex][0].travel()))
             most = (setting.smoothness * way)[:, None]
         return self._average(
@@ -188,14 +190,14 @@ class Kept:
 def new_pool(
     family: LossFamily, setting: StochSetting, phase: TreePhase, labels: Labels, experts: int
 ) -> RunningMeans | Kept:
-    """An empty pool for a phase."""
+    """Returns an empty pool for a phase."""
     if family.linear:
         return RunningMeans(setting, phase, labels, experts)
     return Kept(family, setting, phase, labels)
 
 
 def _within(losses: FloatArray, low: float, high: float) -> FloatArray:
-    """Losses clipped to [low, high], without a copy where they lie within."""
+    """Losses clipped to [low, high], without a copy if they lie within."""
     if losses.size and low <= losses.min() and losses.max() <= high:
         return losses
     return np.clip(losses, low, high)

@@ -1,15 +1,15 @@
-"""The losses of the federated stochastic learner, and the clipping that its privacy rests on.
+"""Loss families of the federated stochastic learner, and the clipping on which its privacy rests.
 
 One record, a client's loss of one round, is a vector of d numbers: the losses of the experts themselves, or the
-parameters of a convex function on the simplex. A family says what gradient a record has at a point. The constants that
-it declares hold for the records that it is meant for; they are not trusted. A record may be anything, so every gradient
-is clipped to [low, high], and every correction to beta times the way the iterate went, before anything is averaged.
+parameters of a convex function on the simplex. A family defines the gradient of a record at a point. The constants that
+a family declares hold for the records for which it is meant, and the guarantee does not rely on them: every gradient is
+clipped to [low, high], and every correction to beta times the distance the iterate moved, before they are averaged.
 
-Shapes: records ``(..., n, d)``, a point ``(..., d)`` that is broadcast against them, gradients ``(..., n, d)``. Nothing
-of a family changes; all of it is vectorised over any leading axes.
+Shapes: records ``(..., n, d)``, a point ``(..., d)`` that is broadcast against them, gradients ``(..., n, d)``. All
+methods are vectorised over the leading axes.
 
-Constants are for the 1-norm on the simplex: |gradient coordinates| in [low, high], and the gradient's coordinates move
-by at most smoothness * ||x - x'||_1 (Gao, Huang & Yang 2024).
+Constants are for the 1-norm on the simplex: gradient coordinates lie in [low, high] and move by at most
+smoothness * ||x - x'||_1 (Gao, Huang & Yang 2024).
 """
 
 from __future__ import annotations
@@ -25,47 +25,50 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, real
 from hockeystick.learners.common import arguments
 
-_LARGEST = 1e100  # of a record's numbers: squares stay floats
+_LARGEST = 1e100  # of a record's numbers, so that squares are finite
 
 
 @runtime_checkable
 class LossFamily(Protocol):
-    """What the learner asks of its losses."""
+    """Protocol of the loss families of :class:`~hockeystick.learners.FedStoch`.
+
+    See :class:`ExpertLosses` for an example.
+    """
 
     @property
     def linear(self) -> bool:
-        """Whether a record is its own gradient, everywhere, so that there is nothing to correct."""
+        """Whether the gradient is the record itself at every point, so that there are no corrections."""
 
     @property
     def low(self) -> float:
-        """Least coordinate of a gradient, declared."""
+        """The declared least coordinate of a gradient."""
 
     @property
     def high(self) -> float:
-        """Largest coordinate of a gradient, declared."""
+        """The declared largest coordinate of a gradient."""
 
     @property
     def smoothness(self) -> float:
-        """beta, declared."""
+        """The declared smoothness beta."""
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
-        """Records that the family can be evaluated at, as floats.
+        """Returns records of shape (..., n, d) as floats.
 
         Raises:
-            InvalidArgumentError: they are not.
+            InvalidArgumentError: records at which the family can't be evaluated.
         """
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
-        """Shape (..., n, d)."""
+        """Returns the gradients of the records at the point, shape (..., n, d)."""
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
+        """Returns losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
 
 
 def clipped_gradients(
     family: LossFamily, records: FloatArray, point: FloatArray, *, low: float, high: float
 ) -> FloatArray:
-    """Every record's gradient at the point, each coordinate clipped to [low, high]; shape (..., n, d)."""
+    """Returns each record's gradient at the point, each coordinate clipped to [low, high]; shape (..., n, d)."""
     return np.clip(family.gradients(records, point), low, high)
 
 
@@ -79,10 +82,10 @@ def clipped_corrections(
     high: float,
     most: FloatArray | None,
 ) -> FloatArray:
-    """Every record's clipped gradient at the point less that at its parent, clipped to [-most, most].
+    """Returns each record's clipped gradient at the point minus that at its parent, clipped to [-most, most].
 
     Args:
-        most: beta * ||point - parent||_1, of the points' leading shape; None clips nothing more.
+        most: beta * ||point - parent||_1, of the points' leading shape; None clips only the gradients.
     """
     change = clipped_gradients(family, records, point, low=low, high=high)
     change -= clipped_gradients(family, records, parent, low=low, high=high)
@@ -98,7 +101,7 @@ def _at(point: FloatArray) -> FloatArray:
 def _records(records: npt.ArrayLike, low: float = -_LARGEST, high: float = _LARGEST) -> FloatArray:
     found: FloatArray = array("losses", records, low=low, high=high, data=True)
     if found.ndim < 2:
-        raise InvalidDataError("losses", found, "is no array of vectors", "expected shape (..., rounds, d)")
+        raise InvalidDataError("losses", found, "is not an array of vectors", "expected shape (..., rounds, d)")
     return found
 
 
@@ -130,16 +133,38 @@ def _largest(value: object) -> float:
     return real("largest", value, low=0.0, high=1.0, low_open=True)
 
 
+class _Nonlinear:
+    """Base of the families whose gradient depends on the point."""
+
+    __slots__ = ()
+
+    @property
+    def linear(self) -> bool:
+        """False: the gradient depends on the point."""
+        return False
+
+    def checked(self, records: npt.ArrayLike) -> FloatArray:
+        """Returns records of shape (..., n, d) as floats, whether or not they lie in the intended range."""
+        return _records(records)
+
+
 @frozen(kw_only=True)
 class ExpertLosses:
-    """Linear losses <l, x>: a record is the d experts' losses, in [low, high].
+    """Linear losses <l, x>: a record is the losses of the d experts, in [low, high].
 
     Args:
         low, high: The range of a loss.
         clip: Move losses outside to the nearest end instead of refusing them.
 
     Raises:
-        InvalidArgumentError: no range, or a flag that is no bool.
+        InvalidArgumentError: an invalid range, or a flag that is not a bool.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ExpertLosses
+        >>> records, point = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])
+        >>> ExpertLosses().totals(records, point)  # the loss at the point, and that of each expert
+        (array(1.5), array([1., 2.]))
     """
 
     low: float = field(default=0.0, converter=_low)
@@ -161,30 +186,39 @@ class ExpertLosses:
         return 0.0
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
-        """Records of shape (..., n, d) as floats; any outside [low, high] are clipped if ``clip``, else refused."""
+        """Returns records of shape (..., n, d) as floats; losses outside [low, high] are clipped or refused."""
         if self.clip:
             return np.clip(_records(records), self.low, self.high)
         return _records(records, self.low, self.high)
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
-        """The records themselves, broadcast to shape (..., n, d)."""
+        """Returns the records themselves, broadcast to shape (..., n, d)."""
         return np.broadcast_to(records, np.broadcast_shapes(records.shape, _at(point).shape))
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Losses <l, x> summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
+        """See :meth:`LossFamily.totals`."""
         sums = records.sum(axis=-2)
         return np.asarray((sums * point).sum(axis=-1)), sums
 
 
 @frozen(kw_only=True)
-class SquaredDistances:
-    """(1/2)||x - y||^2: a record is y, meant to lie in [least, most]^d.
+class SquaredDistances(_Nonlinear):
+    """Squared distances (1/2)||x - y||^2: a record is y, meant to lie in [least, most]^d.
 
     The gradient is x - y. Two points of the simplex differ by a vector that sums to zero, whose largest coordinate is
     at most half its 1-norm: beta = 1/2.
 
+    Args:
+        least, most: The intended range of a record's coordinates.
+
     Raises:
-        InvalidArgumentError: ``least`` is above ``most``, or either is no finite number.
+        InvalidArgumentError: ``least`` is above ``most``, or either is not a finite number.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import SquaredDistances
+        >>> SquaredDistances().gradients(np.array([[1.0, 0.0]]), np.array([0.5, 0.5])).tolist()
+        [[-0.5, 0.5]]
     """
 
     least: float = field(default=0.0, converter=_least)
@@ -193,11 +227,6 @@ class SquaredDistances:
     def __attrs_post_init__(self) -> None:
         if self.least > self.most:
             raise InvalidArgumentError("most", self.most, f"is below least = {self.least}", "give least <= most")
-
-    @property
-    def linear(self) -> bool:
-        """False: the gradient depends on the point."""
-        return False
 
     @property
     def low(self) -> float:
@@ -214,16 +243,12 @@ class SquaredDistances:
         """beta = 1/2."""
         return 0.5
 
-    def checked(self, records: npt.ArrayLike) -> FloatArray:
-        """Records of shape (..., n, d) as floats, within [least, most] or not."""
-        return _records(records)
-
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
-        """x - y, shape (..., n, d)."""
+        """Returns x - y, shape (..., n, d)."""
         return _at(point) - records
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
+        """See :meth:`LossFamily.totals`."""
         squares = (records**2).sum(axis=(-2, -1))
         count, sums = records.shape[-2], records.sum(axis=-2)
         here = 0.5 * (squares + count * (point**2).sum(axis=-1)) - (sums * point).sum(axis=-1)
@@ -231,21 +256,25 @@ class SquaredDistances:
 
 
 @frozen(kw_only=True)
-class SquaredProducts:
-    """(1/2)<u, x>^2: a record is u, meant to lie in [-bound, bound]^d.
+class SquaredProducts(_Nonlinear):
+    """Squared products (1/2)<u, x>^2: a record is u, meant to lie in [-bound, bound]^d.
 
     The gradient is <u, x>u, within bound^2, and beta = bound^2.
 
+    Args:
+        bound: > 0, the intended range of a record's coordinates.
+
     Raises:
         InvalidArgumentError: ``bound`` is not finite and positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import SquaredProducts
+        >>> SquaredProducts().gradients(np.array([[1.0, -0.5]]), np.array([0.5, 0.5])).tolist()
+        [[0.25, -0.125]]
     """
 
     bound: float = field(default=1.0, converter=_bound)
-
-    @property
-    def linear(self) -> bool:
-        """False: the gradient depends on the point."""
-        return False
 
     @property
     def low(self) -> float:
@@ -262,35 +291,37 @@ class SquaredProducts:
         """beta = bound^2."""
         return self.bound**2
 
-    def checked(self, records: npt.ArrayLike) -> FloatArray:
-        """Records of shape (..., n, d) as floats, within [-bound, bound] or not."""
-        return _records(records)
-
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
-        """<u, x>u, shape (..., n, d)."""
+        """Returns <u, x>u, shape (..., n, d)."""
         return np.asarray((records * _at(point)).sum(axis=-1, keepdims=True) * records)
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
+        """See :meth:`LossFamily.totals`."""
         here = 0.5 * ((records * _at(point)).sum(axis=-1) ** 2).sum(axis=-1)
         return np.asarray(here), 0.5 * (records**2).sum(axis=-2)
 
 
 @frozen(kw_only=True)
-class SmoothedCrossEntropy:
-    """-sum_n p_n ln((1 - mixing)x_n + mixing/d): a record is a distribution p over d experts.
+class SmoothedCrossEntropy(_Nonlinear):
+    """Cross-entropy -sum_n p_n ln((1 - mixing)x_n + mixing/d): a record is a distribution p over d experts.
 
-    The gradient's coordinates are -(1 - mixing)p_n / ((1 - mixing)x_n + mixing/d), in [-alpha, 0] with alpha =
-    largest*(1 - mixing)d/mixing, and beta = largest*((1 - mixing)d/mixing)^2. Without mixing the loss has no Lipschitz
-    constant.
+    The coordinates of the gradient are -(1 - mixing)p_n / ((1 - mixing)x_n + mixing/d), in [-alpha, 0] with
+    alpha = largest*(1 - mixing)d/mixing, and beta = largest*((1 - mixing)d/mixing)^2. With mixing = 0 the loss would
+    have no Lipschitz constant.
 
     Args:
         experts: d >= 2.
         mixing: The weight of the uniform distribution, in (0, 1).
-        largest: The most probability that a record is meant to give an expert, in (0, 1].
+        largest: The largest intended probability of an expert in a record, in (0, 1].
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import SmoothedCrossEntropy
+        >>> family = SmoothedCrossEntropy(experts=4, mixing=0.2)
+        >>> round(family.low, 6), family.high, round(family.smoothness, 6)
+        (-16.0, 0.0, 256.0)
     """
 
     experts: int = field(converter=arguments.experts)
@@ -300,11 +331,6 @@ class SmoothedCrossEntropy:
     @property
     def _ratio(self) -> float:
         return (1.0 - self.mixing) * self.experts / self.mixing
-
-    @property
-    def linear(self) -> bool:
-        """False: the gradient depends on the point."""
-        return False
 
     @property
     def low(self) -> float:
@@ -322,20 +348,20 @@ class SmoothedCrossEntropy:
         return self.largest * self._ratio**2
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
-        """Records of shape (..., n, d) as floats; one that is no distribution up to 1e-9 is refused."""
+        """Returns records of shape (..., n, d) as floats; refuses one that is not a distribution up to 1e-9."""
         found = _records(records, 0.0, 1.0)
         if found.shape[-1] != self.experts or not np.allclose(found.sum(axis=-1), 1.0, rtol=0.0, atol=1e-9):
             raise InvalidDataError(
-                "losses", found, "holds a record that is no distribution over the experts", "normalise the rows"
+                "losses", found, "holds a record that is not a distribution over the experts", "normalise the rows"
             )
         return found
 
     def gradients(self, records: FloatArray, point: FloatArray) -> FloatArray:
-        """-(1 - mixing)p / ((1 - mixing)x + mixing/d) in each coordinate, shape (..., n, d)."""
+        """Returns -(1 - mixing)p / ((1 - mixing)x + mixing/d) in each coordinate, shape (..., n, d)."""
         return -(1.0 - self.mixing) * records / self._mixed(_at(point))
 
     def totals(self, records: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Losses summed over n: at the point, shape (...), and at every expert, shape (..., d)."""
+        """See :meth:`LossFamily.totals`."""
         sums = records.sum(axis=-2)
         here = -(sums * np.log(self._mixed(point))).sum(axis=-1)
         low, high = np.log(self.mixing / self.experts), np.log(1.0 - self.mixing + self.mixing / self.experts)

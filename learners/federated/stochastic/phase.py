@@ -1,7 +1,7 @@
-"""One phase of the federated stochastic learner, step by step: what server, clients and simulations share.
+"""The steps of one phase of the federated stochastic learner, shared by server, clients and simulations.
 
-The iterate is common to all clients, for it is made of broadcasts alone. On the way to a leaf every client keeps the
-iterates and gradients along the path from the root (:class:`Path`); what it sends at the leaf is the last gradient.
+All clients compute the same iterate from the broadcasts. On the way to a leaf every client stores the iterates and
+gradients along the path from the root (:class:`Path`); at the leaf it sends the last gradient.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hockeystick.learners.federated.stochastic.loss_pool import Pool
 
 Winners = npt.NDArray[np.intp]
 
-# What a client's, or the server's, draws are for: the second number of a substream, after the phase.
+# Purposes of the draws of a client or the server: the second number of a substream, after the phase.
 ASSIGNING, SCORING, PLAYING = 0, 1, 2
 
 
 def moved(point: FloatArray, winner: Winners, leaf: Leaf) -> FloatArray:
-    """The iterate after a leaf: from points of shape (runs, d) towards the winning experts, shape (runs,)."""
+    """Returns the iterate after a leaf: from points of shape (runs, d) towards the winning experts, shape (runs,)."""
     step = leaf.step_length()
     found = (1.0 - step) * point
     found[np.arange(len(found)), winner] += step
@@ -29,7 +29,7 @@ def moved(point: FloatArray, winner: Winners, leaf: Leaf) -> FloatArray:
 
 
 def score_noise(noise: Noise, scale: float, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """What is added to scores of which the least wins: Gumbel and exponential noise is taken off."""
+    """Returns the noise that is added to scores of which the least wins: Gumbel and exponential noise is subtracted."""
     drawn: FloatArray
     if noise == "laplace":
         drawn = rng.laplace(scale=scale, size=shape)
@@ -45,9 +45,9 @@ def score_noise(noise: Noise, scale: float, rng: np.random.Generator, shape: tup
 def summed_noise(
     noise: Noise, scale: float, rng: np.random.Generator, shape: tuple[int, ...], clients: int
 ) -> FloatArray:
-    """The sum of ``clients`` independent draws of :func:`score_noise`, at once where its law is known.
+    """Returns the sum of ``clients`` independent draws of :func:`score_noise`; one draw if the law of the sum is known.
 
-    A Laplace number is the difference of two exponential ones, whose sums have a gamma law.
+    A Laplace variable is the difference of two exponential ones, whose sums have a gamma law.
     """
     if noise == "laplace":
         return scale * (rng.standard_gamma(clients, size=shape) - rng.standard_gamma(clients, size=shape))
@@ -60,7 +60,7 @@ def summed_noise(
 
 @define(eq=False)
 class Path:
-    """The iterates and gradients from the root to where a phase is.
+    """The iterates and gradients on the path from the root to the current vertex.
 
     Args:
         points: Shape (depth + 1, runs, d).
@@ -72,11 +72,11 @@ class Path:
 
     @classmethod
     def empty(cls, depth: int, runs: int, clients: int, experts: int) -> Path:
-        """A path of room for ``depth`` steps below the root."""
+        """Returns a path with room for ``depth`` steps below the root."""
         return cls(np.zeros((depth + 1, runs, experts)), np.zeros((depth + 1, runs, clients, experts)))
 
     def to(self, leaf: Leaf, pool: Pool, point: FloatArray) -> FloatArray:
-        """Goes to a leaf from the one before it; the gradients there, shape (runs, clients, d)."""
+        """Moves to a leaf from the one before it, and returns the gradients there, shape (runs, clients, d)."""
         for step in leaf.steps:
             r = step.depth
             if r == 0:

@@ -1,29 +1,29 @@
-"""What the federated stochastic learner pays, as an accountant graph with a view for each threat model.
+"""The privacy cost of the federated stochastic learner, as an accountant graph with one view per threat model.
 
-One record is one client's loss of one round, replaced by any other (rounds pinned). It lies in one phase, and in there
-at one vertex at most, which feeds 2^(j - r) leaves of its tree j; all else is post-processing of what these leaves
-publish. So phases, clients and vertices are alternatives, and leaves compose.
+One record is one client's loss of one round, replaced by any other (rounds pinned). It lies in one phase, and there at
+one vertex at most, which feeds 2^(j - r) leaves of its tree j; everything else is post-processing of the output of
+these leaves. So phases, clients and vertices are alternatives, and leaves compose.
 
-*How far a record moves a leaf.* Gradient coordinates are clipped to [low, high]; w = high - low. At a root, which
-averages n losses, a replaced record moves each coordinate by at most D = w/n, one up and another down, so that the
-scores' differences move by up to R = 2D. At a right child a record adds a *difference* of two gradients, in [-c, c]
-with c = w, or c = min(w, beta * travel) where the client clips it to that: replaced, it moves by 2c, so D = 2c/n and
-again R = 2D. Linear losses have no differences, and their right children read nothing.
+*The effect of a record on a leaf.* Gradient coordinates are clipped to [low, high]; w = high - low. At a root, which
+averages n losses, a replaced record moves each coordinate by at most D = w/n, one up and another down, so differences
+of scores move by up to R = 2D. At a right child a record adds a *difference* of two gradients, in [-c, c] with c = w,
+or c = min(w, beta * travel) if the client clips it to that. A replacement moves it by 2c, so D = 2c/n and again R = 2D.
+Linear losses have no differences, and their right children read nothing.
 
-*What a leaf costs.* Whoever sees messages pays for d noisy coordinates, each moved by D. Whoever sees the winners alone
-pays for a report-noisy-max of range R: the other clients' values and noise are constants to them, known or not, so that
-no number here depends on how many clients there are. The range is 2D and not D, as gradients go both ways (Dwork & Roth
-2014, Claim 3.9, is for counts that all go one way). With noise at the server, who sees its inbox sees the gradients.
+*The cost of a leaf.* An adversary who sees messages sees d noisy coordinates, each moved by D. An adversary who sees
+only the winners sees a report-noisy-max of range R: the other clients' values and noise are constants, known or not, so
+no cost depends on the number of clients. The range is 2D and not D, as gradients move both ways (Dwork & Roth 2014,
+Claim 3.9, is for counts that all move one way). If the server adds the noise, its inbox holds the gradients themselves.
 
-*Which vertex it is.* Under "contiguous" the round decides, and all vertices are alternatives. Under "secret" each
-client reads its losses in a uniformly random order of its own. Exchange the record with one that no vertex reads: that
-maps the orders in which it is at vertex v, paired with the unread places, one to one onto those in which it is unread,
-paired with v's places. So the law without the record is the mixture, by the same weights, of laws in which another
-record stands in its place at v; given v and all other places, the three laws (the record, its replacement, another)
-are within one replacement of each other. That is the premise of Balle, Barthe & Gaboardi 2018, Theorem 2, for the joint
-law of v and the outcome, whose profile is the weighted sum of the vertices' profiles.
+*The vertex of a record.* With "contiguous" assignment it depends on the round, and all vertices are alternatives. With
+"secret" assignment each client reads its losses in a uniformly random order. Exchange the record with one that no
+vertex reads: this maps the orders in which it is at vertex v, paired with the unread places, one to one onto those in
+which it is unread, paired with the places of v. So the law without the record is the mixture, with the same weights, of
+laws in which another record takes its place at v. Given v and all other places, the three laws (the record, its
+replacement, another record) are within one replacement of each other. That is the premise of Balle, Barthe & Gaboardi
+2018, Theorem 2, for the joint law of v and the outcome, whose profile is the weighted sum of the vertices' profiles.
 
-Sources: Gao, Huang & Yang 2024, Theorems 1, 6 and 7, whose claims :func:`printed_claims` sets beside these numbers.
+Sources: Gao, Huang & Yang 2024, Theorems 1, 6 and 7; :func:`printed_claims` compares their claims with these costs.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms.contract.arguments import difference_up, quotient_up
 
 _ROOM = 1.0 + 2.0**-36
-"""The way that an iterate went is added up in floats by whoever clips to it."""
+"""Covers the rounding of the client's sum of how far the iterate moved."""
 
-_SMALLEST = 1e-100  # of a range that is not 0: smaller ones are no events
+_SMALLEST = 1e-100  # the least range that is not 0; events do not accept smaller ones
 
 
 def plan(setting: StochSetting, *, experts: int) -> AccountantGraph:
-    """The data-independent plan: per phase a source, its messages, and the winners that are read off them.
+    """Returns the data-independent plan: for each phase a source, its messages, and the winners computed from them.
 
-    Views are named after threat models: "output", "client" and "server", and with noise at the server "central" too.
-    Without a view everything is published, messages included. Replaced is one record; groups are refused, as two
+    Views are named after threat models: "output", "client" and "server", and with noise at the server also "central".
+    Without a view everything is published, messages included. One record is replaced; groups are refused, as two
     records may meet in one leaf.
 
     Args:
-        setting: What decides the privacy.
+        setting: The parameters that determine the privacy.
         experts: d >= 2.
 
     Raises:
@@ -96,7 +96,7 @@ def plan(setting: StochSetting, *, experts: int) -> AccountantGraph:
 
 
 def models_of(setting: StochSetting) -> tuple[ThreatModel, ...]:
-    """The threat models that a guarantee is given for: CENTRAL is one only where the server adds the noise."""
+    """Returns the threat models with a guarantee; CENTRAL is one of them only if the server adds the noise."""
     local = (ThreatModel.OUTPUT, ThreatModel.CLIENT, ThreatModel.SERVER)
     return local if setting.where == "client" else (*local, ThreatModel.CENTRAL)
 
@@ -106,26 +106,26 @@ def _assumptions(setting: StochSetting) -> tuple[str, ...]:
     if setting.smoothness == 0.0:
         found.append("losses are linear: one vector each, read once")
     elif setting.smoothness is not None:
-        found.append(f"clients clip every correction to {setting.smoothness:g} times the way that the iterate went")
+        found.append(f"clients clip every correction to {setting.smoothness:g} times the distance the iterate moved")
     if setting.assignment == "secret":
         found.append("each client reads the losses of a phase in a uniformly random order that it keeps secret")
     return (*found, "each person is one client's loss of one round")
 
 
-# --- what a record pays ----------------------------------------------------------------------------------------------
+# --- the cost of a record --------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
 class Place:
-    """Where a record may be read: the vertices of one depth of one tree.
+    """A set of vertices at which a record may be read: those of one depth of one tree.
 
     Attributes:
-        tree: j, or 0 for the one release.
+        tree: j, or 0 for a phase with one release.
         depth: r.
-        share: The part of a client's losses of the phase that is read there.
-        leaves: How many leaves a record read there reaches.
-        shift: D > 0, the most by which it moves a coordinate of the client's gradient at them.
-        scale: Of the noise on that gradient; with noise at the server, of the noise on the sum over clients.
+        share: The share of a client's losses of the phase that is read there.
+        leaves: The number of leaves that a record read there reaches.
+        shift: D > 0, the most by which it moves a coordinate of the client's gradient at these leaves.
+        scale: The scale of the noise on that gradient; with noise at the server, of the noise on the sum over clients.
     """
 
     tree: int
@@ -136,15 +136,15 @@ class Place:
     scale: float
 
     def outweighs(self, other: Place) -> bool:
-        """Whether a record pays here at least what it pays at the other place, to whomever."""
+        """Whether the cost of a record here is at least that at the other place, against every adversary."""
         more = Fraction(self.shift) * Fraction(other.scale) >= Fraction(other.shift) * Fraction(self.scale)
         return more and self.leaves >= other.leaves
 
 
 def places(setting: StochSetting, phase: TreePhase) -> tuple[Place, ...]:
-    """Where a record of ``phase`` matters, by tree and depth; not at right children if losses are linear.
+    """Returns the places where a record of ``phase`` has an effect: by tree and depth, only roots for linear losses.
 
-    Of the vertices of one depth the first has seen the iterate go the longest way, and its bound is taken for all.
+    Of the vertices of one depth the iterate has moved farthest at the first, and its bound is used for all.
     """
     alike: dict[tuple[int, int], list[Vertex]] = {}
     for vertex in phase.vertices():
@@ -174,17 +174,18 @@ def _shift(setting: StochSetting, vertex: Vertex) -> float:
 
 
 def _effective(setting: StochSetting, scale: float) -> float:
-    """The noise's scale on one client's gradient, rounded down: at the server it is m times that on the average."""
+    """The scale of the noise on one client's gradient, rounded down: at the server m times that on the average."""
     m = 1 if setting.where == "client" else setting.clients
     found = min(m * scale, 1.0 / _SMALLEST)
     return math.nextafter(found, 0.0) if Fraction(found) > m * Fraction(scale) else found
 
 
 def place_event(setting: StochSetting, place: Place, *, experts: int, model: ThreatModel | str) -> PrivacyEvent:
-    """What a record read at ``place`` pays to an adversary: all leaves that it reaches.
+    """Returns the cost of a record read at ``place``, against an adversary: that of all leaves that it reaches.
 
-    Noise that hides no message (Gumbel and exponential noise are unbounded on one side) costs NonPrivate to who sees
-    messages. Gaussian noise costs the message, of L2 distance sqrt(d) D, also to who sees the winners alone.
+    Gumbel and exponential noise are unbounded on one side only and hide no message: against an adversary who sees
+    messages the cost is NonPrivate. With Gaussian noise the cost is that of the message, of L2 distance sqrt(d) D, also
+    against an adversary who sees only the winners.
 
     Raises:
         InvalidArgumentError: the model is unknown, or CENTRAL while clients add the noise.
@@ -192,7 +193,7 @@ def place_event(setting: StochSetting, place: Place, *, experts: int, model: Thr
     model, experts = threat_model(model), arguments.experts(experts)
     if model not in models_of(setting):
         raise InvalidArgumentError(
-            "threat_model", model.value, "trusts the server with the noise, which the clients add", "ask for output"
+            "threat_model", model.value, "is for noise at the server, but the clients add it", "use output"
         )
     messages = model is ThreatModel.SERVER
     if messages and (setting.where == "server" or setting.noise in ("gumbel", "exponential")):
@@ -201,13 +202,13 @@ def place_event(setting: StochSetting, place: Place, *, experts: int, model: Thr
         # Leaves compose to one shift in all their coordinates (Dong, Roth & Su 2022, Corollary 3.3).
         distance = place.shift * math.sqrt(experts * place.leaves) * (1.0 + 2.0**-50)
         return GaussianDP(max(quotient_up(distance, place.scale), _SMALLEST))
-    if messages:  # a coordinate with Laplace noise: of the same curves as accounting.Laplace
+    if messages:  # a coordinate with Laplace noise has the curves of accounting.Laplace
         return compose((LogLipschitz(quotient_up(place.shift, place.scale)), place.leaves * experts))
     return compose((ReportNoisyMax(place.scale, setting.noise, score_range=2.0 * place.shift), place.leaves))
 
 
 def phase_event(setting: StochSetting, phase: TreePhase, *, experts: int, model: ThreatModel | str) -> PrivacyEvent:
-    """What one record of a phase pays to an adversary. It has no rule for groups.
+    """Returns the cost of one record of a phase, against an adversary. The event has no rule for groups.
 
     Raises:
         InvalidArgumentError: as :func:`place_event`.
@@ -221,7 +222,7 @@ def phase_event(setting: StochSetting, phase: TreePhase, *, experts: int, model:
     if setting.assignment == "secret":
         shares = [quotient_up(place.share.numerator, place.share.denominator) for place in found]
         events = [secret_assignment(shares, events)]
-    return parallel(*events, NO_EVENT)  # or it is not read: two alternatives at least, which refuse groups
+    return parallel(*events, NO_EVENT)  # NO_EVENT: it is not read. At least two alternatives, which refuse groups
 
 
 def _worst(found: tuple[Place, ...]) -> tuple[Place, ...]:
@@ -233,19 +234,21 @@ def _worst(found: tuple[Place, ...]) -> tuple[Place, ...]:
     return tuple(kept)
 
 
-# --- what was printed ------------------------------------------------------------------------------------------------
+# --- printed claims --------------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
 class PrintedClaim:
-    """A printed claim, beside what is known of it, for one threat model.
+    """A printed claim for one threat model, with the certified ε and a lower bound on the true one.
+
+    See :func:`printed_claims`, which returns it.
 
     Attributes:
-        threat_model: Who sees what.
-        printed: The claim and its conditions; its noise is one of them.
-        certified: The epsilon that the graph certifies at the claim's delta.
-        attained: An epsilon that the true one is not below: the exact loss of linear losses at a root that is known to
-            hold the record. 0 where none is known.
+        threat_model: The adversary.
+        printed: The claim and its conditions, among them one on the noise.
+        certified: The ε that the graph certifies at the claim's δ.
+        attained: A lower bound on the true ε: the exact loss of linear losses at a root that is known to hold the
+            record. 0 if none is known.
     """
 
     threat_model: ThreatModel
@@ -255,7 +258,7 @@ class PrintedClaim:
 
     @property
     def holds(self) -> bool:
-        """Whether the graph certifies what is claimed, whatever its conditions, up to the room for rounding."""
+        """Whether the graph certifies the claimed ε, up to rounding; the claim's conditions are ignored."""
         return self.certified <= self.printed.epsilon * (1.0 + 1e-10)
 
     @property
@@ -267,25 +270,34 @@ class PrintedClaim:
 def printed_claims(
     setting: StochSetting, *, experts: int, epsilon: float, delta: float = 0.0
 ) -> tuple[PrintedClaim, ...]:
-    """What Gao, Huang & Yang 2024 claim of a setting, for each threat model: claims, never certificates.
+    """Returns the claims of Gao, Huang & Yang 2024 about a setting, for each threat model. They are not certificates.
 
-    Noise of the clients: Theorem 1 (one tree per phase: Corollary 1), or Theorem 6 for ``delta`` > 0, said of all that
-    is exchanged. Noise of the server: Theorem 7. Theorem 6 names no constants, so that it never applies.
+    With noise at the clients: Theorem 1 (one tree per phase: Corollary 1), or Theorem 6 for ``delta`` > 0, claimed for
+    all messages. With noise at the server: Theorem 7. Theorem 6 states no constants, so it never applies.
 
     Args:
         setting: The setting, with Laplace noise.
         experts: d >= 2.
-        epsilon, delta: As claimed.
+        epsilon, delta: The claimed guarantee.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain; another noise; or noise at the server and a delta.
+        InvalidArgumentError: an argument outside its domain; another noise; or noise at the server with δ > 0.
+
+    Example:
+        >>> from hockeystick.learners import Sizes, StochSetting, certified_phases, printed_claims
+        >>> phases = certified_phases(Sizes(clients=5, experts=8, epsilon=1.0), 31, trees=1)
+        >>> claims = printed_claims(StochSetting(clients=5, phases=phases), experts=8, epsilon=1.0)
+        >>> [(claim.threat_model.value, claim.holds) for claim in claims]
+        [('output', True), ('client', True), ('server', False)]
     """
     experts = arguments.experts(experts)
     epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta)
     if setting.noise != "laplace":
-        raise InvalidArgumentError("noise", setting.noise, "is in no printed claim", "ask of Laplace noise")
+        raise InvalidArgumentError("noise", setting.noise, "is not covered by a printed claim", "use laplace")
     if setting.where == "server" and delta:
-        raise InvalidArgumentError("delta", delta, "is in no printed claim for noise at the server", "use delta = 0")
+        raise InvalidArgumentError(
+            "delta", delta, "is not covered by a printed claim for noise at the server", "use delta = 0"
+        )
     graph = plan(setting, experts=experts)
     printed = _printed(setting, epsilon, delta)
     return tuple(
@@ -300,7 +312,7 @@ def printed_claims(
 
 
 def _attained(setting: StochSetting, experts: int, delta: float) -> float:
-    """What a linear loss loses to who sees messages: at a root all coordinates move by D, at all its leaves."""
+    """The loss of a linear loss to an adversary who sees messages: all coordinates move by D at all leaves."""
     if setting.where == "server":
         return math.inf
     if setting.assignment == "secret":
@@ -336,7 +348,7 @@ def _printed(setting: StochSetting, epsilon: float, delta: float) -> PrintedGuar
     conditions += [
         Condition("delta <= 1/T", delta, 1.0 / rounds, delta <= 1.0 / rounds),
         Condition("epsilon <= sqrt(2^-T1 ln(1/delta))", epsilon, limit, epsilon <= limit),
-        Condition("constants of (O(epsilon), O(delta)) that are named", 0.0, 2.0, False),
+        Condition("constants of (O(epsilon), O(delta)) that are stated", 0.0, 2.0, False),
     ]
     return PrintedGuarantee(epsilon, delta, tuple(conditions), source="Gao, Huang & Yang 2024, Theorem 6")
 
@@ -344,10 +356,10 @@ def _printed(setting: StochSetting, epsilon: float, delta: float) -> PrintedGuar
 def printed_scale(
     setting: StochSetting, number: int, phase: TreePhase, tree: int, *, epsilon: float, delta: float = 0.0
 ) -> float:
-    """The printed scale of tree ``tree`` >= 1 of phase ``number`` >= 2; alpha is the larger size of low and high.
+    """Returns the printed scale of tree ``tree`` >= 1 of phase ``number`` >= 2.
 
-    4 alpha 2^j/(b epsilon); alpha 2^(T1/2) ln(2^(p-1)/delta)/(b epsilon) for ``delta`` > 0 (Theorem 6). Divided by m
-    with noise at the server (Theorem 7).
+    It is 4 alpha 2^j/(b ε), divided by m with noise at the server (Theorems 1 and 7); for ``delta`` > 0 it is
+    alpha 2^(T1/2) ln(2^(p-1)/δ)/(b ε) (Theorem 6). alpha is max(abs(low), abs(high)).
     """
     unit = _alpha(setting) / (phase.batch * epsilon)
     if delta:

@@ -1,11 +1,11 @@
-"""How many trees a phase gets and how many losses a root reads: what was printed, and what the losses suffice for.
+"""The number of trees of a phase and the batch of a root: the printed rules, and a rule that always fits.
 
-A phase p has 2^(p-2) losses of each client. The printed batches ask for more than that in early phases, and Corollary
-1's in all of them: :func:`printed_batch` says so, phase by phase, and :func:`printed_phases` refuses or steps back.
-:func:`certified_phases` fit by construction.
+A phase p has 2^(p-2) losses of each client. The printed batches need more than that in early phases, and those of
+Corollary 1 in all phases: :func:`printed_batch` computes them phase by phase, and :func:`printed_phases` refuses or
+replaces such phases. :func:`certified_phases` fit by construction.
 
-All phases come with the printed noise, 4*alpha*2^j/(b*epsilon) for tree j. What that certifies, and which scales an
-(epsilon, delta) needs, is not said here.
+All phases have the printed noise, 4*alpha*2^j/(b*ε) for tree j. The graph computes the resulting guarantee;
+``calibration.calibrated`` computes the scales for a target.
 
 Source: Gao, Huang & Yang 2024, Theorems 1 and 7, Corollary 1; the certified rule is our own.
 """
@@ -19,23 +19,17 @@ from typing import Literal
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.federated.stochastic.frank_wolfe_tree import MOST_TREES, TreePhase, Where, records_needed
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import (
+    MOST_TREES,
+    TreePhase,
+    Where,
+    checked_where,
+    records_needed,
+)
 
 Infeasible = Literal["refuse", "hold", "one release"]
-
-
-def _clients(value: int) -> int:
-    return integer("clients", value, low=1)
-
-
-def _epsilon(value: float) -> float:
-    return real("epsilon", value, low=0.0, low_open=True)
-
-
-def _lipschitz(value: float) -> float:
-    return real("lipschitz", value, low=0.0, low_open=True)
 
 
 def _smoothness(value: float) -> float:
@@ -44,7 +38,9 @@ def _smoothness(value: float) -> float:
 
 @frozen(kw_only=True)
 class Sizes:
-    """What the numbers of trees depend on.
+    """The sizes and constants from which the number of trees is computed.
+
+    See :func:`certified_phases` for an example.
 
     Args:
         clients: m >= 1.
@@ -52,25 +48,22 @@ class Sizes:
         epsilon: > 0.
         lipschitz: alpha > 0, the largest gradient coordinate.
         smoothness: beta >= 0.
-        where: Who adds noise; a server adds less by m, where clients add less by sqrt(m).
+        where: "client" or "server": the one that adds noise. The noise on the average falls with sqrt(m) if clients add
+            it, and with m if the server does.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    clients: int = field(converter=_clients)
+    clients: int = field(converter=arguments.clients)
     experts: int = field(converter=arguments.experts)
-    epsilon: float = field(converter=_epsilon)
-    lipschitz: float = field(default=1.0, converter=_lipschitz)
+    epsilon: float = field(converter=arguments.epsilon)
+    lipschitz: float = field(default=1.0, converter=arguments.lipschitz)
     smoothness: float = field(default=0.0, converter=_smoothness)
-    where: Where = "client"
-
-    def __attrs_post_init__(self) -> None:
-        if self.where not in ("client", "server"):
-            raise InvalidArgumentError("where", self.where, "is unknown", "use client or server")
+    where: Where = field(default="client", converter=checked_where)
 
     def trees(self, batch: float) -> float:
-        """T1 = log2(b*epsilon*beta*m^(1/2) / (alpha*ln d))/2 of Theorem 1, m for m^(1/2) of Theorem 7; not rounded."""
+        """Returns T1 = log2(b*ε*beta*sqrt(m) / (alpha*ln d))/2 of Theorem 1 (7: m for sqrt(m)), not rounded."""
         gain = float(self.clients) if self.where == "server" else math.sqrt(self.clients)
         if self.smoothness == 0.0:
             return -math.inf
@@ -78,24 +71,24 @@ class Sizes:
         return 0.5 * (math.log2(ratio) + math.log2(self.smoothness) + math.log2(gain))
 
     def phase(self, records: int, trees: int, batch: int) -> TreePhase:
-        """A phase with the printed noise."""
+        """Returns a phase with the printed noise."""
         unit = 4.0 * self.lipschitz / (batch * self.epsilon) / (self.clients if self.where == "server" else 1)
         scales = tuple(unit * 2**j for j in range(1, trees + 1)) or (unit,)
         return TreePhase(records=records, trees=trees, batch=batch, scales=scales)
 
 
 def feasible_batch(records: int, trees: int) -> int:
-    """The largest b, a multiple of 2^T1, with b*c(T1) <= N; all losses for T1 = 0; 0 if there is none.
+    """Returns the largest b, a multiple of 2^T1, with b*c(T1) <= N; all losses for T1 = 0; 0 if no b fits.
 
     Raises:
-        InvalidArgumentError: ``records`` is no integer >= 1, or ``trees`` none >= 0.
+        InvalidArgumentError: ``records`` is not an integer >= 1, or ``trees`` is not one >= 0.
     """
     records, trees = integer("records", records, low=1), integer("trees", trees, low=0, high=MOST_TREES)
     return (1 << trees) * (records // records_needed(trees, 1 << trees))
 
 
 def certified_trees(sizes: Sizes, records: int) -> int:
-    """T1 of the certified rule: the printed formula at a batch of N/4, rounded, at least 1, and less until it fits."""
+    """Returns T1 of the certified rule: the printed formula at a batch of N/4, rounded, at least 1, reduced to fit."""
     wished = sizes.trees(integer("records", records, low=1) / 4)
     trees = min(MOST_TREES, max(1, round(wished))) if wished > 0 else 1
     while trees and not feasible_batch(records, trees):
@@ -104,16 +97,22 @@ def certified_trees(sizes: Sizes, records: int) -> int:
 
 
 def certified_phases(sizes: Sizes, rounds: int, *, trees: int | None = None) -> tuple[TreePhase, ...]:
-    """The phases p = 2, ..., P of T rounds, each with as many losses as fit.
+    """Returns the phases p = 2, ..., P of T rounds, each with the largest batch that fits.
 
     Args:
         sizes: Sizes and constants.
         rounds: T >= 1.
-        trees: T1 of every phase that has losses enough, fewer in others; 0 is one release from all losses, best for
-            linear ones. None takes :func:`certified_trees`.
+        trees: T1 of every phase with enough losses, fewer in others; 0 is one release from all losses, best for linear
+            ones. None, the default, uses :func:`certified_trees`.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Sizes, certified_phases
+        >>> phases = certified_phases(Sizes(clients=10, experts=8, epsilon=1.0), 63, trees=2)
+        >>> [(phase.records, phase.trees, phase.batch) for phase in phases]
+        [(1, 0, 1), (2, 0, 2), (4, 1, 2), (8, 1, 4), (16, 2, 4)]
     """
     found = []
     for k in range(arguments.rounds(rounds).bit_length() - 1):
@@ -127,14 +126,16 @@ def certified_phases(sizes: Sizes, rounds: int, *, trees: int | None = None) -> 
 
 @frozen(kw_only=True)
 class PrintedBatch:
-    """A printed batch beside the losses that there are.
+    """A printed batch, compared with the number of losses in the phase.
+
+    See :func:`printed_batch`, which returns it.
 
     Attributes:
         phase: p.
         records: N = 2^(p-2).
-        trees: T1 that it is asked for.
-        batch: b as printed, which need not be whole.
-        usable: b cut to a multiple of 2^T1, if there is one and its trees read at most N losses; else 0.
+        trees: T1.
+        batch: b as printed, not always a whole number.
+        usable: b rounded down to a multiple of 2^T1 if its trees read at most N losses, else 0.
     """
 
     phase: int
@@ -145,15 +146,21 @@ class PrintedBatch:
 
     @property
     def needed(self) -> Fraction:
-        """How many losses the printed batch would read, b*c(T1)."""
+        """The number of losses that the printed batch would read, b*c(T1)."""
         return self.batch * records_needed(self.trees, 4) / 4 if self.trees else self.batch
 
 
 def printed_batch(phase: int, *, trees: int = 1, corollary: bool = False) -> PrintedBatch:
-    """b = 2^(p-1)/(p-1)^2 of Theorem 1, or b = 2^(p-1) of Corollary 1.
+    """Returns the printed batch: b = 2^(p-1)/(p-1)^2 of Theorem 1, or b = 2^(p-1) of Corollary 1.
 
     Raises:
-        InvalidArgumentError: ``phase`` is no integer >= 2, or ``trees`` none >= 1.
+        InvalidArgumentError: ``phase`` is not an integer >= 2, or ``trees`` is not one >= 1.
+
+    Example:
+        >>> from hockeystick.learners import printed_batch
+        >>> early, late = printed_batch(3), printed_batch(12)
+        >>> (early.needed, early.records), (late.usable, late.records)
+        ((Fraction(3, 2), 2), (16, 1024))
     """
     p = integer("phase", phase, low=2, high=1000)
     trees = integer("trees", trees, low=1, high=MOST_TREES)
@@ -166,21 +173,26 @@ def printed_batch(phase: int, *, trees: int = 1, corollary: bool = False) -> Pri
 def printed_phases(
     sizes: Sizes, rounds: int, *, corollary: bool = False, infeasible: Infeasible = "refuse"
 ) -> tuple[TreePhase | None, ...]:
-    """The phases p = 2, ..., P as printed: Theorem 1's (7's with noise at the server), or Corollary 1's with one tree.
+    """Returns the printed phases p = 2, ..., P: of Theorem 1 (7 with noise at the server), or of Corollary 1.
 
     Args:
         sizes: Sizes and constants.
         rounds: T >= 1.
-        corollary: Corollary 1's batch, which no phase has the losses for.
-        infeasible: What a phase does that has not the losses: "refuse" them all, "hold" the point of the phase before,
-            or make "one release" from what it has.
+        corollary: Use the batch of Corollary 1, with one tree, for which no phase has enough losses.
+        infeasible: For a phase without enough losses: "refuse" raises an error, "hold" keeps the point of the phase
+            before, and "one release" makes one release from all its losses.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a phase without the losses that it needs and
             ``infeasible="refuse"``.
+
+    Example:
+        >>> from hockeystick.learners import Sizes, printed_phases
+        >>> phases = printed_phases(Sizes(clients=10, experts=8, epsilon=1.0), 255, infeasible="hold")
+        >>> [None if phase is None else phase.batch for phase in phases]
+        [None, None, None, None, None, None, 2]
     """
-    if infeasible not in ("refuse", "hold", "one release"):
-        raise InvalidArgumentError("infeasible", infeasible, "is unknown", "use refuse, hold or one release")
+    infeasible = one_of("infeasible", infeasible, "refuse", "hold", "one release")
     found: list[TreePhase | None] = []
     for p in range(2, arguments.rounds(rounds).bit_length() + 1):
         records = 2 ** (p - 2)

@@ -1,21 +1,21 @@
-"""What the federated stochastic learner publishes: secret orders, messages on a grid, and exact choices.
+"""Releases of the federated stochastic learner: secret orders, messages on a grid, and exact choices.
 
 A client's gradients are rounded to a grid and whole-number noise is added (Laplace, Gaussian); a trusted server
-compares exact numbers (``mechanisms.NoisyMax``). Noise is larger than a simulation's by so little, and by enough, that
+compares exact numbers (``mechanisms.NoisyMax``). The noise is slightly larger than that of a simulation, by enough that
 the learner's graph covers it in all of its views:
 
 * Averages are computed in floats. Whatever the order of summation, n numbers of size M have an average that is off by
   at most n*M*2^-53 (Higham 2002, section 4.2). A record's change D then becomes D + 2e.
 * Rounding to a grid of step g turns that into at most D/g + 1 + 2e/g steps of each coordinate. For messages,
   ``mechanisms/randomness/noise_on_a_grid.py`` says which discrete noise is then covered by real noise.
-* Winners are read off the messages, and are charged less than these: for the range R = 2D of the changes. The range in
+* Winners are computed from the messages and cost less: only the range R = 2D of the changes is charged. The range in
   steps is K <= R/g + 2 + 4e/g. A path of K changes, each raising some coordinates by one step, leads from one data set
   to the other, and each is (1/t)-DP for discrete Laplace noise of scale t: fix all noise but the winner's. Mixtures of
   neighbours on the path make it one of laws whose logarithms change at a rate of at most e^(1/t) - 1 <= 1/t + 1/t^2 per
   step, which is what a noisy maximum is charged for (``accounting/events/answers/drifting_law.py``). Messages' t, plus
   1, meets it. All clients use one grid, so that the server's sums are exact.
 
-The overheads shrink with D, so that those of the vertex that moves a leaf least hold for all.
+The overheads shrink with D, so those of the vertex that moves a leaf least are valid for all.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from hockeystick.learners.federated.stochastic.plan import places
 from hockeystick.mechanisms import Gaussian, Noise, NoisyMax
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 
-_MOST_ROUNDING = 2.0**-10  # of what one record moves
-_MOST_STEPS = 2.0**53  # of a grid, below which sums of floats are exact
+_MOST_ROUNDING = 2.0**-10  # as a share of the shift by one record
+_MOST_STEPS = 2.0**53  # of a grid, up to which sums of floats are exact
 _KEYS = 2**62
 
 
 def secret_labels(phase: TreePhase, setting: StochSetting, noise: Noise) -> Labels:
-    """One client's assignment for a phase, shape (records,), each equally probable: sorted by distinct random keys."""
+    """Returns one client's uniform assignment for a phase, shape (records,): sorted by distinct random keys."""
     labels = ordered_labels(phase)
     if setting.assignment == "contiguous":
         return labels
@@ -49,10 +49,10 @@ def secret_labels(phase: TreePhase, setting: StochSetting, noise: Noise) -> Labe
 
 
 def released_scores(setting: StochSetting, phase: TreePhase, tree: int, scores: FloatArray, noise: Noise) -> FloatArray:
-    """A client's gradient of shape (d,), on a grid, with noise.
+    """Returns a client's gradient of shape (d,), on a grid, with noise.
 
     Raises:
-        InvalidArgumentError: the noise's law hides no message, or a record moves less than averages are rounded.
+        InvalidArgumentError: noise that hides no message, or averages whose rounding exceeds the shift by a record.
     """
     shift, error = _least_shift(setting, phase, tree), _rounding(setting, phase)
     scale, entries = phase.scale(tree), len(scores)
@@ -67,8 +67,8 @@ def released_scores(setting: StochSetting, phase: TreePhase, tree: int, scores: 
             "noise", setting.noise, "hides no message", "use laplace or gaussian noise where clients add it"
         )
     if not setting.clients * (_largest(setting, phase) + 64 * scale) <= _MOST_STEPS * step:
-        raise InvalidArgumentError("scales", scale, "is too large beside what one loss moves", "use less noise")
-    more = 1 + math.ceil(2 * error / step)  # steps that rounding moves a coordinate by
+        raise InvalidArgumentError("scales", scale, "is too large for the shift by one loss", "use less noise")
+    more = 1 + math.ceil(2 * error / step)  # the steps by which rounding moves a coordinate
     if setting.noise == "laplace":
         drawn = noise.laplace(noise_on_a_grid.laplace_scale(scale, l1, step, entries * more) + 1, entries)
     else:
@@ -77,10 +77,10 @@ def released_scores(setting: StochSetting, phase: TreePhase, tree: int, scores: 
 
 
 def released_winner(setting: StochSetting, phase: TreePhase, tree: int, total: FloatArray, noise: Noise) -> int:
-    """Who wins by sums over the clients, shape (d,), with a trusted server's noise.
+    """Returns the winner by sums over the clients, shape (d,), with a trusted server's noise.
 
     Raises:
-        InvalidArgumentError: a record moves less than sums are rounded.
+        InvalidArgumentError: sums whose rounding exceeds the shift by a record.
     """
     m = setting.clients
     shift = _least_shift(setting, phase, tree)
@@ -96,17 +96,17 @@ def released_winner(setting: StochSetting, phase: TreePhase, tree: int, total: F
 
 
 def _least_shift(setting: StochSetting, phase: TreePhase, tree: int) -> float:
-    """By how much the record that moves a tree's leaves least can move them."""
+    """The least shift of a leaf of the tree, over the places where a record can be read."""
     return min(place.shift for place in places(setting, phase) if place.tree == tree)
 
 
 def _largest(setting: StochSetting, phase: TreePhase) -> float:
-    """A gradient's largest coordinate, with all corrections."""
+    """The largest coordinate of a gradient with all corrections."""
     return max(abs(setting.low), abs(setting.high)) + setting.span * phase.trees
 
 
 def _rounding(setting: StochSetting, phase: TreePhase) -> float:
-    """The most by which a client's gradient at a leaf is off: an average at the root, and a correction at each step."""
+    """The largest rounding error of a client's gradient at a leaf: of an average, and a correction at each step."""
     largest = max(abs(setting.low), abs(setting.high), setting.span)
     return (phase.trees + 1) * (phase.batch + 8) * largest * 2.0**-52
 
@@ -114,5 +114,5 @@ def _rounding(setting: StochSetting, phase: TreePhase) -> float:
 def _check_rounding(error: float, shift: float) -> None:
     if not 2 * error <= _MOST_ROUNDING * shift:
         raise InvalidArgumentError(
-            "batch", shift, f"one loss moves an average by no more, and rounding by {error:g}", "use fewer losses"
+            "batch", shift, f"is too small a shift by one loss for a rounding error of {error:g}", "use fewer losses"
         )

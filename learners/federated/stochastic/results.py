@@ -1,4 +1,4 @@
-"""What a run of the federated stochastic learner leaves behind."""
+"""Results of a run of the federated stochastic learner."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from hockeystick.accounting.validate import integer
 
 @frozen(eq=False)
 class Broadcasts:
-    """All that a run makes public.
+    """The public output of a run.
+
+    See :class:`~hockeystick.learners.federated.stochastic.fed_stoch.FedStoch` for an example.
 
     Attributes:
-        points: What is played in phase p = 1, 2, ..., shape (phases, d), row p - 1.
-        winners: The winning expert at each leaf of phase p = 2, 3, ..., entry p - 2; empty where the point was held.
+        points: The point played in phase p = 1, 2, ..., shape (phases, d), row p - 1.
+        winners: The winning expert at each leaf of phase p = 2, 3, ..., entry p - 2; empty if the point was held.
     """
 
     points: FloatArray
     winners: tuple[tuple[int, ...], ...]
 
     def play(self, round: int) -> FloatArray:
-        """The point of a round 1, 2, ..., shape (d,)."""
+        """Returns the point of a round 1, 2, ..., shape (d,)."""
         return np.asarray(self.points[integer("round", round, low=1, high=2 ** len(self.points) - 1).bit_length() - 1])
 
 
@@ -30,10 +32,12 @@ class Broadcasts:
 class StochRun:
     """A run in one process.
 
+    See :class:`~hockeystick.learners.federated.stochastic.fed_stoch.FedStoch` for an example.
+
     Attributes:
-        broadcasts: What it made public.
-        losses: Each client's total loss, shape (clients,).
-        expert_losses: Every expert's total loss over all clients and rounds, shape (d,).
+        broadcasts: The public output.
+        losses: The total loss of each client, shape (clients,).
+        expert_losses: The total loss of each expert over all clients and rounds, shape (d,).
     """
 
     broadcasts: Broadcasts
@@ -42,5 +46,5 @@ class StochRun:
 
     @property
     def regret(self) -> float:
-        """Per client, against the best single expert for all clients."""
+        """The regret per client, against the best single expert for all clients."""
         return float((self.losses.sum() - self.expert_losses.min()) / len(self.losses))

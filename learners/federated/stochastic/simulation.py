@@ -1,7 +1,7 @@
-"""Many runs of the federated stochastic learner at once, with what an audit may want to fix and to see.
+"""Simulations of many runs of the federated stochastic learner at once, with options for audits.
 
-An audit in the clear may fix at which vertex an attacked loss is read, and who wins at leaves before the attacked one,
-and look at what the clients send. All three are for finding out; none is part of a run.
+An audit may fix the vertex at which an attacked loss is read and the winners of the leaves before it, and may read the
+clients' messages. A run for publication has none of these options.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from hockeystick.learners.federated.stochastic.loss_pool import UNREAD, Labels, 
 from hockeystick.learners.federated.stochastic.losses import LossFamily
 from hockeystick.learners.federated.stochastic.phase import Path, Winners, moved, score_noise, summed_noise
 
-_MOST_NUMBERS = 2**23  # in one array, whatever the number of runs
+_MOST_NUMBERS = 2**23  # in one array, for any number of runs
 
 
 @frozen(eq=False)
 class StochRuns:
     """Simulated runs.
 
+    See :meth:`~hockeystick.learners.federated.stochastic.fed_stoch.FedStoch.simulate`, which returns it.
+
     Attributes:
-        points: What is played in phase p = 1, 2, ..., shape (runs, phases, d).
-        winners: Of phase p = 2, 3, ..., entry p - 2: shape (runs, leaves); no leaves where the point was held.
-        uplinks: What the clients sent in phase p, shape (runs, clients, leaves, d), if asked for.
+        points: The point played in phase p = 1, 2, ..., shape (runs, phases, d).
+        winners: The winners of phase p = 2, 3, ..., entry p - 2: shape (runs, leaves); no leaves if the point was held.
+        uplinks: The clients' messages in each phase, shape (runs, clients, leaves, d); None unless requested.
     """
 
     points: FloatArray
@@ -48,7 +50,7 @@ def simulated(
     outcomes: Mapping[tuple[int, int], int],
     uplinks: bool,
 ) -> StochRuns:
-    """``runs`` runs on losses of shape (clients, rounds, d); see ``FedStoch.simulate`` for the rest."""
+    """Returns ``runs`` runs on losses of shape (clients, rounds, d); see ``FedStoch.simulate``."""
     clients, _, experts = losses.shape
     _check_pins(setting, pins)
     _check_outcomes(setting, outcomes, experts)
@@ -65,9 +67,9 @@ def simulated(
             else:
                 one = _Phase(setting, family, p, phase, outcomes, uplinks)
                 labels = _labels(setting, p, phase, pins, rng, count)
-                point, won, said = one.play(losses, labels, point, rng)
+                point, won, messages = one.play(losses, labels, point, rng)
                 winners.append(won)
-                sent.append(said)
+                sent.append(messages)
             points.append(point)
         parts.append((np.stack(points, axis=1), winners, sent))
     return StochRuns(
@@ -78,24 +80,24 @@ def simulated(
 
 
 def neighbours(setting: StochSetting, *, rounds: int, experts: int) -> tuple[FloatArray, FloatArray]:
-    """Two neighbouring arrays of linear losses, shape (clients, rounds, d), that are hard to keep apart.
+    """Returns two neighbouring arrays of linear losses, shape (clients, rounds, d), that are easy to tell apart.
 
-    All losses are ties but one of client 0's, which speaks for expert 0 and against all others, or the reverse. It is
-    the one that tells most, if it is read at a root: in a fixed order the round decides on that.
+    All losses are equal, except for one of client 0, which favours expert 0 over all others, or the reverse. It is the
+    loss with the largest effect if it is read at a root; with a contiguous assignment the round determines that.
 
     Raises:
-        InvalidArgumentError: no phase reads anything.
+        InvalidArgumentError: no phase reads losses.
     """
     best, place = 0.0, 0
     for phase in (each for each in setting.phases if each is not None):
         round = phase.records
         for vertex in phase.vertices():
-            told = vertex.leaves / (vertex.records * phase.scale(vertex.tree))
-            if vertex.depth == 0 and told > best:
-                best, place = told, round
+            effect = vertex.leaves / (vertex.records * phase.scale(vertex.tree))
+            if vertex.depth == 0 and effect > best:
+                best, place = effect, round
             round += vertex.records
     if best == 0.0:
-        raise InvalidArgumentError("phases", setting.phases, "read nothing", "give a phase that is not None")
+        raise InvalidArgumentError("phases", setting.phases, "read no losses", "give a phase that is not None")
     losses = np.full((setting.clients, rounds, experts), (setting.low + setting.high) / 2)
     other = losses.copy()
     losses[0, place - 1], other[0, place - 1] = setting.high, setting.low
@@ -153,7 +155,7 @@ def _labels(
     rng: np.random.Generator,
     runs: int,
 ) -> Labels:
-    """Shape (runs, clients, records), or one run's where all runs' are alike."""
+    """Assignments of shape (runs, clients, records), or (1, clients, records) if they are equal in all runs."""
     labels = np.broadcast_to(ordered_labels(phase), (1, setting.clients, phase.records))
     if setting.assignment == "contiguous" or phase.trees == 0:
         return labels
@@ -167,7 +169,7 @@ def _labels(
 
 
 def _together(setting: StochSetting, family: LossFamily, experts: int) -> int:
-    """How many runs fit in memory at once."""
+    """The number of runs that fit in memory at once."""
     largest = 1
     for phase in setting.phases:
         if phase is not None:
@@ -186,7 +188,7 @@ def _check_pins(setting: StochSetting, pins: Mapping[tuple[int, int], int]) -> N
         phase = setting.phases[k]
         if phase is None or (client, k) in seen or setting.assignment == "contiguous":
             raise InvalidArgumentError(
-                "pins", (client, round), "can't be fixed", "one loss of each client in each phase of secret assignment"
+                "pins", (client, round), "can't be fixed", "pin one loss per client and phase of a secret assignment"
             )
         seen.add((client, k))
         integer("pins", vertex, low=UNREAD if phase.used() < phase.records else 0, high=len(phase.vertices()) - 1)

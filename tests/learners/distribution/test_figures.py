@@ -120,9 +120,9 @@ def test_many_labels_cost_one_bit_nothing_and_randomised_labels_everything() -> 
     """F5, K = 4, T = 1e6: randomised labels 8 / 1174 / 171 612 at M = 4 / 64 / 1024; one bit 7.8e3 to 9.8e3."""
     reference = {1: 8.0, 16: 1174.0, 256: 171_612.0}
     for copies, known in reference.items():
-        labels, _ = measured(4, 10**6, 4, channel=RandomizedLabels, copies=copies)
+        labels, _ = measured(4, 10**6, 2, channel=RandomizedLabels, copies=copies)
         assert 0.4 * known < labels.risk.mean() < 2.5 * known
-        bits, _ = measured(4, 10**6, 4, copies=copies)
+        bits, _ = measured(4, 10**6, 2, copies=copies)
         assert 0.6 * 7.8e3 < bits.risk.mean() < 1.5 * 9.8e3
 
 

@@ -23,7 +23,6 @@ from hockeystick.learners.distribution.channels.all_channels import (
 from hockeystick.learners.distribution.channels.candidates import LabelDensities, LabelTable
 from hockeystick.learners.distribution.channels.levels import CeiledBlocks, Envelope, UniformMixture
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
-from hockeystick.learners.distribution.risk_bounds import total_variation
 from hockeystick.learners.distribution.runs import play, replay
 
 EXACT = 1e-9
@@ -104,22 +103,9 @@ def test_rates_are_those_of_the_theorems() -> None:
     assert rate(VectorLaplace, "misprinted", scale=1.0) == pytest.approx(2 * printed)
     assert rate(SampledLaplace, "printed", epsilon=1.0) == pytest.approx(2 * printed)
     assert rate(OneBit, epsilon=1.0, rate=0.25) == 0.25
-
-
-def test_the_misprinted_rate_has_the_larger_bound() -> None:
-    """Row 5: at sqrt(2 K ln K / T) the bound of exponential weights is larger by (sqrt K + 1/sqrt K)/2."""
-    experts, rounds = 16, 10_000
-    fair = OnlineDistribution.build(easy(experts), rounds=rounds, channel=VectorLaplace, rule="printed", scale=1.0)
-    slip = OnlineDistribution.build(easy(experts), rounds=rounds, channel=VectorLaplace, rule="misprinted", scale=1.0)
-
-    def regret(eta: float) -> float:
-        return math.log(experts) / eta + eta * rounds / 2
-
-    ratio = regret(slip.learning_rate) / regret(fair.learning_rate)
-    assert ratio == pytest.approx((math.sqrt(experts) + 1 / math.sqrt(experts)) / 2)
-    assert fair.risk_bound() > 0
+    assert OnlineDistribution.build(table, rounds=9, channel=VectorLaplace, rule="printed", scale=1.0).risk_bound() > 0
     with pytest.raises(InvalidArgumentError):
-        slip.risk_bound()
+        OnlineDistribution.build(table, rounds=9, channel=VectorLaplace, rule="misprinted", scale=1.0).risk_bound()
 
 
 def test_printed_losses_lie_in_the_unit_interval_and_centred_ones_are_unbiased() -> None:
@@ -239,6 +225,7 @@ def test_the_wrong_sign_leads_away_from_the_truth() -> None:
     fair = play(replay(index, losses), risk, **right).risk[0]  # type: ignore[arg-type]
     turned = play(replay(index, -losses), risk, **right).risk[0]  # type: ignore[arg-type]
     assert fair < 0.02 * 20_000 < 0.3128 * 20_000 < turned
+    assert fair < learner.risk_bound() < turned
 
 
 def test_the_prediction_never_loses_the_reference_law() -> None:
@@ -249,19 +236,6 @@ def test_the_prediction_never_loses_the_reference_law() -> None:
     assert learner.risk(0).of(lost)[0] == pytest.approx(math.log(200.0))
     levels = learner.channels[0].levels
     np.testing.assert_allclose(levels.masses(), [[0.995, 0.005], [0.005, 0.995]])
-
-
-def test_total_variation_of_the_mean_prediction_is_below_the_root_of_the_risk() -> None:
-    """Theorem 6 in every run: TV(truth, mean prediction) <= mean TV <= sqrt(risk/(2T)), by Pinsker and Jensen."""
-    table, rng = random_table(12, 4, 6), np.random.default_rng(5)
-    learner = OnlineDistribution.build(table, rounds=3000, epsilon=1.0)
-    runs = learner.simulate(2, rng, 20)
-    means = runs.mean_weights @ learner.channels[0].levels.masses()
-    distance = 0.5 * np.abs(means - table.table()[2]).sum(axis=1)
-    for far, risk in zip(distance, runs.risk, strict=True):
-        assert far <= total_variation(risk=float(risk), rounds=3000) + 1e-12
-    # The norm without its half would break it: labels of one kind, all weight on the wrong candidate.
-    assert total_variation(risk=1.0, rounds=1) < 2.0 * 0.5 * 2.0
 
 
 @pytest.mark.statistical

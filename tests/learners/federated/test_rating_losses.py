@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.learners import checked_losses
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
@@ -229,7 +229,7 @@ def test_files_give_the_same_pipeline_as_the_twin(tmp_path: Path) -> None:
         (MOVIES, "", "ratings.dat"),
         (MOVIES + "4::Only two\n", RATINGS, "movies.dat:5"),
         (MOVIES + "x::Film::Drama\n", RATINGS, "movies.dat:5"),
-        (MOVIES + "1::Film::Drama\n", RATINGS, "two films"),
+        (MOVIES + "1::Film::Drama\n", RATINGS, "earlier film"),
         (MOVIES, RATINGS + "7::1::5\n", "ratings.dat:6"),
         (MOVIES, RATINGS + "7::1::x::0\n", "ratings.dat:6"),
         (MOVIES, RATINGS + "x::1::3::0\n", "ratings.dat:6"),
@@ -245,6 +245,14 @@ def test_files_give_the_same_pipeline_as_the_twin(tmp_path: Path) -> None:
 def test_files_are_checked(tmp_path: Path, movies: str, ratings: str, match: str) -> None:
     with pytest.raises(InvalidArgumentError, match=match):
         read_movielens(files(tmp_path, movies, ratings))
+
+
+@pytest.mark.parametrize("line", ["7::1::4.321::0", "7::4321::3::0", "4321", "7::1::x4321::0", "x4321::1::3::0"])
+def test_errors_do_not_show_a_record(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InvalidDataError) as caught:
+        read_movielens(files(tmp_path, MOVIES, RATINGS + line + "\n"))
+    assert caught.value.argument == "ratings.dat:6" and caught.value.__context__ is None
+    assert "321" not in repr(caught.value) + str(caught.value) + str(vars(caught.value))
 
 
 def test_missing_files(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_labels_without_end(tmp_path: Path) -> None:
 def test_bad_options_are_refused(tmp_path: Path) -> None:
     assert_refused(run(*SMALL, "--plan", "--truth", "1"), "--truth", "--plan")
     assert_refused(run(*SMALL, "--truth", "4"), "--truth", "0 .. 3")
-    assert_refused(run(*SMALL, "--rule", "printed", "--channel", "one-bit"), "was not published")
+    assert_refused(run(*SMALL, "--rule", "printed", "--channel", "one-bit"), "is not published")
     assert_refused(run(*SMALL, "--channel", "gaussian-all"), "delta")
     assert_refused(run(*SMALL, "--channel", "smoke-signals"), "channel")
     assert_refused(run(*SMALL, "--alphabet", "9"), "--alphabet", "multiple of 4")

@@ -23,7 +23,7 @@ from hockeystick.learners.distribution.channels.levels import (
     TableLevels,
     UniformMixture,
 )
-from hockeystick.learners.distribution.risk_bounds import block_span, mixture_span, printed_span
+from hockeystick.learners.distribution.risk_bounds import mixture_span
 
 REFERENCES = (CeiledBlocks(), Envelope(), UniformMixture())
 FOUR = [[0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.6, 0.4]]
@@ -102,17 +102,22 @@ def test_products_that_are_whole_but_for_rounding_are_whole() -> None:
 # --- ranges ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tables", [200, pytest.param(10_000, marks=pytest.mark.statistical)])
-def test_ranges_on_many_tables(tables: int) -> None:
-    """M/(T N') <= e^v <= 1 under R1; spans within their formulas for R1, R2 and R3."""
+@pytest.mark.statistical
+def test_ranges_on_many_tables() -> None:
+    """M/(T N') <= e^v <= 1 under R1; spans within their formulas for R1, R2 and R3.
+
+    A violation on one random table in 100 is missed with probability 0.99^2000 = 2e-9.
+    """
     rng = np.random.default_rng(11)
-    for _ in range(tables):
+    for _ in range(2000):
         table, rounds = random_table(rng), int(10 ** rng.uniform(0.31, 9))
         k = len(table)
         for reference in REFERENCES:
             found = levels_of(reference, table, rounds)
-            limit = block_span if isinstance(reference, CeiledBlocks) else mixture_span
-            assert found.span <= limit(rounds=rounds, experts=k) * (1 + 1e-13) + 2e-9
+            limit = mixture_span(rounds=rounds, experts=k)
+            if isinstance(reference, CeiledBlocks):
+                limit = math.log1p((rounds - 1) * (k + 1))
+            assert found.span <= limit * (1 + 1e-13) + 2e-9
             assert Fraction(found.span) >= Fraction(found.top) - Fraction(found.bottom) > 0
             least = -math.log(rounds) - math.log(found.total)
             most = math.log(k) if isinstance(reference, UniformMixture) else 0.0
@@ -127,7 +132,7 @@ def test_the_worst_family_attains_the_formulas(k: int, rounds: int) -> None:
     table = rare_masses(k, 100 * k)
     found = levels_of(CeiledBlocks(), table, rounds)
     assert found.span == pytest.approx(math.log1p((rounds - 1) * found.total), abs=1e-3)
-    printed = printed_span(rounds=rounds, experts=k)
+    printed = math.log(rounds * k)
     assert (found.span > printed) == (rounds > k)
     for reference in (Envelope(), UniformMixture()):
         assert levels_of(reference, table, rounds).span <= printed
@@ -184,7 +189,7 @@ def test_levels_are_logarithms_of_smoothed_masses(seed: int, reference: Referenc
     assert np.exp(shared[:, 0]) == pytest.approx(law[labels] * found.total, rel=1e-9)
 
 
-ANYTHING = st.one_of(st.integers(-3, 15), st.floats(), st.none(), st.text(max_size=1), st.integers())
+ANYTHING = st.one_of(st.integers(-3, 15), st.floats(), st.none(), st.sampled_from(["", "1", "ä"]), st.integers())
 
 
 @pytest.mark.statistical
@@ -261,7 +266,7 @@ def test_counts_without_end(reference: Reference) -> None:
     endless, cut = reference.levels(POISSON, 1000), levels_of(reference, CUT, 1000)
     assert endless.of(range(60)) == pytest.approx(cut.of(range(60)), abs=1e-9)
     assert np.exp(endless.log_masses(range(60))) == pytest.approx(cut.masses()[:, :60].T, abs=1e-12)
-    assert endless.span <= printed_span(rounds=1000, experts=3)
+    assert endless.span <= math.log(1000 * 3)
     # Hoeffding's inequality for each label, false alarm <= 1e-6; the law of one candidate is caught.
     labels = endless.resample(100_000, np.random.default_rng(8))
     assert labels.shape == (100_000,)
@@ -281,7 +286,7 @@ def test_any_label_has_a_level_without_a_table(reference: Reference) -> None:
         outside = found.outside(labels)
         assert outside[[4, 5, 6, 7, 9]].all()
         assert (levels[outside] == min(0.0, found.top)).all()
-        assert found.span <= printed_span(rounds=500, experts=3) + 1e-12
+        assert found.span <= math.log(500 * 3) + 1e-12
 
 
 def test_gaussian_levels_by_hand() -> None:

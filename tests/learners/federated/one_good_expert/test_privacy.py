@@ -63,6 +63,12 @@ def test_the_pure_claim_costs_three_quarters(eps: float, kappa: int) -> None:
     }
 
 
+def split_epsilon(delta: float, *, rate: float, threshold_scale: float, query_scale: float) -> float:
+    """A baseline at kappa = 60: the pure cost of the threshold plus the Rényi cost of the draws."""
+    threshold = CumulativeAboveThreshold(threshold_scale, query_scale).pure_epsilon()
+    return threshold + epsilon(compose((BoundedRange(rate), 60)), delta, method="rdp").upper
+
+
 @pytest.mark.parametrize(
     ("eps", "delta", "share"),
     [(0.1, 1e-5, 0.72), (0.1, 1e-8, 0.80), (1, 1e-5, 0.82), (1, 1e-8, 0.86), (4, 1e-5, 0.89), (4, 1e-8, 0.90)],
@@ -70,9 +76,7 @@ def test_the_pure_claim_costs_three_quarters(eps: float, kappa: int) -> None:
 def test_the_approximate_claim_in_numbers(eps: float, delta: float, share: float) -> None:
     """Golden numbers at kappa = 60: pure threshold and Renyi draws, in units of eps; both by Renyi is less."""
     made = printed(eps, 60, delta=delta)
-    split = plan.split_epsilon(
-        delta, switches=60, learning_rate=made.learning_rate, threshold_scale=4 / eps, query_scale=8 / eps
-    )
+    split = split_epsilon(delta, rate=made.learning_rate, threshold_scale=4 / eps, query_scale=8 / eps)
     assert split / eps == pytest.approx(share, abs=0.006)
     certified = made.guarantee().epsilon(delta).upper
     assert 0.66 * eps < certified < split
@@ -84,7 +88,7 @@ def test_largest_learning_rates(delta: float, split: float, joint: float) -> Non
     noise = {"threshold_scale": 4.0, "query_scale": 8.0}
 
     def by_parts(rate: float) -> float:
-        return plan.split_epsilon(delta, switches=60, learning_rate=rate, **noise)
+        return split_epsilon(delta, rate=rate, **noise)
 
     def two_point(rate: float) -> float:
         up, down = 1 / 4, -1 / 8
@@ -159,7 +163,6 @@ def test_keeping_the_direction_of_a_record_to_the_end_would_gain_nothing() -> No
         lambda: plan.printed_approximate(1.0, 0.0, switches=3),
         lambda: plan.printed_approximate(1.0, 1.0, switches=3),
         lambda: plan.printed_approximate(math.nan, 0.1, switches=3),
-        lambda: plan.split_epsilon(0.0, switches=3, learning_rate=0.1, threshold_scale=1.0, query_scale=1.0),
         lambda: plan.printed_cost(1.0, switches=3, learning_rate=0.1, threshold_scale=1.0, query_scale=1.0),
         lambda: plan.printed_cost(0.1, switches=3, learning_rate=0.1, threshold_scale=math.inf, query_scale=1.0),
         lambda: printed(1.0, 3).worst_case_neighbours(focus="other"),  # type: ignore[arg-type]
@@ -248,23 +251,17 @@ def excess(law: FedSVT, claim: FedSVT, first: np.ndarray, second: np.ndarray, *,
     return max(ratios)
 
 
-def check_instances(seed: int, count: int) -> None:
-    rng, most = np.random.default_rng(seed), 0.0
-    for _ in range(count):
+@pytest.mark.statistical
+def test_none_of_many_small_instances_exceeds_the_certificate() -> None:
+    """Pure, and the summed Renyi curves at five orders, in both directions.
+
+    A certificate that fails for one instance in five is found with probability 1 - 0.8^80 > 1 - 1e-7.
+    """
+    rng, most = np.random.default_rng(2), 0.0
+    for _ in range(80):
         made = small(rng)
         most = max(most, excess(made, made, *neighbours(made, rng)))
     assert 0.3 < most <= 1.0 + 1e-9
-
-
-@pytest.mark.statistical
-def test_no_small_instance_exceeds_the_certificate() -> None:
-    check_instances(1, 20)
-
-
-@pytest.mark.statistical
-def test_none_of_many_small_instances_exceeds_the_certificate() -> None:
-    """Pure, and the summed Renyi curves at five orders, in both directions."""
-    check_instances(2, 150)
 
 
 @pytest.mark.statistical

@@ -83,11 +83,11 @@ def test_a_trusted_server_adds_the_noise_of_the_average(noise):
 
 @pytest.mark.statistical
 def test_simulations_have_the_law_of_runs():
-    """Last winner of 3 clients with curved losses, 1500 runs one by one against 6000 together: chi-square of the
+    """Last winner of 3 clients with curved losses, 700 runs one by one against 6000 together: chi-square of the
     two-sample table, alarm 1e-6; simulations at a quarter of the noise are caught."""
     one = learner(SquaredProducts(), rounds=15, d=3, trees=1, epsilon=20.0)
     losses = data(one)
-    singly = [one.run(losses, range(3 * i, 3 * i + 3)).broadcasts.winners[-1] for i in range(1500)]
+    singly = [one.run(losses, range(3 * i, 3 * i + 3)).broadcasts.winners[-1] for i in range(700)]
     counted = np.bincount([first * 3 + last for first, last in singly], minlength=9)
     sharp = evolve(one, setting=learner(one.family, rounds=15, d=3, trees=1, epsilon=80.0).setting)
     for other, proper in ((one, True), (sharp, False)):
