@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from divergences import kkt_residual, relative_entropy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
@@ -15,9 +16,7 @@ from hockeystick.learners.smoothed.measures.projection import (
     _by_sorting,
     _multipliers,
     approximate_kl_projection,
-    kkt_residual,
     kl_projection,
-    relative_entropy,
 )
 
 seeds = st.integers(0, 2**32 - 1)

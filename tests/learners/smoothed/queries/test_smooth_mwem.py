@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,16 +32,9 @@ def thresholds(gamma: float = 0.05, *, points: int = 64, signed: bool = False) -
     return BoxCells.of(Thresholds().cover(gamma, UniformGrid(points)), signed=signed)
 
 
-def learner(cells: object = None, **options: object) -> SmoothMWEM:
-    given: dict[str, object] = {
-        "cells": cells or thresholds(),
-        "records": 40,
-        "sigma": 0.25,
-        "rounds": 3,
-        "epsilon_em": 0.3,
-        "epsilon_lap": 0.2,
-    }
-    return SmoothMWEM(**(given | options))  # type: ignore[arg-type]
+def learner(cells: object = None, **options: Any) -> SmoothMWEM:
+    given: dict[str, Any] = {"cells": cells or thresholds(), "records": 40, "sigma": 0.25, "rounds": 3}
+    return SmoothMWEM(**(given | {"epsilon_em": 0.3, "epsilon_lap": 0.2} | options))
 
 
 def window(n: int, points: int, rng: np.random.Generator, *, sigma: float = 0.25) -> np.ndarray:
@@ -356,7 +350,6 @@ def test_a_run_reports_its_progress_and_is_a_simulation_of_one() -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
     same = found.simulate(records, np.random.default_rng(19), 1)
     assert (same.as_array() == run.transcripts.as_array()).all()
-    assert (Transcripts.of_array(same.as_array()).queries == same.queries).all()
 
 
 @pytest.mark.parametrize(
