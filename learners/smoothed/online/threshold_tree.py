@@ -205,13 +205,7 @@ class ThresholdForest:
         k = self._places(first)
         inside = k < self.size
         _, before, from_right = self._path(self._leaves + np.where(inside, k, 0))
-        left, right = _halves(before)
-        branch = np.vstack([np.where(from_right, right, left), np.ones(self.runs)])
-        reached = np.cumprod(branch[::-1], axis=0)[
-            ::-1
-        ]  # the shares of the nodes on the path, from the leaf to the root
-        share = reached[0] + (np.where(from_right, 0.0, right) * reached[1:]).sum(axis=0)
-        return np.where(inside, share, 0.0)
+        return np.where(inside, self._shares(before, from_right)[0, -1], 0.0)
 
     def draw(self, uniform: npt.ArrayLike) -> IntArray:
         """Returns the experts (R,) of uniform numbers in [0, 1), shape (R,)."""
@@ -253,7 +247,10 @@ class ThresholdForest:
 
 def _halves(odds: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Returns the shares of a node's left and right half, both accurate however small."""
-    return special.expit(-odds), special.expit(odds)
+    weight = np.exp(-np.abs(odds))
+    large, up = 1.0 / (1.0 + weight), odds > 0.0
+    small = weight * large
+    return np.where(up, small, large), np.where(up, large, small)
 
 
 def _log_probabilities(odds: FloatArray, depth: int, size: int) -> FloatArray:
