@@ -129,7 +129,7 @@ def _stays_smooth(project: Any) -> bool:
 def _is_nearest(project: Any) -> bool:
     """Whether 50 projections are the nearest smooth laws, by their optimality conditions."""
     laws, caps = _laws_and_caps()
-    return kkt_residual(laws, caps, np.stack([project(law, caps) for law in laws])) <= 1e-9
+    return bool(kkt_residual(laws, caps, np.stack([project(law, caps) for law in laws])) <= 1e-9)
 
 
 def _laws_and_caps() -> tuple[Any, Any]:
@@ -145,7 +145,7 @@ def _untouched(law: Any, caps: Any) -> Any:
 def _pairs_are_smooth(sigma: float) -> bool:
     """Points on half of the line, with certain labels, are 1/2-smooth; whether their pairs are sigma-smooth."""
     pairs = mutants.pairs_of_points(np.repeat([0.25, 0.0], 4), np.arange(8) % 2)
-    return bool(smoothness(pairs, np.full(16, 1 / 16)) >= sigma * (1 - 1e-9))
+    return smoothness(pairs, np.full(16, 1 / 16)) >= sigma * (1 - 1e-9)
 
 
 def _projection_helps(sigma: float) -> bool:
