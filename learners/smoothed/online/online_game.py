@@ -31,8 +31,9 @@ class CausalityError(HockeystickError):
     """Raised if an adversary reads this round's draw, or, if it is not adaptive, anything of the game.
 
     Example:
+        >>> from hockeystick import HockeystickError
         >>> from hockeystick.learners import CausalityError
-        >>> issubclass(CausalityError, Exception)
+        >>> issubclass(CausalityError, HockeystickError)
         True
     """
 
