@@ -54,6 +54,31 @@ def renyi(p: Law, q: Law, orders: ArrayLike) -> Any:
     return found if np.ndim(orders) else float(found)
 
 
+def relative_entropy(p: ArrayLike, q: ArrayLike) -> Any:
+    """KL(p || q) along the last axis; infinite where q misses mass of p."""
+    first, second = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    return special.rel_entr(first, second).sum(axis=-1)
+
+
+def kkt_residual(weights: ArrayLike, caps: ArrayLike, projected: ArrayLike) -> float:
+    """The largest violation, in units of mass, of z <= cap, sum z = 1 and z = min(c w, cap) by KL projections z of w.
+
+    The best c of a row is that of its largest uncapped entry. 0 is exact.
+    """
+    rows, limits, found = np.atleast_2d(weights), np.asarray(caps), np.atleast_2d(projected)
+    worst = 0.0
+    for row, z in zip(rows, found, strict=True):
+        law = row / row.sum()
+        free = (z < limits) & (law > 0.0)
+        top = int(np.argmax(np.where(free, law, -1.0)))
+        c = z[top] / law[top] if free.any() else math.inf
+        with np.errstate(invalid="ignore"):  # inf * 0
+            best = np.where(law > 0.0, np.minimum(c * law, limits), 0.0)
+        parts = np.abs(z - best).max(), abs(math.fsum(z) - 1.0), (z - limits).max(), -z.min()
+        worst = max(worst, *map(float, parts))
+    return worst
+
+
 def gaussian_delta(mu: float, epsilon: ArrayLike) -> Any:
     """δ(ε) of N(μ, 1) against N(0, 1) at one ε or several (Balle & Wang 2018, Theorem 8)."""
     e = np.asarray(epsilon, dtype=float)

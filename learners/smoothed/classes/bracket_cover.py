@@ -1,7 +1,7 @@
 """Covers with one predicate for each bracket: any predicate of a bracket is within the bracket's mass of its member.
 
-A predicate is then looked up by its bracket, without a comparison with the others. What is found is within gamma of it,
-and a function of public values alone; a nearer one may exist.
+``nearest`` looks a predicate up by its bracket, without comparing it with the others. The result is within γ of the
+predicate and a function of public values alone; a nearer member of the cover may exist.
 """
 
 import numpy.typing as npt
@@ -20,7 +20,7 @@ class BracketCover(Cover):
     """A cover by the members of brackets, in their order; ``nearest`` is the member of the predicate's own bracket.
 
     Args:
-        brackets: Of the class, of mass gamma under the measure.
+        brackets: Brackets of the class, of mass at most γ under the measure.
     """
 
     brackets: Brackets
@@ -30,17 +30,17 @@ class BracketCover(Cover):
 
 
 def bracket_cover(concepts: ConceptClass, brackets: Brackets, gamma: float, measure: BaseMeasure) -> BracketCover:
-    """The gamma-cover of the members of brackets of mass <= gamma under ``measure``.
+    """Returns the γ-cover of the members of brackets of mass at most γ under ``measure``.
 
     Raises:
-        InvalidArgumentError: there are too many to be listed.
+        InvalidArgumentError: there are too many members to list.
     """
     if brackets.count * concepts.parameter_count > _MOST_NUMBERS:
         raise InvalidArgumentError(
             "gamma",
             gamma,
-            f"needs {brackets.count} predicates",
-            "take a larger one, or work with the brackets' indices",
+            f"needs {brackets.count} predicates, too many to list",
+            "use a larger gamma, or the brackets alone",
         )
     return BracketCover(
         concepts=concepts, parameters=brackets.members(), measure=measure, gamma=gamma, brackets=brackets

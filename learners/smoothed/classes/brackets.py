@@ -1,14 +1,14 @@
 """The algebra of brackets: intersections, unions, complements, symmetric differences, and pull-backs along a map.
 
-Brackets of composed predicates are made of brackets of their parts: numbers multiply, widths add up. A predicate
-composed of parts has their parameters one after another, and an index that counts through the parts' brackets, the last
-one fastest.
+Brackets of composed predicates are made of brackets of their parts: numbers multiply, widths add up. A composed
+predicate has the parameters of its parts one after another, and its bracket's index is the mixed-radix number of the
+parts' indices, the last part fastest.
 
-The symmetric difference of two predicates with brackets of width epsilon has one of width 2 epsilon, among N^2:
+The symmetric difference of two predicates with brackets of width ε has a bracket of width 2ε, among N^2:
 
     lower = (l and not u') or (l' and not u),        upper = (u or u') and not (l and l').
 
-Sources: Haghtalab, Roughgarden & Shetty 2020, Theorem 3.7, which has 4 epsilon and N^4 for symmetric differences; the
+Sources: Haghtalab, Roughgarden & Shetty 2020, Theorem 3.7, which states 4ε and N^4 for symmetric differences; the
 bracket above is ours.
 """
 
@@ -24,7 +24,7 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import integer, items
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, extended
 
 Rule = Literal["intersection", "union", "symmetric difference"]
@@ -32,75 +32,117 @@ Embedding = Callable[[FloatArray], FloatArray]
 
 
 def intersect(*parts: Brackets) -> Brackets:
-    """Brackets [l_1 and .. and l_k, u_1 and .. and u_k] of intersections of one predicate from each part.
+    """Returns brackets [l_1 and .. and l_k, u_1 and .. and u_k] of intersections of one predicate from each part.
 
     Raises:
-        InvalidArgumentError: no part, or one that is no set of brackets.
+        InvalidArgumentError: there is no part, or a part is not a set of brackets.
+
+    Example:
+        >>> from hockeystick.learners import Intervals, Thresholds, UniformCube, intersect
+        >>> rays, intervals = (c.brackets(0.2, UniformCube(1)) for c in (Thresholds(), Intervals()))
+        >>> both = intersect(rays, intervals)
+        >>> both.count == rays.count * intervals.count, round(both.width, 12)
+        (True, 0.4)
     """
     return ComposedBrackets("intersection", parts)
 
 
 def union(*parts: Brackets) -> Brackets:
-    """Brackets [l_1 or .. or l_k, u_1 or .. or u_k] of unions of one predicate from each part.
+    """Returns brackets [l_1 or .. or l_k, u_1 or .. or u_k] of unions of one predicate from each part.
 
     Raises:
-        InvalidArgumentError: no part, or one that is no set of brackets.
+        InvalidArgumentError: there is no part, or a part is not a set of brackets.
+
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube, union
+        >>> rays = Thresholds().brackets(0.25, UniformCube(1))
+        >>> union(rays, rays).count
+        16
     """
     return ComposedBrackets("union", parts)
 
 
 def symmetric_difference(first: Brackets, second: Brackets) -> Brackets:
-    """Brackets of {exactly one of two predicates holds}: widths add up, numbers multiply.
+    """Returns brackets of the predicates that hold where exactly one of two predicates does.
 
     Raises:
-        InvalidArgumentError: an argument that is no set of brackets.
+        InvalidArgumentError: an argument is not a set of brackets.
+
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube, symmetric_difference
+        >>> rays = Thresholds().brackets(0.25, UniformCube(1))
+        >>> symmetric_difference(rays, rays).width
+        0.5
     """
     return ComposedBrackets("symmetric difference", (first, second))
 
 
 def complement(brackets: Brackets) -> Brackets:
-    """Brackets [not u, not l] of the complements; parameters, number and width stay as they are.
+    """Returns the brackets [not u, not l] of the complements; parameters, number and width stay the same.
 
     Raises:
-        InvalidArgumentError: an argument that is no set of brackets.
+        InvalidArgumentError: the argument is not a set of brackets.
+
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube, complement
+        >>> below = complement(Thresholds().brackets(0.25, UniformCube(1)))
+        >>> below.lower.contains([0.1, 0.4], [1]).tolist()
+        [[True, False]]
     """
     return ComplementBrackets(brackets)
 
 
 def k_fold(brackets: Brackets, k: int, *, rule: Literal["intersection", "union"]) -> Brackets:
-    """Brackets of k-fold intersections or unions of predicates of one class: k times the width, the k-th power.
+    """Returns brackets of k-fold intersections or unions of predicates of one class: N^k of them, of k times the width.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube, k_fold
+        >>> k_fold(Thresholds().brackets(0.25, UniformCube(1)), 3, rule="union").count
+        64
     """
     if rule not in ("intersection", "union"):
-        raise InvalidArgumentError("rule", rule, "is no k-fold rule", 'use "intersection" or "union"')
+        raise InvalidArgumentError("rule", rule, "is not a k-fold rule", 'use "intersection" or "union"')
     return ComposedBrackets(rule, (brackets,) * integer("k", k, low=1))
 
 
 def pull_back(brackets: Brackets, embedding: Embedding) -> Brackets:
-    """Brackets of the predicates x -> h(psi(x)): those of h under psi's image, [l o psi, u o psi].
+    """Returns the brackets [l o ψ, u o ψ] of the predicates x -> h(ψ(x)), from brackets [l, u] of h.
 
-    The width is meant under a measure whose image under psi is the one that ``brackets`` were built for; see
-    :func:`push_forward`.
+    The width holds under a measure whose image under ψ is the measure of ``brackets``; see :func:`push_forward`.
 
     Args:
-        brackets: Of the predicates on the image.
-        embedding: psi, from points (n, d) to points (n, m).
+        brackets: Brackets of the predicates h.
+        embedding: ψ, from points (n, d) to points (n, m).
 
     Raises:
-        InvalidArgumentError: an argument that is no set of brackets, or no map.
+        InvalidArgumentError: ``brackets`` is not a set of brackets, or ``embedding`` cannot be called.
+
+    Example:
+        >>> from hockeystick.learners import ListedMeasure, Thresholds, pull_back, push_forward
+        >>> measure = ListedMeasure([-2.0, -1.0, 1.0, 3.0])
+        >>> squares = Thresholds().brackets(0.5, push_forward(measure, lambda x: x**2))
+        >>> pull_back(squares, lambda x: x**2).upper.contains(measure.points).tolist()
+        [[True, True, True, True], [True, False, False, True]]
     """
     return PulledBackBrackets(brackets, embedding)
 
 
 def push_forward(measure: ListedMeasure, embedding: Embedding) -> ListedMeasure:
-    """The law of psi(x) for x of law ``measure``, with psi from points (n, d) to points (n, m)."""
+    """Returns the law of ψ(x) for x of law ``measure``, with ψ from points (n, d) to points (n, m).
+
+    Example:
+        >>> from hockeystick.learners import ListedMeasure, push_forward
+        >>> push_forward(ListedMeasure([-1.0, 0.0, 1.0]), abs).cdf(0, [0.0, 1.0]).round(3).tolist()
+        [0.333, 1.0]
+    """
     return ListedMeasure(embedding(measure.points), measure.masses)
 
 
 class MemberBrackets(Brackets):
-    """Brackets whose lower and upper functions belong to the class themselves, and so are rows of parameters."""
+    """Brackets whose lower and upper functions belong to the class, and so are rows of parameters."""
 
     @property
     @abstractmethod
@@ -109,15 +151,10 @@ class MemberBrackets(Brackets):
 
     @abstractmethod
     def ends(self, rows: npt.ArrayLike | None = None, *, upper: bool) -> FloatArray:
-        """The parameters of lower or upper functions, shape (rows, p)."""
+        """Returns the parameters of lower or upper functions, shape (rows, p)."""
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _Ends(self, upper=False)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _Ends(self, upper=True)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        return self.concepts.predict(self.ends(rows, upper=upper), points)
 
     @property
     def parameter_count(self) -> int:
@@ -127,31 +164,24 @@ class MemberBrackets(Brackets):
         return self.ends(upper=False)
 
 
-@frozen
-class _Ends(PredicateTable):
-    brackets: MemberBrackets
-    upper: bool = field(kw_only=True)
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        return self.brackets.concepts.predict(self.brackets.ends(rows, upper=self.upper), points)
-
-
 def _inner(value: object) -> Brackets:
     if not isinstance(value, Brackets):
-        raise InvalidArgumentError("brackets", value, "are not brackets")
+        raise InvalidArgumentError(
+            "brackets", value, "is not a set of brackets", "use what a class's brackets() returns"
+        )
     return value
 
 
 def _embedding(value: object) -> Embedding:
     if not callable(value):
-        raise InvalidArgumentError("embedding", value, "can't be called", "give a map from points to points")
+        raise InvalidArgumentError("embedding", value, "cannot be called", "give a map from points to points")
     return value
 
 
 def _parts(value: object) -> tuple[Brackets, ...]:
     parts = items("parts", value)
     if not parts or any(not isinstance(part, Brackets) for part in parts):
-        raise InvalidArgumentError("parts", value, "are not sets of brackets", "give at least one")
+        raise InvalidArgumentError("parts", value, "is not a list of sets of brackets", "give at least one set")
     return parts
 
 
@@ -170,13 +200,19 @@ class ComposedBrackets(Brackets):
     rule: Rule
     parts: tuple[Brackets, ...] = field(converter=_parts)
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _Composed(self, upper=False)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _Composed(self, upper=True)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        picks = unravel(self.checked_rows(rows), [part.count for part in self.parts])
+        lowers, uppers = (
+            [_picked(part, points, pick, upper=side) for part, pick in zip(self.parts, picks, strict=True)]
+            for side in (False, True)
+        )
+        if self.rule == "symmetric difference":
+            if upper:
+                return (uppers[0] | uppers[1]) & ~(lowers[0] & lowers[1])
+            return (lowers[0] & ~uppers[1]) | (lowers[1] & ~uppers[0])
+        combine = np.logical_and if self.rule == "intersection" else np.logical_or
+        held: BoolArray = combine.reduce(uppers if upper else lowers)
+        return held
 
     @property
     def count(self) -> int:
@@ -195,10 +231,10 @@ class ComposedBrackets(Brackets):
         return sum(part.parameter_count for part in self.parts)
 
     def index(self, parameters: npt.ArrayLike) -> IntArray:
-        """The index of a bracket around each of the predicates (M, p): shape (M,).
+        """Returns the indices (M,) of brackets that contain the predicates (M, p).
 
         Raises:
-            InvalidArgumentError: another shape, or more brackets than whole numbers of 63 bits count.
+            InvalidArgumentError: another shape, or 2^63 brackets or more.
         """
         rows = extended("parameters", parameters)
         if rows.ndim != 2 or rows.shape[1] != self.parameter_count:
@@ -217,29 +253,8 @@ class ComposedBrackets(Brackets):
 
 
 @frozen
-class _Composed(PredicateTable):
-    brackets: ComposedBrackets
-    upper: bool = field(kw_only=True)
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        parts = self.brackets.parts
-        picks = unravel(self.brackets.checked_rows(rows), [part.count for part in parts])
-        lowers, uppers = (
-            [_picked(table, points, pick) for table, pick in zip(tables, picks, strict=True)]
-            for tables in ([part.lower for part in parts], [part.upper for part in parts])
-        )
-        if self.brackets.rule == "symmetric difference":
-            if self.upper:
-                return (uppers[0] | uppers[1]) & ~(lowers[0] & lowers[1])
-            return (lowers[0] & ~uppers[1]) | (lowers[1] & ~uppers[0])
-        combine = np.logical_and if self.brackets.rule == "intersection" else np.logical_or
-        held: BoolArray = combine.reduce(uppers if self.upper else lowers)
-        return held
-
-
-@frozen
-class _OneForOne(Brackets):
-    """Brackets made of others one for one, with their parameters and of their width."""
+class DerivedBrackets(Brackets):
+    """Brackets that correspond one to one to ``inner``, with the same parameters, number and width."""
 
     inner: Brackets = field(converter=_inner)
 
@@ -263,58 +278,31 @@ class _OneForOne(Brackets):
 
 
 @frozen
-class ComplementBrackets(_OneForOne):
+class ComplementBrackets(DerivedBrackets):
     """The brackets [not u, not l] of the complements of predicates with brackets [l, u]."""
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _Complement(self.inner.upper)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _Complement(self.inner.lower)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        return ~self.inner.contains(points, rows, upper=not upper)
 
 
 @frozen
-class _Complement(PredicateTable):
-    inner: PredicateTable
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        return ~self.inner.contains(points, rows)
-
-
-@frozen
-class PulledBackBrackets(_OneForOne):
-    """The brackets [l o psi, u o psi] of the predicates h o psi; see :func:`pull_back`."""
+class PulledBackBrackets(DerivedBrackets):
+    """The brackets [l o ψ, u o ψ] of the predicates h o ψ; see :func:`pull_back`."""
 
     embedding: Embedding = field(converter=_embedding)
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _PulledBack(self.inner.lower, self.embedding)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _PulledBack(self.inner.upper, self.embedding)
-
-
-@frozen
-class _PulledBack(PredicateTable):
-    inner: PredicateTable
-    embedding: Embedding
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        return self.inner.contains(self.embedding(np.asarray(points, dtype=float)), rows)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        return self.inner.contains(self.embedding(np.asarray(points, dtype=float)), rows, upper=upper)
 
 
 def ravel(indices: list[IntArray], counts: list[int]) -> IntArray:
-    """One index for an index in each of several lists, the last one fastest.
+    """Returns the mixed-radix number of ``indices``, the last one fastest.
 
     Raises:
-        InvalidArgumentError: there are more combinations than whole numbers of 63 bits count.
+        InvalidArgumentError: there are 2^63 combinations or more.
     """
     if math.prod(counts) >= 2**63:
-        raise InvalidArgumentError("counts", counts, "have too large a product to be counted through")
+        raise InvalidArgumentError("counts", counts, "has a product of 2^63 or more", "use fewer or coarser parts")
     whole = np.zeros_like(indices[0])
     for index, count in zip(indices, counts, strict=True):
         whole = whole * count + index
@@ -322,7 +310,7 @@ def ravel(indices: list[IntArray], counts: list[int]) -> IntArray:
 
 
 def unravel(index: IntArray, counts: list[int]) -> list[IntArray]:
-    """The inverse of :func:`ravel`."""
+    """Inverts :func:`ravel`."""
     parts = []
     for count in reversed(counts):
         parts.append(index % count)
@@ -330,7 +318,7 @@ def unravel(index: IntArray, counts: list[int]) -> list[IntArray]:
     return parts[::-1]
 
 
-def _picked(table: PredicateTable, points: npt.ArrayLike, rows: IntArray) -> BoolArray:
-    """The table's predicates of ``rows``, each of them evaluated once."""
+def _picked(part: Brackets, points: npt.ArrayLike, rows: IntArray, *, upper: bool) -> BoolArray:
+    """Returns the values of the functions of ``rows``, each evaluated once."""
     distinct, where = np.unique(rows, return_inverse=True)
-    return table.contains(points, distinct)[where.ravel()]
+    return part.contains(points, distinct, upper=upper)[where.ravel()]

@@ -1,10 +1,10 @@
-"""Classes of predicates on R^d, with what is needed to learn them online and to answer them privately.
+"""Classes of predicates on R^d, with the operations that online learning and private query release need.
 
-A class may be infinite. What makes it tractable is a base measure mu: a finite *cover*, in which every predicate has
-one that differs from it on mu-mass at most gamma, or a finite set of *brackets* [l, u] of mu-mass epsilon, one of which
-contains any given predicate: l <= h <= u pointwise. Both depend on mu alone, never on data.
+A class may be infinite. A base measure μ makes it tractable: there is a finite *cover*, in which every predicate has a
+neighbour that differs from it on a set of μ-mass at most γ, or a finite set of *brackets* [l, u] of μ-mass ε, one of
+which contains any given predicate: l <= h <= u pointwise. Both depend on μ alone, never on the data.
 
-A predicate is a row of parameters. Numbers in it may be infinite: a threshold at plus infinity is the empty set.
+A predicate is a row of parameters. Parameters may be infinite: a threshold at plus infinity is the empty set.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, sections 3 and C; sizes of separated sets: Haussler 1995, Theorem 1.
 """
@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
@@ -25,12 +25,21 @@ _MOST_CELLS = 2**24  # of a table of predictions, at once
 
 
 class ConceptClass(ABC):
-    """A class of predicates on R^d, each a row of p parameters."""
+    """A class of predicates on R^d, each given by a row of p parameters.
+
+    Example:
+        >>> from hockeystick.learners import ConceptClass, Intervals, Rectangles, Thresholds
+        >>> [concepts.vc_dimension for concepts in (Thresholds(), Intervals(), Rectangles(2))]
+        [1, 2, 4]
+        >>> labellings, predicates = Thresholds().labelings([0.2, 0.7])
+        >>> len(labellings), Thresholds().consistent([0.2, 0.7], [True, False]) is None
+        (3, True)
+    """
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """d: of the points."""
+        """The dimension d of the points."""
 
     @property
     @abstractmethod
@@ -40,31 +49,31 @@ class ConceptClass(ABC):
     @property
     @abstractmethod
     def parameter_count(self) -> int:
-        """p: the length of a row of parameters."""
+        """The number p of parameters of a predicate."""
 
     @abstractmethod
     def predict(self, parameters: npt.ArrayLike, points: npt.ArrayLike) -> BoolArray:
-        """Whether predicates (K, p) hold at points (n, d): shape (K, n)."""
+        """Returns whether predicates (K, p) hold at points (n, d), shape (K, n)."""
 
     @abstractmethod
     def cover(self, gamma: float, measure: BaseMeasure) -> "Cover":
-        """A proper gamma-cover under ``measure``: every predicate differs from its nearest one on mass <= gamma."""
+        """Returns a proper γ-cover under ``measure``: every predicate is within mass γ of its nearest one."""
 
     @abstractmethod
     def brackets(self, epsilon: float, measure: BaseMeasure) -> "Brackets":
-        """Brackets of mass <= epsilon under ``measure``, one of which contains any given predicate."""
+        """Returns brackets of mass at most ε under ``measure``, one of which contains any given predicate."""
 
     @abstractmethod
     def labelings(self, points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
-        """All ways in which the class labels points (n, d), each once: (L, n), and a predicate for each: (L, p)."""
+        """Returns all labellings of points (n, d) by the class, shape (L, n), and a predicate for each, (L, p)."""
 
     @abstractmethod
     def consistent(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray | None:
-        """A predicate (p,) that labels points (n, d) with ``labels`` (n,), or None if there is none."""
+        """Returns a predicate (p,) that labels points (n, d) with ``labels`` (n,), or None if there is none."""
 
     @abstractmethod
     def max_gap(self, points: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """The largest |q(P1) - q(P2)| over the *whole* class, for two weightings (n,) of the same points (n, d).
+        """Returns the largest |q(P1) - q(P2)| over the *whole* class, for two weightings (n,) of points (n, d).
 
         q(P) is the sum of the weights of the points at which q holds. Points may repeat.
         """
@@ -121,23 +130,32 @@ def checked_epsilon(value: object) -> float:
 def checked_class(value: object) -> ConceptClass:
     """Returns the argument ``concepts``, a class of predicates."""
     if not isinstance(value, ConceptClass):
-        raise InvalidArgumentError("concepts", value, "is no ConceptClass")
+        raise InvalidArgumentError(
+            "concepts", value, "is not a ConceptClass", "use Thresholds(), Intervals() or another one"
+        )
     return value
 
 
 @frozen(eq=False, kw_only=True)
 class Cover:
-    """A finite set of predicates that is a gamma-cover of a class under a base measure, and so public.
+    """A finite set of predicates that is a γ-cover of a class under a base measure; it is public.
 
-    This class finds the nearest predicate on public reference points; classes with a closed form override it.
+    This class finds the nearest predicate by comparison on public reference points. Classes with a closed form
+    override it.
 
     Args:
         concepts: The class.
         parameters: The predicates, shape (K, p).
-        measure: The base measure mu.
+        measure: The base measure μ.
         gamma: The largest mass on which a predicate of the class differs from its nearest one, up to rounding.
         reference: Public points (m, d) on which predicates are compared; independent of the data.
-        failure_probability: With at most this probability, over public coins, it is no gamma-cover.
+        failure_probability: A bound on the probability, over public coins, that this is not a γ-cover.
+
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube
+        >>> cover = Thresholds().cover(0.1, UniformCube(1))
+        >>> cover.parameters[:, 0].round(2).tolist(), cover.nearest([[0.47]]).tolist()
+        ([0.1, 0.3, 0.5, 0.7, 0.9], [2])
     """
 
     concepts: ConceptClass
@@ -149,20 +167,20 @@ class Cover:
 
     @property
     def size(self) -> int:
-        """K."""
+        """The number K of predicates."""
         return len(self.parameters)
 
     @property
     def log_size(self) -> float:
-        """ln K of the cover that is run; never a bound on some other cover's."""
+        """ln K of this very cover; it does not bound the size of another one."""
         return math.log(self.size)
 
     def predict(self, points: npt.ArrayLike) -> BoolArray:
-        """Whether the cover's predicates hold at points (n, d): shape (K, n)."""
+        """Returns whether the cover's predicates hold at points (n, d), shape (K, n)."""
         return self.concepts.predict(self.parameters, points)
 
     def nearest(self, parameters: npt.ArrayLike) -> IntArray:
-        """Indices of nearest predicates of the cover, for predicates (M, p) of the class: shape (M,).
+        """Returns the indices (M,) of the cover's nearest predicates, for predicates (M, p) of the class.
 
         Deterministic (ties go to the least index) and a function of public values alone.
         """
@@ -187,71 +205,90 @@ class Cover:
         return np.where(held, np.float32(1.0), np.float32(-1.0))
 
 
-class PredicateTable(ABC):
-    """A list of predicates, the lower or the upper functions of brackets; they need not belong to the class."""
-
-    @abstractmethod
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        """Whether the predicates of ``rows`` (all of them by default) hold at points (n, d): shape (rows, n)."""
-
-
 class Brackets(ABC):
-    """Pairs [l, u] of predicates with l <= u, such that every predicate h of the class has one with l <= h <= u."""
+    """Pairs [l, u] of predicates with l <= u, such that every predicate h of the class has one with l <= h <= u.
+
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube
+        >>> brackets = Thresholds().brackets(0.25, UniformCube(1))
+        >>> brackets.count, brackets.width, brackets.index([[0.3]]).tolist()
+        (4, 0.25, [1])
+        >>> brackets.lower.contains([0.4, 0.6], [1]).tolist(), brackets.upper.contains([0.4, 0.6], [1]).tolist()
+        ([[False, True]], [[True, True]])
+    """
 
     @property
-    @abstractmethod
-    def lower(self) -> PredicateTable:
+    def lower(self) -> "PredicateTable":
         """The lower functions l."""
+        return PredicateTable(self, upper=False)
 
     @property
-    @abstractmethod
-    def upper(self) -> PredicateTable:
+    def upper(self) -> "PredicateTable":
         """The upper functions u."""
+        return PredicateTable(self, upper=True)
+
+    @abstractmethod
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        """Returns whether lower or upper functions hold at points (n, d); see :class:`PredicateTable`."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many brackets there are."""
+        """The number of brackets."""
 
     @property
     @abstractmethod
     def parameter_count(self) -> int:
-        """p: the length of a row of parameters of a predicate of the class."""
+        """The number p of parameters of a predicate of the class."""
 
     @property
     @abstractmethod
     def width(self) -> float:
-        """A mass under the base measure that {l != u} never exceeds."""
+        """An upper bound on the mass of {l != u} under the base measure."""
 
     @abstractmethod
     def index(self, parameters: npt.ArrayLike) -> IntArray:
-        """The index of a bracket around each of the predicates (M, p): shape (M,)."""
+        """Returns the indices (M,) of brackets that contain the predicates (M, p)."""
 
     @abstractmethod
     def members(self) -> FloatArray:
-        """A predicate of the class in each bracket, shape (count, p)."""
+        """Returns a predicate of the class in each bracket, shape (count, p)."""
 
     @property
     def log_count(self) -> float:
-        """ln of their number."""
+        """ln of the number of brackets."""
         return math.log(self.count)
 
     def checked_rows(self, rows: npt.ArrayLike | None) -> IntArray:
         """Returns indices of brackets, all of them for None."""
         if rows is None:
             if self.count > _MOST_CELLS:
-                raise InvalidArgumentError("rows", rows, f"means all {self.count} brackets", "name those you need")
+                raise InvalidArgumentError(
+                    "rows", rows, f"stands for all {self.count} brackets, too many to list", "give indices"
+                )
             return np.arange(self.count)
         return array("rows", rows, ndim=1, low=0, high=self.count - 1).astype(np.int64)
 
 
+@frozen
+class PredicateTable:
+    """The lower or the upper functions of brackets; they need not belong to the class."""
+
+    brackets: Brackets
+    upper: bool = field(kw_only=True)
+
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
+        """Returns whether the functions of ``rows`` (default: all) hold at points (n, d), shape (rows, n)."""
+        return self.brackets.contains(points, rows, upper=self.upper)
+
+
 def log_size_bound(vc_dimension: int, gamma: float) -> float:
-    """A bound on ln K of a set of predicates of which any two differ on mass > gamma, whatever the measure.
+    """Returns a bound on ln K for any set of K predicates that pairwise differ on mass > γ, under any measure.
 
-    It holds for a maximal separated set, which is a gamma-cover, and for nothing else: a cover that was not thinned may
-    be larger. Where a cover is enumerated, take its own ``log_size``.
+    The smaller of 1 + ln(d + 1) + d ln(2e/γ) (Haussler 1995, Theorem 1) and d ln(41/γ).
 
-    The smaller of 1 + ln(d + 1) + d ln(2e/gamma) (Haussler 1995, Theorem 1) and d ln(41/gamma).
+    The bound holds for a maximal separated set, which is a γ-cover. A cover that was not thinned may be larger; use its
+    own ``log_size``.
 
     Args:
         vc_dimension: d >= 1.
@@ -259,6 +296,11 @@ def log_size_bound(vc_dimension: int, gamma: float) -> float:
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import log_size_bound
+        >>> round(log_size_bound(3, 1e-3), 2)
+        28.19
     """
     d, gamma = integer("vc_dimension", vc_dimension, low=1), checked_scale("gamma", gamma)
     return min(1.0 + math.log(d + 1) + d * math.log(2.0 * math.e / gamma), d * math.log(41.0 / gamma))

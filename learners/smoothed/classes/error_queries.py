@@ -1,10 +1,11 @@
 """Errors of predicates as queries on labelled pairs: q_h(x, y) = 1[h(x) != y], a concept class of its own.
 
-A pair is a point with its label, 0 or 1, as a last coordinate. Under the base measure mu x Unif{0, 1} two errors differ
-exactly where their predicates do, so covers and brackets carry over with the same scales, and the VC dimension is the
-same. Whoever answers all error queries privately can learn: the predicate of least error is post-processing.
+A pair is a point with its label, 0 or 1, as the last coordinate. Under the base measure μ x Unif{0, 1} two errors
+differ exactly where their predicates do. So covers and brackets carry over with the same scales, and the VC dimension
+is the same. Private answers to all error queries are enough for learning: the predicate of least error is
+post-processing.
 
-What does not carry over is the smoothness: pairs whose points are sigma-smooth are only sigma/2-smooth, see
+Smoothness does not carry over: pairs whose points are σ-smooth are only σ/2-smooth, see
 ``net_bounds.labelled_smoothness``.
 """
 
@@ -15,26 +16,30 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import array, as_array, place
+from hockeystick.learners.smoothed.classes.brackets import DerivedBrackets
 from hockeystick.learners.smoothed.classes.concept_class import (
-    Brackets,
     ConceptClass,
     Cover,
-    PredicateTable,
     checked_class,
 )
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ListedMeasure
 
 
 def labelled_points(points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
-    """Pairs of shape (n, d + 1) from points (n, d), or (n,) on the line, and labels (n,), bools or 0 and 1.
+    """Returns pairs of shape (n, d + 1) from points (n, d), or (n,) on the line, and labels (n,), bools or 0 and 1.
 
     Raises:
-        InvalidArgumentError: other shapes, or a label that is neither 0 nor 1.
+        InvalidDataError: other shapes, or a label that is neither 0 nor 1.
+
+    Example:
+        >>> from hockeystick.learners import labelled_points
+        >>> labelled_points([0.1, 0.9], [False, True]).tolist()
+        [[0.1, 0.0], [0.9, 1.0]]
     """
     spots, marks = array("points", points, data=True), as_array("labels", labels, data=True)
     spots = spots[:, None] if spots.ndim == 1 else spots
     if spots.ndim != 2 or marks.shape != (len(spots),):
-        raise InvalidDataError("labels", labels, "is not one label for each point")
+        raise InvalidDataError("labels", labels, "do not have one label for each point")
     wrong = np.array([mark not in (0, 1) for mark in marks.tolist()])
     if wrong.any():
         raise InvalidDataError(place("labels", wrong), marks.dtype, "is neither 0 nor 1")
@@ -43,19 +48,27 @@ def labelled_points(points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
 
 def _measure(value: object) -> BaseMeasure:
     if not isinstance(value, BaseMeasure):
-        raise InvalidArgumentError("points", value, "is no base measure")
+        raise InvalidArgumentError(
+            "points", value, "is not a base measure", "use UniformCube, UniformGrid or ListedMeasure"
+        )
     return value
 
 
 @frozen
 class LabelledMeasure(BaseMeasure):
-    """mu x Unif{0, 1}: a point of a base measure with a fair coin as its label.
+    """The base measure μ x Unif{0, 1} of labelled pairs: a point of law μ with a fair coin as its label.
 
     Args:
-        points: mu, on R^d.
+        points: μ, on R^d.
 
     Raises:
-        InvalidArgumentError: it is no base measure.
+        InvalidArgumentError: ``points`` is not a base measure.
+
+    Example:
+        >>> from hockeystick.learners import LabelledMeasure, UniformCube
+        >>> pairs = LabelledMeasure(UniformCube(1))
+        >>> pairs.dimension, float(pairs.box_mass([0.0, 1.0], [0.5, 1.0]))
+        (2, 0.25)
     """
 
     points: BaseMeasure = field(converter=_measure)
@@ -68,9 +81,7 @@ class LabelledMeasure(BaseMeasure):
     def dimension(self) -> int:
         return self.points.dimension + 1
 
-    @property
-    def atoms(self) -> bool:
-        return True
+    atoms = True
 
     @property
     def support_size(self) -> int | None:
@@ -102,13 +113,18 @@ class LabelledMeasure(BaseMeasure):
 
 @frozen
 class ErrorQueries(ConceptClass):
-    """The errors 1[h(x) != y] of a class of predicates h, on pairs (x, y); a row of parameters is that of h.
+    """The class of the errors 1[h(x) != y] on pairs (x, y), for a class of predicates h, with the parameters of h.
 
     Args:
         concepts: The class of predicates on R^d.
 
     Raises:
-        InvalidArgumentError: it is no class.
+        InvalidArgumentError: ``concepts`` is not a class of predicates.
+
+    Example:
+        >>> from hockeystick.learners import ErrorQueries, Thresholds
+        >>> ErrorQueries(Thresholds()).predict([[0.5]], [[0.2, 0], [0.2, 1], [0.9, 1]]).tolist()
+        [[False, True, False]]
     """
 
     concepts: ConceptClass = field(converter=checked_class)
@@ -130,7 +146,7 @@ class ErrorQueries(ConceptClass):
         return labelled_points(pairs[:, :-1], pairs[:, -1])
 
     def split(self, pairs: npt.ArrayLike) -> tuple[FloatArray, BoolArray]:
-        """Points (n, d) and labels (n,) of pairs (n, d + 1)."""
+        """Returns the points (n, d) and labels (n,) of pairs (n, d + 1)."""
         checked = self.checked_points(pairs)
         return checked[:, :-1], checked[:, -1] == 1.0
 
@@ -139,10 +155,10 @@ class ErrorQueries(ConceptClass):
         return np.asarray(self.concepts.predict(parameters, spots) != labels)
 
     def cover(self, gamma: float, measure: BaseMeasure) -> "ErrorCover":
-        """The errors of a gamma-cover of the class under mu.
+        """Returns the errors of a γ-cover of the class under μ.
 
         Raises:
-            InvalidArgumentError: ``measure`` is no ``LabelledMeasure``, or as for the class.
+            InvalidArgumentError: ``measure`` is not a ``LabelledMeasure``, or as for the class.
         """
         base = self.concepts.cover(gamma, self._labelled(measure).points)
         return ErrorCover(
@@ -155,12 +171,12 @@ class ErrorQueries(ConceptClass):
         )
 
     def brackets(self, epsilon: float, measure: BaseMeasure) -> "ErrorBrackets":
-        """Brackets of errors from those [l, u] of the class: [l, u] where the label is 0, [not u, not l] where it is 1.
+        """Returns brackets of errors from those [l, u] of h: [l, u] where the label is 0, [not u, not l] where it is 1.
 
         Raises:
-            InvalidArgumentError: ``measure`` is no ``LabelledMeasure``, or as for the class.
+            InvalidArgumentError: ``measure`` is not a ``LabelledMeasure``, or as for the class.
         """
-        return ErrorBrackets(self, self.concepts.brackets(epsilon, self._labelled(measure).points))
+        return ErrorBrackets(self.concepts.brackets(epsilon, self._labelled(measure).points), self)
 
     def labelings(self, points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
         spots, labels = self.split(points)
@@ -172,7 +188,7 @@ class ErrorQueries(ConceptClass):
         return self.concepts.consistent(pairs[:, :-1], (pairs[:, -1] == 1.0) != marks)
 
     def max_gap(self, points: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """By all labelings of the points. Exact for whole weights."""
+        """Returns the largest gap, by all labellings of the points; exact for whole weights."""
         pairs, difference = self.checked_difference(points, first, second)
         values, where = np.unique(pairs, axis=0, return_inverse=True)
         weights = np.bincount(where.ravel(), weights=difference, minlength=len(values))
@@ -181,13 +197,13 @@ class ErrorQueries(ConceptClass):
     def _labelled(self, measure: BaseMeasure) -> LabelledMeasure:
         checked = self.checked_measure(measure)
         if not isinstance(checked, LabelledMeasure):
-            raise InvalidArgumentError("measure", measure, "is no LabelledMeasure", "use LabelledMeasure(mu)")
+            raise InvalidArgumentError("measure", measure, "is not a LabelledMeasure", "use LabelledMeasure(mu)")
         return checked
 
 
 @frozen(eq=False, kw_only=True)
 class ErrorCover(Cover):
-    """A cover of errors; the nearest one is that of the nearest predicate.
+    """A cover of errors: the error nearest to that of h is the error of the predicate nearest to h.
 
     Args:
         base: The cover of the predicates.
@@ -200,52 +216,17 @@ class ErrorCover(Cover):
 
 
 @frozen(eq=False)
-class _ErrorTable(PredicateTable):
-    """The lower (or upper) functions of errors: ``same`` where the label is 0, not ``other`` where it is 1."""
-
-    queries: ErrorQueries
-    same: PredicateTable
-    other: PredicateTable
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        spots, labels = self.queries.split(points)
-        return np.where(labels, ~self.other.contains(spots, rows), self.same.contains(spots, rows))
-
-
-@frozen(eq=False)
-class ErrorBrackets(Brackets):
+class ErrorBrackets(DerivedBrackets):
     """Brackets of errors, one for each bracket of predicates, of the same width.
 
     Args:
+        inner: The brackets of the predicates.
         queries: The errors.
-        base: The brackets of the predicates.
     """
 
     queries: ErrorQueries
-    base: Brackets
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _ErrorTable(self.queries, self.base.lower, self.base.upper)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _ErrorTable(self.queries, self.base.upper, self.base.lower)
-
-    @property
-    def count(self) -> int:
-        return self.base.count
-
-    @property
-    def parameter_count(self) -> int:
-        return self.base.parameter_count
-
-    @property
-    def width(self) -> float:
-        return self.base.width
-
-    def index(self, parameters: npt.ArrayLike) -> IntArray:
-        return self.base.index(parameters)
-
-    def members(self) -> FloatArray:
-        return self.base.members()
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        spots, labels = self.queries.split(points)
+        same, other = (self.inner.contains(spots, rows, upper=side) for side in (upper, not upper))
+        return np.where(labels, ~other, same)

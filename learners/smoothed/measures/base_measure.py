@@ -1,10 +1,10 @@
 """Base measures: the public laws against which the smoothness of data is stated, and covers and brackets are built.
 
-A law is sigma-smooth if its density against a base measure mu is at most 1/sigma. Smoothness is what usefulness rests
-on; privacy never does. So mu is a public input, fixed before any data is seen.
+A law is σ-smooth if its density against a base measure μ is at most 1/σ. Utility rests on smoothness; privacy never
+does. So μ is a public input, fixed before any data is seen.
 
-A base measure answers three questions, one axis at a time: how much mass lies to the left of x, where the mass p is
-reached, and what a sample looks like. None of them needs a list of points: a grid of 2^24 points costs nothing.
+A base measure has a distribution function and a quantile function for each axis, and a sampler. None of them needs a
+list of points, so a grid of 2^24 points costs nothing.
 """
 
 import math
@@ -24,19 +24,19 @@ _MOST_COMPARISONS = 2**24  # of boxes with points, at once
 
 
 def extended(name: str, value: object) -> FloatArray:
-    """Returns ``value`` as a fresh array of floats, infinite ones allowed.
+    """Returns ``value`` as a new array of floats, infinite ones allowed.
 
     Raises:
-        InvalidArgumentError: not an array of real numbers, or one of them is NaN.
+        InvalidDataError: it is not an array of real numbers, or one of them is NaN.
     """
     return np.array(array(name, value, infinite=True, data=True))
 
 
 def points_of(name: str, value: object, dimension: int) -> FloatArray:
-    """Returns ``value`` as finite points of shape (n, d); a vector is taken as n points on the line where d = 1.
+    """Returns ``value`` as finite points of shape (n, d); for d = 1 a vector stands for n points on the line.
 
     Raises:
-        InvalidArgumentError: not finite numbers of that shape.
+        InvalidDataError: it does not hold finite numbers of that shape.
     """
     points = array(name, value, data=True)
     if points.ndim == 1 and dimension == 1:
@@ -44,13 +44,41 @@ def points_of(name: str, value: object, dimension: int) -> FloatArray:
     return array(name, points, shape=(None, dimension), data=True)
 
 
+def checked_masses(name: str, value: object, size: int | None = None) -> FloatArray:
+    """Returns ``value`` as masses (N,), divided by their sum.
+
+    Raises:
+        InvalidArgumentError: it is not a vector of non-negative numbers, or the sum is not 1 up to rounding.
+    """
+    masses = array(name, value, low=0.0, shape=(size,))
+    total = math.fsum(masses)
+    if abs(total - 1.0) > 1e-9:
+        raise InvalidArgumentError(name, total, "is the sum, which has to be 1", "divide them by their sum")
+    return np.asarray(masses / total)
+
+
+def check_bounds(low: float, high: float) -> None:
+    """Raises ``InvalidArgumentError`` if ``high`` is not above ``low``, by a finite length."""
+    if not (low < high and math.isfinite(high - low)):
+        raise InvalidArgumentError(
+            "high", high, f"is not above low = {low:g} by a finite length", "give finite bounds, low < high"
+        )
+
+
 class BaseMeasure(ABC):
-    """A public probability law on R^d."""
+    """A public probability law on R^d.
+
+    Example:
+        >>> from hockeystick.learners import ProductMeasure, UniformCube, UniformGrid
+        >>> measure = ProductMeasure([UniformCube(1), UniformGrid(5)])
+        >>> measure.dimension, measure.support_size, float(measure.box_mass([0.0, 0.0], [0.5, 0.25]))
+        (2, None, 0.2)
+    """
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """d >= 1."""
+        """The dimension d >= 1."""
 
     @property
     @abstractmethod
@@ -60,33 +88,33 @@ class BaseMeasure(ABC):
     @property
     @abstractmethod
     def support_size(self) -> int | None:
-        """How many points carry all the mass; None if no finite number does."""
+        """The number of points that carry all the mass; None if there is no finite number."""
 
     @property
     def independent(self) -> bool:
-        """Whether the coordinates are independent: the law is the product of its marginals."""
+        """Whether the coordinates are independent, so that the law is the product of its marginals."""
         return True
 
     @abstractmethod
     def marginal(self, axis: int) -> "BaseMeasure":
-        """The law of one coordinate, a measure on the line."""
+        """Returns the law of one coordinate, a measure on the line."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """n independent points, shape (n, d)."""
+        """Returns n independent points, shape (n, d)."""
 
     @abstractmethod
     def cdf(self, axis: int, x: npt.ArrayLike, *, left: bool = False) -> FloatArray:
-        """F(x), the mass of {coordinate <= x}; with ``left`` F(x-), that of {coordinate < x}. x may be infinite."""
+        """Returns F(x), the mass of {coordinate <= x}, or F(x-), the mass of {coordinate < x}; x may be infinite."""
 
     @abstractmethod
     def quantile(self, axis: int, p: npt.ArrayLike) -> FloatArray:
-        """inf{x: F(x) >= p} for p in [0, 1]; minus infinity at p = 0."""
+        """Returns inf{x: F(x) >= p} for p in [0, 1]; minus infinity at p = 0."""
 
     def box_mass(self, low: npt.ArrayLike, high: npt.ArrayLike) -> FloatArray:
-        """The masses of closed boxes {low <= x <= high}, both of shape (..., d); sides may be infinite.
+        """Returns the masses of closed boxes {low <= x <= high}, both of shape (..., d); sides may be infinite.
 
-        Where low > high on some axis the box is empty.
+        If low > high on some axis, the box is empty.
 
         Raises:
             InvalidArgumentError: a NaN, or shapes that do not fit.
@@ -101,7 +129,9 @@ class BaseMeasure(ABC):
     def _boxes(self, low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         lows, highs = extended("low", low), extended("high", high)
         if lows.shape != highs.shape or lows.ndim == 0 or lows.shape[-1] != self.dimension:
-            raise InvalidArgumentError("low", low, "does not fit high", f"give both the shape (..., {self.dimension})")
+            raise InvalidArgumentError(
+                "low", low, "does not have the shape of high", f"give both the shape (..., {self.dimension})"
+            )
         return lows, highs
 
     def _axis(self, axis: object) -> int:
@@ -115,10 +145,16 @@ class UniformCube(BaseMeasure):
     Args:
         dimension: d >= 1.
         low: The left end of every axis.
-        high: Its right end, > low.
+        high: The right end of every axis, > low.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import UniformCube
+        >>> cube = UniformCube(2, -1.0, 1.0)
+        >>> float(cube.cdf(0, 0.5)), float(cube.quantile(1, 0.25)), float(cube.box_mass([0, 0], [1, 1]))
+        (0.75, -0.5, 0.25)
     """
 
     dimension: int = field(converter=arguments.dimension)
@@ -126,16 +162,10 @@ class UniformCube(BaseMeasure):
     high: float = field(default=1.0, converter=arguments.high)
 
     def __attrs_post_init__(self) -> None:
-        if not (self.low < self.high and math.isfinite(self.high - self.low)):
-            raise InvalidArgumentError("high", self.high, f"is not above low = {self.low:g} by a finite length")
+        check_bounds(self.low, self.high)
 
-    @property
-    def atoms(self) -> bool:
-        return False
-
-    @property
-    def support_size(self) -> None:
-        return None
+    atoms = False
+    support_size = None
 
     def marginal(self, axis: int) -> "UniformCube":
         self._axis(axis)
@@ -159,21 +189,27 @@ class UniformCube(BaseMeasure):
 def _sizes(value: object) -> tuple[int, ...]:
     given = (value,) if isinstance(value, (int, np.integer)) else items("sizes", value)
     if not given:
-        raise InvalidArgumentError("sizes", value, "is empty", "give the number of points of each axis")
+        raise InvalidArgumentError("sizes", value, "is empty", "give the number of points for each axis")
     return tuple(integer("sizes", size, low=1, high=_MOST_POINTS) for size in given)
 
 
 @frozen
 class UniformGrid(BaseMeasure):
-    """The uniform law on a grid: an axis of N points holds j/(N - 1), j = 0 .. N - 1 (N = 1: the point 0).
+    """The uniform law on a grid: an axis of N points has the points j/(N - 1), j = 0 .. N - 1 (N = 1: the point 0).
 
-    Nothing is ever listed: all answers are closed forms in N, which may be 2^24 and far beyond.
+    No points are listed: all methods are closed forms in N, which may be 2^52.
 
     Args:
-        sizes: N >= 1 of each axis; a single number for the line.
+        sizes: N >= 1 for each axis; a single number for the line.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import UniformGrid
+        >>> grid = UniformGrid(2**24)
+        >>> grid.support_size, float(grid.cdf(0, 0.5)), float(UniformGrid(5).quantile(0, 0.5))
+        (16777216, 0.5, 0.5)
     """
 
     sizes: tuple[int, ...] = field(converter=_sizes)
@@ -182,9 +218,7 @@ class UniformGrid(BaseMeasure):
     def dimension(self) -> int:
         return len(self.sizes)
 
-    @property
-    def atoms(self) -> bool:
-        return True
+    atoms = True
 
     @property
     def support_size(self) -> int:
@@ -200,17 +234,17 @@ class UniformGrid(BaseMeasure):
         return points
 
     def position(self, axis: int, index: npt.ArrayLike) -> FloatArray:
-        """The coordinates of points 0 .. N - 1 of an axis; minus infinity before them, infinity after them."""
+        """Returns the coordinates of points 0 .. N - 1 of an axis; minus infinity before them, infinity after them."""
         size = self.sizes[self._axis(axis)]
         index = array("index", index)
         return np.where(index < 0, -np.inf, np.where(index > size - 1, np.inf, index / max(size - 1, 1)))
 
     def below(self, axis: int, x: npt.ArrayLike, *, left: bool = False) -> FloatArray:
-        """How many points of an axis are <= x, or < x with ``left``: exact, as whole floats."""
+        """Returns the number of points of an axis that are <= x, or < x with ``left``, exact."""
         size = self.sizes[self._axis(axis)]
         spots, last = extended("x", x), max(size - 1, 1)
         before = np.less if left else np.less_equal
-        at: FloatArray = np.floor(np.clip(spots, -1.0, 2.0) * last)  # right but for rounding, by one either way
+        at: FloatArray = np.floor(np.clip(spots, -1.0, 2.0) * last)  # off by at most one, by rounding
         at = np.where(before((at + 1.0) / last, spots), at + 1.0, at)
         at = np.where(before(at / last, spots), at, at - 1.0)
         return np.clip(at + 1.0, 0.0, size)
@@ -221,7 +255,7 @@ class UniformGrid(BaseMeasure):
     def quantile(self, axis: int, p: npt.ArrayLike) -> FloatArray:
         size = self.sizes[self._axis(axis)]
         shares = array("p", p, low=0.0, high=1.0)
-        count: FloatArray = np.ceil(shares * size)  # the least with count / N >= p, but for rounding
+        count: FloatArray = np.ceil(shares * size)  # the least with count / N >= p, up to rounding
         count = np.where((count - 1.0) / size >= shares, count - 1.0, count)
         count = np.where(count / size < shares, count + 1.0, count)
         return np.where(shares > 0.0, np.maximum(count - 1.0, 0.0) / max(size - 1, 1), -np.inf)
@@ -238,14 +272,20 @@ def _table(value: object) -> FloatArray:
 
 @frozen(eq=False)
 class ListedMeasure(BaseMeasure):
-    """Masses on listed points of R^d, in general no product; points may repeat.
+    """Masses on listed points of R^d, in general not a product law; points may repeat.
 
     Args:
         points: Shape (N, d), or (N,) on the line; N >= 1.
-        masses: Shape (N,), non-negative, of sum 1 up to rounding; None for 1/N each.
+        masses: Shape (N,), non-negative, of sum 1 up to rounding; default: 1/N each.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import ListedMeasure
+        >>> measure = ListedMeasure([0.0, 1.0, 5.0], [0.5, 0.25, 0.25])
+        >>> measure.cdf(0, [0.0, 1.0]).tolist(), measure.quantile(0, [0.5, 0.9]).tolist()
+        ([0.5, 0.75], [0.0, 5.0])
     """
 
     points: FloatArray = field(converter=_table)
@@ -257,12 +297,7 @@ class ListedMeasure(BaseMeasure):
     def _checked_masses(self) -> FloatArray:
         if self._given is None:
             return np.full(len(self.points), 1.0 / len(self.points))
-        masses = array("masses", self._given, low=0.0, shape=(len(self.points),))
-        total = math.fsum(masses)
-        if abs(total - 1.0) > 1e-9:
-            raise InvalidArgumentError("masses", total, "do not sum to 1", "divide them by their sum")
-        shares: FloatArray = masses / total
-        return shares
+        return checked_masses("masses", self._given, len(self.points))
 
     @_axes.default
     def _sorted_axes(self) -> tuple[tuple[FloatArray, FloatArray, FloatArray], ...]:
@@ -272,9 +307,7 @@ class ListedMeasure(BaseMeasure):
     def dimension(self) -> int:
         return int(self.points.shape[1])
 
-    @property
-    def atoms(self) -> bool:
-        return True
+    atoms = True
 
     @property
     def support_size(self) -> int:
@@ -282,14 +315,14 @@ class ListedMeasure(BaseMeasure):
 
     @property
     def independent(self) -> bool:
-        """Only on the line is it known to be so."""
+        """Whether the measure is on the line; in higher dimensions independence is not checked for."""
         return self.dimension == 1
 
     def marginal(self, axis: int) -> "ListedMeasure":
         return ListedMeasure(*self.axis_atoms(axis))
 
     def axis_atoms(self, axis: int) -> tuple[FloatArray, FloatArray]:
-        """The distinct coordinates of an axis, sorted, and their masses (those of positive mass only)."""
+        """Returns the distinct coordinates of positive mass of an axis, sorted, and their masses."""
         values, masses, _ = self._axes[self._axis(axis)]
         return values, masses
 
@@ -320,19 +353,21 @@ class ListedMeasure(BaseMeasure):
 
 
 def _steps(coordinates: FloatArray, masses: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The distinct coordinates of positive mass, sorted, their masses, and the mass up to each."""
+    """Returns the distinct coordinates of positive mass, sorted, their masses, and the mass up to each."""
     values, where = np.unique(coordinates, return_inverse=True)
     gathered: FloatArray = np.bincount(where.ravel(), weights=masses, minlength=len(values)).astype(float)
     values, gathered = values[gathered > 0.0], gathered[gathered > 0.0]
     reached: FloatArray = np.minimum(np.cumsum(gathered), 1.0)
-    reached[-1] = 1.0  # whatever rounding left
+    reached[-1] = 1.0  # exact in spite of rounding
     return values, gathered, reached
 
 
 def _marginals(value: object) -> tuple[BaseMeasure, ...]:
     marginals = items("marginals", value)
     if not marginals or any(not isinstance(one, BaseMeasure) or one.dimension != 1 for one in marginals):
-        raise InvalidArgumentError("marginals", value, "are not measures on the line", "give one for each axis")
+        raise InvalidArgumentError(
+            "marginals", value, "is not a list of measures on the line", "give one for each axis"
+        )
     return marginals
 
 
@@ -344,7 +379,13 @@ class ProductMeasure(BaseMeasure):
         marginals: Measures on the line, one for each axis.
 
     Raises:
-        InvalidArgumentError: none is given, or one is not a measure on the line.
+        InvalidArgumentError: there is no marginal, or one is not a measure on the line.
+
+    Example:
+        >>> from hockeystick.learners import ListedMeasure, ProductMeasure, UniformCube
+        >>> measure = ProductMeasure([UniformCube(1), ListedMeasure([0.0, 1.0], [0.3, 0.7])])
+        >>> round(float(measure.box_mass([0.0, 1.0], [0.5, 1.0])), 12)
+        0.35
     """
 
     marginals: tuple[BaseMeasure, ...] = field(converter=_marginals)

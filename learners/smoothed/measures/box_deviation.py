@@ -1,15 +1,15 @@
-"""How far n independent draws are from their law on all intervals, rectangles or boxes at once, with a proof.
+"""A uniform bound on the deviation of n independent draws from their law over all intervals, rectangles or boxes.
 
-A box r is held between two boxes that the draws themselves define. The closed bounding box of the draws in r has r's
-share of them and no more mass; and r, each side pushed outwards in turn until a draw stops it, is an open box of the
-same share and no less mass. So every deviation is met on a box between coordinates of draws, 2d of them at most. For
-given indices of these the other n - 2d draws are independent of the box, and Hoeffding's inequality holds for them.
-There are n(n + 1)/2 pairs of indices for the sides of an inner box on an axis, and (n + 1)(n + 2)/2 for an outer one,
-which may be infinite. A union bound over all of them, with 2d draws that may lie anywhere:
+A box r lies between two boxes that are defined by the draws. The closed bounding box of the draws in r contains the
+same draws as r and has no more mass. If each side of r in turn is moved outwards until it meets a draw, the result is
+an open box with the same draws and no less mass. So the largest deviation occurs on a box with sides at coordinates of
+at most 2d draws. For fixed indices of these draws the other n - 2d are independent of the box, and Hoeffding's
+inequality applies to them. There are n(n + 1)/2 pairs of indices for the sides of an inner box on an axis, and
+(n + 1)(n + 2)/2 for an outer box, whose sides may be infinite. A union bound over all of them, with 2d arbitrary draws:
 
     P(sup > ((n - 2d) s + 2d)/n) <= 2 ((n + 1)(n + 2)/2)^d exp(-2 (n - 2d) s^2).
 
-Laws may have atoms. The argument is that of compression to few examples (Floyd & Warmuth 1995), with both signs.
+Laws may have atoms. This is the argument of sample compression (Floyd & Warmuth 1995), for both signs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hockeystick.accounting.validate import integer, probability
 
 
 def box_deviation(records: int, dimension: int, failure: float) -> float:
-    """The largest |share of n draws - law| over all boxes of d axes, but for probability ``failure``; at most 1.
+    """Returns a bound on |share of n draws - mass| over all boxes in d dimensions, except with probability ``failure``.
 
     Args:
         records: n >= 1.

@@ -1,4 +1,4 @@
-"""What is public about a column of a private table: its bounds, and the base measure of its values."""
+"""The public description of a column of a private table: its bounds, and the base measure of its values."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from hockeystick.learners.smoothed.measures.base_measure import (
     ListedMeasure,
     UniformCube,
     UniformGrid,
+    check_bounds,
     extended,
 )
 
 _MOST_POINTS = 2**30
-_ON_A_POINT = 1e-6  # in steps of a grid: an end that close to a point is meant to be at it
+_ON_A_POINT = 1e-6  # in steps of a grid: an end this close to a grid point is taken to be that point
 
 
 def _name(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidArgumentError("name", value, "is no name of a column")
+        raise InvalidArgumentError("name", value, "is not a column name", "give a non-empty string")
     return value
 
 
@@ -37,22 +38,28 @@ def _reference(value: npt.ArrayLike | None) -> FloatArray | None:
         return None
     found = extended("reference", value)
     if found.ndim != 1 or not len(found):
-        raise InvalidArgumentError("reference", found.shape, "is no column of values")
+        raise InvalidArgumentError("reference", found.shape, "is not a column of values", "give a non-empty vector")
     return found
 
 
 @frozen(kw_only=True, eq=False)
 class PublicColumn:
-    """What is public about a column; its base measure is uniform between the bounds unless something else is given.
+    """The public description of a column; by default its base measure is uniform between the bounds.
 
     Args:
-        name: Its name.
-        low, high: Bounds that are known without looking at the records, low < high. Values beyond are clipped.
-        points: N >= 2 for a grid of N values with both bounds among them; values are rounded to it.
+        name: The name of the column.
+        low, high: Bounds that are known without looking at the records, low < high. Values outside are clipped.
+        points: N >= 2, for a grid of N values that includes both bounds; values are rounded to it.
         reference: Public values (N,), whose distribution is the base measure.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a grid and a reference.
+        InvalidArgumentError: an argument outside its domain, or both ``points`` and ``reference``.
+
+    Example:
+        >>> from hockeystick.learners import PublicColumn
+        >>> age = PublicColumn(name="age", low=0.0, high=120.0, points=121)
+        >>> age.measure, age.values(age.coordinates([17.3, 130.0])).round(6).tolist()
+        (UniformGrid(sizes=(121,)), [17.0, 120.0])
     """
 
     name: str = field(converter=_name)
@@ -62,14 +69,13 @@ class PublicColumn:
     reference: FloatArray | None = field(default=None, converter=_reference, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not (self.low < self.high and np.isfinite(self.high - self.low)):
-            raise InvalidArgumentError("high", self.high, f"is not above low = {self.low:g} by a finite length")
+        check_bounds(self.low, self.high)
         if self.points is not None and self.reference is not None:
-            raise InvalidArgumentError("reference", "...", "and a grid are given", "give one of them")
+            raise InvalidArgumentError("reference", "...", "and points exclude each other", "give one of them")
 
     @property
     def measure(self) -> BaseMeasure:
-        """The base measure, in coordinates: a grid's are those of ``UniformGrid``, all others are values."""
+        """The base measure in coordinates, which are those of ``UniformGrid`` for a grid, and values otherwise."""
         if self.points is not None:
             return UniformGrid(self.points)
         if self.reference is not None:
@@ -77,10 +83,10 @@ class PublicColumn:
         return UniformCube(1, self.low, self.high)
 
     def coordinates(self, values: npt.ArrayLike) -> FloatArray:
-        """Coordinates of records' values, each clipped and rounded on its own, whatever the others are.
+        """Returns the coordinates of records' values, each clipped and rounded independently of the others.
 
         Raises:
-            InvalidArgumentError: a value that is no number. It depends on the record, so it must not be published.
+            InvalidDataError: a value is not a number. This depends on the record, so it must not be published.
         """
         clipped = self._clipped(extended(self.name, values))
         if self.points is None:
@@ -88,7 +94,7 @@ class PublicColumn:
         return np.asarray(np.rint(self._steps(clipped)) / (self.points - 1))
 
     def ends(self, values: npt.ArrayLike) -> FloatArray:
-        """Coordinates of queries' ends, which may be infinite, and on a grid lie between points."""
+        """Returns the coordinates of queries' ends, which may be infinite and, on a grid, between points."""
         found = extended(self.name, values)
         if self.points is None:
             return found
@@ -99,7 +105,7 @@ class PublicColumn:
         return np.asarray(np.where(close, nearest, steps) / (self.points - 1))
 
     def values(self, coordinates: npt.ArrayLike, *, upper: bool = False) -> FloatArray:
-        """Values at coordinates; an upper end between two points of a grid is the one before it, a lower one after.
+        """Returns the values at coordinates; on a grid a lower end is rounded up to a point, an upper end down.
 
         Ends beyond all points are infinite.
         """
@@ -115,5 +121,5 @@ class PublicColumn:
         return np.clip(values, self.low, self.high)
 
     def _steps(self, values: FloatArray) -> FloatArray:
-        assert self.points is not None  # its callers asked
+        assert self.points is not None  # checked by the callers
         return np.asarray((values - self.low) / (self.high - self.low) * (self.points - 1))

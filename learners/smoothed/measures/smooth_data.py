@@ -1,12 +1,12 @@
-"""Smooth laws and smooth data: generators whose smoothness is known, and how smooth given masses or records are.
+"""Smooth laws and smooth data: generators of known smoothness, and the smoothness of given masses or records.
 
-A law is sigma-smooth against a base measure mu if its density is at most 1/sigma. Generators work in the quantile
-coordinate u of one axis: x = Q(u), with u uniform on a part of (0, 1] of length s, is s-smooth for *every* mu, atoms
-included, since Q turns lengths into masses.
+A law is σ-smooth against a base measure μ if its density is at most 1/σ. Generators work in the quantile coordinate u
+of one axis: if u is uniform on a part of (0, 1] of length s, then x = Q(u) is s-smooth for *every* μ, atoms included,
+because Q turns lengths into masses.
 
-Records are (sigma, chi)-smooth for a class of queries if some sigma-smooth law answers every query to within chi as the
-records do (Hardt & Rothblum 2010; Haghtalab, Roughgarden & Shetty 2020). Smoothness is what usefulness rests on.
-Privacy never does: nothing here may be read off private records to set a parameter.
+Records are (σ, χ)-smooth for a class of queries if some σ-smooth law answers every query within χ of the records'
+answer (Hardt & Rothblum 2010; Haghtalab, Roughgarden & Shetty 2020). Utility rests on smoothness; privacy never does.
+No parameter may be set from the smoothness of private records.
 """
 
 import math
@@ -22,39 +22,42 @@ from hockeystick.accounting import InvalidArgumentError, InvalidDataError, Numer
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, probability
 from hockeystick.learners.common import arguments
-from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, points_of
-from hockeystick.learners.smoothed.measures.regret_bounds import sigma_of
+from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, checked_masses, points_of
 from hockeystick.mechanisms.contract.arguments import generator
 
-ROUNDING = 1e-12  # of a smoothness that is stated and computed
+ROUNDING = 1e-12  # relative, between a stated and a computed smoothness
 
 _LEAST_ACCEPTANCE = 1e-6
 
 
 class SmoothLaw(ABC):
-    """A law, or one for each of R runs, against a base measure."""
+    """A law with a density against a base measure, or one such law for each of R runs."""
 
     measure: BaseMeasure
 
     @property
     @abstractmethod
     def smoothness(self) -> float:
-        """A sigma for which every one of the laws is sigma-smooth; without atoms the largest."""
+        """A σ for which all the laws are σ-smooth; the largest one if the base measure has no atoms."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """n independent points (n, d): all from the one law, or one from each of n laws."""
+        """Returns n independent points (n, d): all from the one law, or one from each of n laws."""
 
 
 def _base(value: object) -> BaseMeasure:
     if not isinstance(value, BaseMeasure):
-        raise InvalidArgumentError("measure", value, "is no base measure", "use one of learners.base_measure")
+        raise InvalidArgumentError(
+            "measure", value, "is not a base measure", "use UniformCube, UniformGrid or ListedMeasure"
+        )
     return value
 
 
 def _measure(value: object) -> BaseMeasure:
     if not _base(value).independent:
-        raise InvalidArgumentError("measure", value, "has dependent coordinates", "use a product, or AcceptedLaw")
+        raise InvalidArgumentError(
+            "measure", value, "has dependent coordinates", "use a ProductMeasure, or AcceptedLaw"
+        )
     return _base(value)
 
 
@@ -68,7 +71,7 @@ def _at_quantiles(
 
 def _each(rows: FloatArray, n: int) -> FloatArray:
     if len(rows) not in (1, n):
-        raise InvalidArgumentError("n", n, f"does not fit {len(rows)} laws", "draw one point from each")
+        raise InvalidArgumentError("n", n, f"is not the number of laws, {len(rows)}", "draw one point from each")
     return np.broadcast_to(rows, (n, *rows.shape[1:]))
 
 
@@ -83,21 +86,29 @@ def _starts(value: object) -> FloatArray:
 
 @frozen(eq=False)
 class WindowLaw(SmoothLaw):
-    """The base measure between two quantiles of one axis: u uniform on (start, start + width].
+    """The base measure restricted to a window between two quantiles of one axis: u uniform on (start, start + width].
 
     Args:
-        measure: With independent coordinates.
+        measure: A base measure with independent coordinates.
         starts: Shape (R,), one window per run, or a number; start + width <= 1.
-        width: In (0, 1]: the smoothness.
-        axis: The axis that is restricted.
+        width: In (0, 1]; equal to the smoothness.
+        axis: The restricted axis.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import UniformCube, WindowLaw
+        >>> law = WindowLaw(UniformCube(1), 0.5, 0.25)
+        >>> points = law.sample(np.random.default_rng(0), 1000)
+        >>> law.smoothness, bool(points.min() > 0.5), bool(points.max() <= 0.75)
+        (0.25, True, True)
     """
 
     measure: BaseMeasure = field(converter=_measure)
     starts: FloatArray = field(converter=_starts)
-    width: float = field(converter=sigma_of)
+    width: float = field(converter=arguments.sigma)
     axis: int = field(default=0, converter=_axis, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -116,24 +127,32 @@ class WindowLaw(SmoothLaw):
 
 
 def around(measure: BaseMeasure, centres: npt.ArrayLike, sigma: float, *, axis: int = 0) -> WindowLaw:
-    """Windows of mass sigma centred at quantiles ``centres`` (R,), moved inwards where they would leave (0, 1)."""
+    """Returns windows of mass σ around quantiles ``centres`` (R,), moved inwards where they would leave (0, 1)."""
     middle = np.atleast_1d(array("centres", centres, low=0.0, high=1.0))
-    width = sigma_of(sigma)
+    width = arguments.sigma(sigma)
     return WindowLaw(measure, np.clip(middle - width / 2.0, 0.0, 1.0 - width), width, axis=axis)
 
 
 @frozen(eq=False)
 class CellLaw(SmoothLaw):
-    """Uniform on m of K cells of equal base mass, cut at the quantiles j/K of one axis.
+    """The uniform law on m of K cells of equal base mass, cut at the quantiles j/K of one axis.
 
     Args:
-        measure: With independent coordinates.
+        measure: A base measure with independent coordinates.
         cells: K.
-        chosen: The cells, shape (R, m) or (m,): numbers in 0 .. K - 1, none twice.
+        chosen: The cells, shape (R, m) or (m,), distinct numbers in 0 .. K - 1.
         axis: The axis that is cut.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import CellLaw, UniformCube
+        >>> law = CellLaw(UniformCube(1), 8, np.array([1, 6]))
+        >>> cells = np.ceil(8 * law.sample(np.random.default_rng(0), 100)) - 1
+        >>> law.smoothness, np.unique(cells).tolist()
+        (0.25, [1.0, 6.0])
     """
 
     measure: BaseMeasure = field(converter=_measure)
@@ -146,17 +165,17 @@ class CellLaw(SmoothLaw):
         rows = array("chosen", np.atleast_2d(np.asarray(value)), ndim=2, low=0, high=self.cells - 1)
         ordered = np.sort(rows, axis=1)
         if not rows.shape[1] or (np.diff(ordered, axis=1) < 1).any() or (rows != np.floor(rows)).any():
-            raise InvalidArgumentError("chosen", value, "is empty or names a cell twice")
+            raise InvalidArgumentError("chosen", value, "is empty or names a cell twice", "give distinct cells")
         self.measure.marginal(self.axis)
 
     @classmethod
     def random(
         cls, measure: BaseMeasure, sigma: float, rng: np.random.Generator, *, cells: int = 64, axis: int = 0
     ) -> "CellLaw":
-        """Uniform on a random set of cells: the fewest that make it sigma-smooth."""
+        """Returns the uniform law on a random set of cells, the fewest for which it is σ-smooth."""
         count = arguments.cells(cells)
-        kept = min(count, math.ceil(sigma_of(sigma) * count))
-        return cls(measure, count, generator(rng).permutation(count)[:kept], axis=axis)
+        chosen = min(count, math.ceil(arguments.sigma(sigma) * count))
+        return cls(measure, count, generator(rng).permutation(count)[:chosen], axis=axis)
 
     @property
     def smoothness(self) -> float:
@@ -170,28 +189,30 @@ class CellLaw(SmoothLaw):
         return _at_quantiles(self.measure, self.axis, quantiles, rng, n)
 
 
-def _shares(value: object) -> FloatArray:
-    found: FloatArray = array("masses", value, ndim=1, low=0.0)
-    if not len(found) or abs(math.fsum(found) - 1.0) > 1e-9:
-        raise InvalidArgumentError("masses", value, "do not sum to 1", "divide them by their sum")
-    return found / math.fsum(found)
+def _masses(value: object) -> FloatArray:
+    return checked_masses("masses", value)
 
 
 @frozen(eq=False)
 class PiecewiseLaw(SmoothLaw):
-    """Bumps: any masses on K cells of equal base mass, cut at the quantiles j/K of one axis.
+    """A law with a piecewise constant density: given masses on K cells of equal base mass, cut at the quantiles j/K.
 
     Args:
-        measure: With independent coordinates.
-        masses: Of the cells, shape (K,), summing to 1.
+        measure: A base measure with independent coordinates.
+        masses: The masses of the cells, shape (K,), of sum 1.
         axis: The axis that is cut.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import PiecewiseLaw, UniformCube
+        >>> PiecewiseLaw(UniformCube(1), [0.5, 0.0, 0.3, 0.2]).smoothness
+        0.5
     """
 
     measure: BaseMeasure = field(converter=_measure)
-    masses: FloatArray = field(converter=_shares)
+    masses: FloatArray = field(converter=_masses)
     axis: int = field(default=0, converter=_axis, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -213,25 +234,32 @@ def _checks(value: object) -> int:
 
 @frozen(eq=False)
 class AcceptedLaw(SmoothLaw):
-    """Base draws, each accepted with a probability a(x) in [0, 1]: density a / E a, so E a is its smoothness.
+    """The law of base draws that are accepted with probability a(x): its density is a / E a, its smoothness E a.
 
-    E a cannot be computed for an arbitrary rule. It is estimated at construction from ``checks`` base draws, and what
-    is stated must not exceed a bound that holds but with probability 1e-9 (Hoeffding 1963).
+    E a cannot be computed for an arbitrary rule. It is estimated at construction from ``checks`` base draws, and
+    ``sigma`` must not exceed a lower confidence bound, at level 1 - 1e-9 (Hoeffding 1963).
 
     Args:
         measure: Any base measure.
-        accept: a, from points (n, d) to (n,).
-        sigma: The smoothness that is stated, at most E a.
-        rng: For the estimate.
-        checks: Number of base draws for it.
+        accept: a, from points (n, d) to probabilities (n,).
+        sigma: The stated smoothness, at most E a.
+        rng: The generator of the estimate.
+        checks: The number of base draws of the estimate.
 
     Raises:
-        InvalidArgumentError: probabilities outside [0, 1], or a mean acceptance that may be below sigma.
+        InvalidArgumentError: probabilities outside [0, 1], or a mean acceptance that may be below σ.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import AcceptedLaw, UniformCube
+        >>> law = AcceptedLaw(UniformCube(1), lambda x: 1.0 * (x[:, 0] < 0.5), 0.49, np.random.default_rng(0))
+        >>> bool(law.sample(np.random.default_rng(1), 1000).max() < 0.5)
+        True
     """
 
     measure: BaseMeasure = field(converter=_base)
     accept: Callable[[FloatArray], FloatArray]
-    sigma: float = field(converter=sigma_of)
+    sigma: float = field(converter=arguments.sigma)
     rng: np.random.Generator = field(converter=generator)
     checks: int = field(default=200_000, converter=_checks, kw_only=True)
 
@@ -240,7 +268,7 @@ class AcceptedLaw(SmoothLaw):
         error = math.sqrt(math.log(1e9) / (2.0 * self.checks))
         if mean - error < self.sigma or mean < _LEAST_ACCEPTANCE:
             raise InvalidArgumentError(
-                "sigma", self.sigma, f"is not shown: the mean acceptance is {mean:.4g} +- {error:.2g}", "state less"
+                "sigma", self.sigma, f"may exceed the mean acceptance, {mean:.4g} ± {error:.2g}", "use a smaller sigma"
             )
 
     @property
@@ -252,8 +280,8 @@ class AcceptedLaw(SmoothLaw):
         missing = wanted
         while missing > 0:
             spots = self.measure.sample(generator(rng), 2 * missing + 16)
-            kept = spots[rng.random(len(spots)) < self._chances(spots)]
-            found.append(kept[:missing])
+            accepted = spots[rng.random(len(spots)) < self._chances(spots)]
+            found.append(accepted[:missing])
             missing -= len(found[-1])
         return np.concatenate(found)
 
@@ -262,45 +290,47 @@ class AcceptedLaw(SmoothLaw):
         return found
 
 
-# --- how smooth masses and records are -------------------------------------------------------------------------------
+# --- the smoothness of masses and records ----------------------------------------------------------------------------
 
 
 def smoothness(masses: npt.ArrayLike, base: npt.ArrayLike) -> float:
-    """The largest sigma for which ``masses`` (N,) are sigma-smooth against the base masses (N,); 0 if for none."""
-    law = _shares(masses)
-    weights = array("base", base, low=0.0, shape=(len(law),))
-    _ = _shares(weights)
-    held = law > 0.0
-    return float((weights[held] / law[held]).min())
+    """Returns the largest σ for which ``masses`` (N,) are σ-smooth against base masses (N,); 0 if there is none.
 
-
-def check_smooth(masses: npt.ArrayLike, base: npt.ArrayLike, sigma: float) -> None:
-    """Refuses masses that are not sigma-smooth, but for rounding.
-
-    Raises:
-        InvalidArgumentError: some mass exceeds its base mass over sigma.
+    Example:
+        >>> from hockeystick.learners import smoothness
+        >>> smoothness([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
+        0.5
     """
-    found = smoothness(masses, base)
-    if found < sigma_of(sigma) * (1.0 - 1e-9):
-        raise InvalidArgumentError("masses", found, f"are not smooth to sigma = {sigma:g}", "project them")
+    law = _masses(masses)
+    weights = checked_masses("base", base, len(law))
+    support = law > 0.0
+    return float((weights[support] / law[support]).min())
 
 
 def threshold_chi(points: npt.ArrayLike, measure: BaseMeasure, sigma: float) -> float:
-    """The least chi for which records on the line are (sigma, chi)-smooth for all thresholds; exact, O(n log n).
+    """Returns the least χ for which records on the line are (σ, χ)-smooth for all thresholds; exact, O(n log n).
 
-    A distribution function G is wanted within chi of the records' F, both sides of each jump, that nowhere climbs more
-    than mu / sigma. With c(I) = F(I) - mu(I)/sigma the answer is the largest of c over rays and c/2 over intervals: a
-    system of difference constraints is solvable if no cycle is negative, and the only cycles are these.
+    There must be a distribution function G within χ of the records' F, on both sides of each jump, that nowhere rises
+    by more than μ / σ. With c(I) = F(I) - μ(I)/σ the least χ is the largest of c over rays and c/2 over intervals: a
+    system of difference constraints is solvable if and only if it has no negative cycle, and these are its cycles.
 
     Args:
-        points: The records, n of them.
-        measure: On the line.
+        points: The n records.
+        measure: A base measure on the line.
         sigma: In (0, 1].
+
+    Example:
+        >>> from hockeystick.learners import UniformCube, threshold_chi
+        >>> records = [(i + 0.5) / 100 for i in range(100)]
+        >>> round(threshold_chi(records, UniformCube(1), 1.0), 6), threshold_chi([0.5] * 100, UniformCube(1), 0.1)
+        (0.005, 0.5)
     """
     records = points_of("points", points, 1)[:, 0]
     if measure.dimension != 1 or not len(records):
-        raise InvalidDataError("points", points, "are no records on the line, or none")
-    width = sigma_of(sigma)
+        raise InvalidDataError(
+            "points", points, "are empty, or the measure is not on the line", "give at least one record"
+        )
+    width = arguments.sigma(sigma)
     values, counts = np.unique(records, return_counts=True)
     upto = np.cumsum(counts) / len(records)
     before = upto - counts / len(records)
@@ -313,21 +343,27 @@ def threshold_chi(points: npt.ArrayLike, measure: BaseMeasure, sigma: float) -> 
 def nearest_smooth(
     queries: npt.ArrayLike, masses: npt.ArrayLike, base: npt.ArrayLike, sigma: float
 ) -> tuple[float, FloatArray]:
-    """The least chi for which masses are (sigma, chi)-smooth for given queries, and the smooth law: a linear program.
+    """Returns the least χ for which masses are (σ, χ)-smooth for given queries, and the smooth law.
 
     Args:
-        queries: Their values, shape (K, N).
-        masses: Of the data on the domain, shape (N,).
-        base: mu, shape (N,).
+        queries: The queries' values, shape (K, N).
+        masses: The masses of the data on the domain, shape (N,).
+        base: μ, shape (N,).
         sigma: In (0, 1].
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
         NumericalError: the solver fails.
+
+    Example:
+        >>> from hockeystick.learners import nearest_smooth
+        >>> chi, law = nearest_smooth([[1.0, 0.0]], [1.0, 0.0], [0.5, 0.5], 0.8)
+        >>> round(chi, 6), law.round(6).tolist()
+        (0.375, [0.625, 0.375])
     """
-    law, weights, width = _shares(masses), _shares(base), sigma_of(sigma)
+    law, width = _masses(masses), arguments.sigma(sigma)
+    weights = checked_masses("base", base, len(law))
     table = array("queries", queries, shape=(None, len(law)))
-    array("base", base, shape=(len(law),))
     slack = -np.ones((len(table), 1))
     answers = table @ law
     rows = sparse.csr_array(np.block([[table, slack], [-table, slack]]))
@@ -346,9 +382,9 @@ def nearest_smooth(
 
 
 def sampling_chi(records: int, failure: float) -> float:
-    """sqrt(ln(2/eta) / (2n)): chi of n draws of a sigma-smooth law for all thresholds, but for probability eta.
+    """Returns sqrt(ln(2/η) / (2n)): a bound on χ of n draws of a σ-smooth law for all thresholds, at failure η.
 
-    Massart 1990.
+    Source: Massart 1990.
     """
     eta = probability("failure", failure, open=True)
     return math.sqrt(math.log(2.0 / eta) / (2.0 * integer("records", records, low=1)))

@@ -1,11 +1,11 @@
-"""Scores of multisets of points against a data set, over a whole concept class, as exact whole numbers.
+"""Scores of multisets of points against a data set, over a whole concept class, as exact integers.
 
-With a of m points and b of n records inside a predicate the gap is |a/m - b/n|. Times n m it is a whole number, and one
-replaced record moves it by at most m. Rounding has no place here: a score that is off by one could move by m + 1.
+If a of m points and b of n records lie inside a predicate, the gap is |a/m - b/n|. Times n m it is an integer, and one
+replaced record moves it by at most m. Scores must not be rounded: a score that is off by one could move by m + 1.
 
-A class is reduced to what it does on the points: for each way to label the sub-domain, the least and the most records
-inside a predicate that labels it so. Where a class has too many ways to label points and records together, its own
-``max_gap`` is asked for each multiset, with whole weights, which floats hold exactly.
+A class is reduced to its labellings of the sub-domain, each with the least and the largest number of records inside a
+predicate of that labelling. If a class has too many labellings of points and records together, its own ``max_gap``
+computes the gap of each multiset, with integer weights, which are exact in floats.
 """
 
 import itertools
@@ -22,20 +22,20 @@ from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.nets.net_bounds import log_growth
 
 MOST_MULTISETS = 10**6
-"""How many multisets are listed at most."""
+"""The largest number of multisets that is listed."""
 
-_MOST_CELLS = math.log(2.0**25)  # of a table of labelings
+_MOST_CELLS = math.log(2.0**25)  # of a table of labellings
 _BLOCK = 1 << 21  # numbers at a time
 
 
 def multiset_count(points: int, size: int) -> int:
-    """C(M + m - 1, m): how many multisets of m out of M points there are."""
+    """Returns C(M + m - 1, m), the number of multisets of m out of M points."""
     m = integer("size", size, low=1)
     return math.comb(integer("points", points, low=1) + m - 1, m)
 
 
 def multisets(points: int, size: int) -> IntArray:
-    """All of them, as sorted places 0 .. M - 1 in lexicographic order: shape (C(M + m - 1, m), m).
+    """Returns all multisets, as sorted places 0 .. M - 1 in lexicographic order, shape (C(M + m - 1, m), m).
 
     Raises:
         InvalidArgumentError: there are more than a million.
@@ -43,7 +43,7 @@ def multisets(points: int, size: int) -> IntArray:
     count = multiset_count(points, size)
     if count > MOST_MULTISETS:
         raise InvalidArgumentError(
-            "size", size, f"makes {count:.3g} multisets, too many to list", "take fewer points, or thresholds"
+            "size", size, f"makes {count:.3g} multisets, too many to list", "use fewer points, or the class Thresholds"
         )
     rows = itertools.chain.from_iterable(itertools.combinations_with_replacement(range(points), size))
     return np.fromiter(rows, dtype=np.int64, count=count * size).reshape(count, size)
@@ -51,11 +51,11 @@ def multisets(points: int, size: int) -> IntArray:
 
 @frozen(eq=False, kw_only=True)
 class NetScores:
-    """Scores of multisets of a sub-domain against one data set: n m times the largest gap over the class. Private.
+    """The scores of multisets of a sub-domain against one data set: n m times the largest gap over the class. Private.
 
     Args:
-        concepts: The class, of predicates.
-        domain: Its points, shape (M, d).
+        concepts: The class.
+        domain: The points of the sub-domain, shape (M, d).
         data: The records, shape (n, d).
         size: m.
     """
@@ -64,8 +64,10 @@ class NetScores:
     domain: FloatArray = field(repr=False)
     data: FloatArray = field(repr=False)
     size: int
-    _points: FloatArray = field(init=False, repr=False)  # of the sub-domain and the data, each once
-    _where: IntArray = field(init=False, repr=False)  # the sub-domain's points, then the records, among these
+    _points: FloatArray = field(init=False, repr=False)  # the distinct points of the sub-domain and the data
+    _where: IntArray = field(
+        init=False, repr=False
+    )  # the indices of the sub-domain's points, then the records, among these
     _patterns: tuple[FloatArray, FloatArray, FloatArray] | None = field(init=False, repr=False)
 
     @_points.default
@@ -79,12 +81,12 @@ class NetScores:
 
     @property
     def _records(self) -> FloatArray:
-        """How many records lie at each point."""
+        """The number of records at each point."""
         return np.bincount(self._where[len(self.domain) :], minlength=len(self._points)).astype(float)
 
     @_patterns.default
     def _labelled(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """The ways to label the sub-domain, shape (P, M), with the least and the most records inside of each."""
+        """Returns the labellings (P, M) of the sub-domain, with the least and largest number of records inside each."""
         k = len(self._points)
         if log_growth(self.concepts.vc_dimension, k) + math.log(k) > _MOST_CELLS:
             return None
@@ -97,7 +99,7 @@ class NetScores:
         return patterns.astype(float), least, most
 
     def __call__(self, places: npt.ArrayLike) -> IntArray:
-        """Scores of multisets of places 0 .. M - 1, shape (R, m) in any order: shape (R,)."""
+        """Returns the scores (R,) of multisets of places 0 .. M - 1, shape (R, m) in any order."""
         given = array("places", places, shape=(None, self.size), low=0, high=len(self.domain) - 1).astype(np.int64)
         found = np.empty(len(given), dtype=np.int64)
         width = max(len(self.domain), 1 if self._patterns is None else len(self._patterns[1]))
@@ -124,6 +126,6 @@ class NetScores:
         gap = self.concepts.max_gap(self._points, first, self.size * self._records)
         if gap != math.floor(gap):
             raise InvalidArgumentError(
-                "concepts", self.concepts, f"returns the gap {gap} for whole weights", "let max_gap add weights only"
+                "concepts", self.concepts, f"returns the gap {gap} for whole weights", "make max_gap add weights only"
             )
         return int(gap)

@@ -1,17 +1,17 @@
-"""Subsampled Net: a private synthetic data set of m points from a public random sub-domain, good for a whole class.
+"""Subsampled Net: a private synthetic data set of m points from a public random sub-domain, accurate for a whole class.
 
 The exponential mechanism chooses among all multisets of m points of a public sub-domain V, by the largest gap over the
-class between the multiset and the data. V makes the candidates few whatever the domain is; if the data are near a
-sigma-smooth law, M = O(1/sigma) points of the base measure can imitate it (``net_bounds``). With V all of the domain it
-is SmallDB. The released points answer every query of the class, and everything computed from them is free.
+class between the multiset and the data. V limits the number of candidates for any domain. If the data are near a
+σ-smooth law, a sample of M = O(1/σ) points of the base measure is a good V (``net_bounds``). With V the whole domain
+the mechanism is SmallDB. The released points answer every query of the class, and all post-processing of them is free.
 
-* *Privacy rests on no smoothness.* One draw of bounded range, whatever V and the data are, as long as V, m, epsilon and
-  n are public. Neighbours differ in one record's value; n is public.
+* *Privacy rests on no smoothness.* The mechanism is one draw of bounded range for all V and data, as long as V, m, ε
+  and n are public. Neighbours differ in one record's value; n is public.
 * *Exact draws.* By counting for thresholds on the line, at any size (``threshold_net``); by enumeration for any class
-  while there are at most a million candidates. A Markov chain comes only near the law: it has to be asked for, it
-  certifies nothing, and it releases nothing.
-* *The width of the queries' range* divides the score. The printed weight is right for width 1; for queries in {-1, 1}
-  it costs twice what it claims, and ``printed`` says so.
+  with at most a million candidates. A Markov chain has only approximately the right law: it is opt-in, its event is
+  ``NonPrivate``, and it makes no releases.
+* *The range w of the queries* divides the score. The printed weight is right for w = 1. For queries in {-1, 1} it costs
+  twice the claimed ε, and the event of ``printed`` says so.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithm 4 and Theorem G.1, corrected; Blum, Ligett & Roth 2008
 (SmallDB); McSherry & Talwar 2007; Durfee & Rogers 2019 (bounded range).
@@ -50,12 +50,12 @@ from hockeystick.mechanisms.selection.common import ExactScores, softmax_draw
 
 @frozen(eq=False, kw_only=True)
 class NetRelease:
-    """A released net.
+    """A released net. See :meth:`SubsampledNet.release`.
 
     Attributes:
-        places: Of its points in the sub-domain, sorted, shape (m,).
+        places: The indices of its points in the sub-domain, sorted, shape (m,).
         points: The points, shape (m, d).
-        simulated: Whether the noise was simulated, so that it is no release.
+        simulated: Whether the noise was simulated, so that this is not a release.
     """
 
     places: IntArray
@@ -91,27 +91,36 @@ def _steps(value: object) -> int | None:
 
 @frozen(eq=False, kw_only=True)
 class SubsampledNet:
-    """Chooses m points of a public sub-domain with odds e^(-epsilon n s/(2 w)), s the largest gap over the class.
+    """The choice of m points of a public sub-domain with odds e^(-ε n s/(2 w)), s the largest gap over the class.
 
     Neighbouring data sets differ in one record's value (replace-one); n is public.
 
     Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithm 4 and Theorem G.1, corrected; Blum, Ligett & Roth 2008.
 
     Args:
-        concepts: The class of predicates, all of it.
-        domain: V, public points of shape (M, d), or (M,) on the line. Repeated ones count once. They must not depend on
+        concepts: The class of predicates.
+        domain: V, public points of shape (M, d), or (M,) on the line; duplicates are removed. They must not depend on
             the data.
-        size: m >= 1, the points of a net; they may repeat.
-        epsilon: In (0, 1000]; the cost, of bounded range and so also pure.
+        size: m >= 1, the number of points of a net; they may repeat.
+        epsilon: ε in (0, 1000], of bounded range and so also pure.
         records: n >= 1, public.
-        width: w of the queries' range: 1 for predicates as {0, 1}, 2 for {-1, 1}. It matters for errors, and if
-            ``printed``; the corrected law is the same for both.
-        printed: Use the odds e^(-epsilon n s/2) of the paper, which cost w epsilon.
-        metropolis_steps: None for exact draws. A number runs a Markov chain of so many steps instead, whose law is only
-            near the stated one: the event is then ``NonPrivate``, and ``release`` refuses.
+        width: The range w of the queries: 1 for predicates as {0, 1}, 2 for {-1, 1}. It changes the errors, and the law
+            if ``printed``; the corrected law is the same for both.
+        printed: Use the odds e^(-ε n s/2) of the paper, which cost w ε.
+        metropolis_steps: Run a Markov chain of this many steps, whose law is only near the stated one. The event is
+            then ``NonPrivate``, and ``release`` raises. Default: exact draws.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import SubsampledNet, Thresholds
+        >>> net = SubsampledNet(concepts=Thresholds(), domain=[0.1, 0.3, 0.5, 0.9], size=5, epsilon=1.0, records=6)
+        >>> net.multisets, net.event()
+        (56, BoundedRange(width=1.0))
+        >>> net.simulate([0.1, 0.2, 0.3, 0.5, 0.5, 0.9], np.random.default_rng(0), 2).shape
+        (2, 5)
     """
 
     concepts: ConceptClass = field(converter=checked_class)
@@ -126,7 +135,7 @@ class SubsampledNet:
     def __attrs_post_init__(self) -> None:
         self.concepts.checked_points(self.domain)
         if self.records * self.size > 2**53:
-            raise InvalidArgumentError("size", self.size, "makes n m more than 2^53", "take fewer points")
+            raise InvalidArgumentError("size", self.size, "makes n m more than 2^53", "use a smaller size")
 
     @classmethod
     def draw(
@@ -142,13 +151,13 @@ class SubsampledNet:
         records: int,
         width: int = 1,
     ) -> "SubsampledNet":
-        """The mechanism on M = ceil(4 k/sigma) fresh points of a base measure.
+        """Returns the mechanism on M = ceil(4 k/σ) fresh points of a base measure.
 
         Args:
             concepts: The class.
-            measure: The base measure, public; ``labelled_measure`` for labelled pairs.
+            measure: The base measure, public; ``LabelledMeasure`` for labelled pairs.
             rng: Public coins; they must be independent of the data.
-            sigma: Smoothness of the law near the data, in (0, 1]; sigma/2 for labelled pairs.
+            sigma: The smoothness of the law near the data, in (0, 1]; σ/2 for labelled pairs.
             accepted: k, see ``net_bounds.plan_net``.
             size, epsilon, records, width: See the class.
 
@@ -161,12 +170,12 @@ class SubsampledNet:
 
     @property
     def multisets(self) -> int:
-        """|C| = C(M + m - 1, m)."""
+        """The number |C| = C(M + m - 1, m) of candidates."""
         return multiset_count(len(self.domain), self.size)
 
     @property
     def scale(self) -> float:
-        """Of whole scores n m s/w on the logarithmic scale of odds: 2 m/epsilon, rounded up."""
+        """The scale of the integer scores n m s/w in the log-odds: 2 m/ε, rounded up."""
         return quotient_up(2.0 * self.size, self._range())
 
     def _range(self) -> float:
@@ -175,11 +184,11 @@ class SubsampledNet:
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def event(self) -> PrivacyEvent:
-        """What one record costs: ``BoundedRange(epsilon)``, w epsilon as printed; ``NonPrivate`` for a chain."""
+        """Returns the event of one record: ``BoundedRange`` of ε, or w ε if ``printed``; ``NonPrivate`` for a chain."""
         return BoundedRange(self._range()) if self.metropolis_steps is None else NonPrivate()
 
     def graph(self) -> AccountantGraph:
-        """The plan: one release that reads the records; all answers stand behind it."""
+        """Returns the plan: one release that reads the records; all answers are post-processing."""
         plan = AccountantGraph(
             adjacency=Adjacency.REPLACE_ONE,
             pinned=True,
@@ -189,17 +198,17 @@ class SubsampledNet:
         return plan.release("net", self.event(), reads=("records", "sub-domain")).post("answers", reads=("net",))
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """All records at the first point of the sub-domain, and one of them moved to the last: shape (n, d) each."""
+        """Returns all records at the first point of the sub-domain, and with one moved to the last, both (n, d)."""
         first = np.repeat(self.domain[:1], self.records, axis=0)
         second = first.copy()
         second[0] = self.domain[-1]
         return first, second
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: npt.ArrayLike, data1: npt.ArrayLike) -> FloatArray:
-        """ln P(output | data0)/P(output | data1) of places, shape (runs, m): shape (runs,).
+        """Returns ln P(output | data0)/P(output | data1), shape (runs,), for outputs (places) of shape (runs, m).
 
         Raises:
-            InvalidArgumentError: no law is known: there are too many candidates, or it is a chain's.
+            InvalidArgumentError: the law is unknown, because of too many candidates or ``metropolis_steps``.
         """
         return self._log_odds(output, data0) - self._log_odds(output, data1)
 
@@ -216,7 +225,7 @@ class SubsampledNet:
     # --- draws -------------------------------------------------------------------------------------------------------
 
     def candidates(self) -> IntArray:
-        """All nets, as sorted places in the domain, shape (|C|, m).
+        """Returns all nets, as sorted places in the domain, shape (|C|, m).
 
         Raises:
             InvalidArgumentError: there are more than a million.
@@ -224,7 +233,7 @@ class SubsampledNet:
         return multisets(len(self.domain), self.size)
 
     def law(self, data: npt.ArrayLike) -> FloatArray:
-        """The probability of each candidate for one data set, shape (|C|,), by enumeration. Private.
+        """Returns the probability of each candidate for one data set, shape (|C|,), by enumeration. Private.
 
         Raises:
             InvalidArgumentError: more than a million candidates, data of another shape, or a chain.
@@ -236,7 +245,7 @@ class SubsampledNet:
         return np.asarray(weights / weights.sum())
 
     def simulate(self, data: npt.ArrayLike, rng: np.random.Generator, runs: int) -> IntArray:
-        """``runs`` nets for one data set: sorted places, shape (runs, m). No release.
+        """Returns ``runs`` simulated nets for one data set: sorted places, shape (runs, m). Not a release.
 
         Raises:
             InvalidArgumentError: more than a million candidates of a class other than thresholds, or data of another
@@ -260,18 +269,18 @@ class SubsampledNet:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> NetRelease:
-        """One net with secure noise, to be published; arguments as for a mechanism's release.
+        """Releases one net with secure noise; for the arguments see the release of a mechanism.
 
-        It has exactly the stated law: scores are whole numbers, and no coin is rounded.
+        The net has exactly the stated law: scores are integers, and no coin is rounded.
 
         Raises:
-            InvalidArgumentError: as for ``simulate``; also a chain.
+            InvalidArgumentError: as for ``simulate``, or ``metropolis_steps`` is given.
             SecureReleaseUnavailableError: there is no secure source of noise.
         """
         self._check_exact("release")
         records, source = self._checked(data), check_noise(noise)
         if not isinstance(self.concepts, Thresholds):
-            self.candidates()  # refuses too many before anything is charged
+            self.candidates()  # raises before anything is charged
 
         def drawn() -> IntArray:
             if isinstance(self.concepts, Thresholds):
@@ -284,9 +293,9 @@ class SubsampledNet:
         return NetRelease(places=places, points=self.domain[places], simulated=source.simulated)
 
     def largest_error(self, places: npt.ArrayLike, data: npt.ArrayLike) -> FloatArray:
-        """max over q of |q(net) - q(data)| for nets of places, shape (runs, m): shape (runs,). Private.
+        """Returns max over q of |q(net) - q(data)|, shape (runs,), for nets (places) of shape (runs, m). Private.
 
-        In the queries' own range, of width w.
+        In the units of the queries, whose range is w.
         """
         records = self._checked(data)
         if isinstance(self.concepts, Thresholds):
@@ -298,13 +307,16 @@ class SubsampledNet:
     def _checked(self, data: npt.ArrayLike) -> FloatArray:
         points = self.concepts.checked_points(data)
         if len(points) != self.records:
-            raise InvalidDataError("data", data, f"has {len(points)} records", f"n = {self.records} is public")
+            raise InvalidDataError("data", data, f"has {len(points)} records", f"the public number is {self.records}")
         return points
 
     def _check_exact(self, what: str) -> None:
         if self.metropolis_steps is not None:
             raise InvalidArgumentError(
-                "metropolis_steps", self.metropolis_steps, f"leaves no law for {what}", "leave it out: draw exactly"
+                "metropolis_steps",
+                self.metropolis_steps,
+                f"gives an unknown law, which rules out {what}",
+                "leave it out",
             )
 
     def _scores(self, records: FloatArray) -> NetScores:
@@ -314,7 +326,7 @@ class SubsampledNet:
         return ThresholdNet(domain=self.domain[:, 0], data=records[:, 0], size=self.size, scale=self.scale)
 
     def _chain(self, records: FloatArray, rng: np.random.Generator, runs: int, steps: int) -> IntArray:
-        """States of independent Metropolis chains from uniform points: one random point is replaced in each step."""
+        """Returns the states of independent Metropolis chains from uniform points; a step replaces one random point."""
         scores, every = self._scores(records), np.arange(runs)
         places = rng.integers(len(self.domain), size=(runs, self.size))
         now = scores(places)
@@ -322,7 +334,7 @@ class SubsampledNet:
             proposed, spot = places.copy(), rng.integers(self.size, size=runs)
             proposed[every, spot] = rng.integers(len(self.domain), size=runs)
             then = scores(proposed)
-            # Ordered tuples are proposed evenly; a multiset has fewer orders the more of its points coincide.
+            # Proposals are uniform over ordered tuples; a multiset with repeated points has fewer orders.
             left = (places == places[every, spot][:, None]).sum(axis=1)
             joined = (proposed == proposed[every, spot][:, None]).sum(axis=1)
             odds = np.exp(np.minimum((now - then) / self.scale, 700.0)) * joined / left
@@ -334,7 +346,7 @@ class SubsampledNet:
 def small_db(
     concepts: ConceptClass, points: npt.ArrayLike, *, size: int, epsilon: float, records: int, width: int = 1
 ) -> SubsampledNet:
-    """SmallDB (Blum, Ligett & Roth 2008): the same mechanism on all of a finite domain.
+    """Returns SmallDB (Blum, Ligett & Roth 2008), the same mechanism on the whole of a finite domain.
 
     Args:
         concepts: The class.
@@ -343,5 +355,12 @@ def small_db(
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Intervals, small_db
+        >>> mechanism = small_db(Intervals(), [0.0, 0.25, 0.5, 0.75, 1.0], size=3, epsilon=4.0, records=20)
+        >>> law = mechanism.law([0.25] * 20)
+        >>> mechanism.candidates()[law.argmax()].tolist()
+        [1, 1, 1]
     """
     return SubsampledNet(concepts=concepts, domain=points, size=size, epsilon=epsilon, records=records, width=width)

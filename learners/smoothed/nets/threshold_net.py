@@ -1,22 +1,23 @@
 """Exact draws from the exponential mechanism over all multisets of m points, scored by thresholds on the line.
 
-There are C(M + m - 1, m) multisets of M points, too many to list. But a multiset x_1 <= .. <= x_m (places in the sorted
-domain) scores at most s if and only if each x_i lies in a window [L_i, U_i] that moves with s: the score, a
-Kolmogorov-Smirnov distance, bounds the counting path from above and below at every point. So multisets are counted, and
-drawn uniformly, under any bound on the score, and a law that depends on the score alone is a mixture of such draws.
+There are C(M + m - 1, m) multisets of M points, too many to list. But a multiset x_1 <= .. <= x_m (indices in the
+sorted domain) has a score of at most s if and only if each x_i lies in a window [L_i, U_i] that depends on s: the
+score, a Kolmogorov-Smirnov distance, bounds the counting path from above and below at every point. So the multisets
+below any bound on the score can be counted and drawn uniformly, and a law that depends on the score alone is a mixture
+of such draws.
 
 *Counting.* Let e_k be the number of ways to choose x_1 .. x_k. By inclusion and exclusion over decreasing ends,
 e_k = sum over r = 1 .. k of (-1)^(r - 1) e_(k - r) C(U_(k - r + 1) - L_k + 1, r): the determinant of Kreweras 1965 and
-Steck 1971, expanded. It takes O(m^2) whole-number operations, whatever M is. Capping all windows at x counts the
-multisets with x_k <= x, so that a bisection for every k turns a rank into its multiset.
+Steck 1971, expanded. It takes O(m^2) integer operations for any M. With all windows capped at x it counts the multisets
+with x_k <= x, so a bisection for every k turns a rank into its multiset.
 
-*Scores are whole numbers*: n m times the largest gap between the two distribution functions. Replacing one record moves
+*Scores are integers*: n m times the largest gap between the two distribution functions. Replacing one record moves
 them by at most m, nothing is rounded, and the law is that of an enumeration.
 
-*Drawing.* e^(-s/scale) is a mixture of the steps 1[s <= s_j] on levels s_j, up to a factor in [e^-1/2, 1] that
-rejection makes good. A level is drawn by comparing a uniform number with bounds of the levels' weights, both to as many
-digits as it takes; the rank is a uniform whole number, and the last coin is exact. How long that takes depends on the
-data; only its outcome is private.
+*Drawing.* e^(-s/scale) is a mixture of the steps 1[s <= s_j] on levels s_j, up to a factor in [e^-1/2, 1], which is
+applied by rejection. A level is drawn by comparing a uniform number with bounds on the levels' weights, both to as many
+digits as needed; the rank is a uniform integer, and the last coin is exact. The running time depends on the data and is
+not protected; the outcome is.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, Algorithm 4; Kreweras 1965; Steck 1971; Canonne, Kamath & Steinke 2020,
 Algorithm 1 (the coin).
@@ -42,20 +43,20 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
 _MOST_SCORE = 2**53  # n m
 _WORD = 62  # bits of a uniform number that are drawn at once
-_TAIL = math.log(2.0**-10)  # of all proposals, those of the last level may be so few: they are often rejected
+_TAIL = math.log(2.0**-10)  # the largest share of the last level in all proposals, as these are often rejected
 _NEGLIGIBLE = math.log(2.0**-60)
-_LEAST_SCALE = 1e-3  # below it the best multisets alone are drawn, in all but name
+_LEAST_SCALE = 1e-3  # below it practically only the best multisets are drawn
 _GUARD = 10  # decimal digits computed beyond those that are used
 
 
 def count_multisets(low: Sequence[int], high: Sequence[int]) -> int:
-    """How many whole x_1 <= .. <= x_m have low_i <= x_i <= high_i, exactly; neither bound may decrease in i."""
+    """Returns the exact number of integer x_1 <= .. <= x_m in windows [low_i, high_i], both non-decreasing in i."""
     counts = [1]
     for k, bottom in enumerate(low):
         total = 0
         for r in range(1, k + 2):
             room = high[k - r + 1] - bottom + 1
-            if room < r:  # and so it is for all longer runs
+            if room < r:  # which holds for all larger r too
                 break
             ways = counts[k - r + 1] * math.comb(room, r)
             total += ways if r % 2 else -ways
@@ -64,10 +65,10 @@ def count_multisets(low: Sequence[int], high: Sequence[int]) -> int:
 
 
 def unranked(low: Sequence[int], high: Sequence[int], rank: int) -> list[int]:
-    """The multiset of a rank below ``count_multisets(low, high)``; each multiset has one rank."""
+    """Returns the multiset of a rank in 0 .. ``count_multisets(low, high)`` - 1; the ranks enumerate the multisets."""
     found, cap = [0] * len(low), list(high)
     for k in range(len(low), 0, -1):
-        first, last, before = low[k - 1], cap[k - 1], 0  # before: how many have x_k < first
+        first, last, before = low[k - 1], cap[k - 1], 0  # before: the number with x_k < first
         while first < last:
             middle = (first + last) // 2
             some = count_multisets(low[:k], [min(top, middle) for top in cap[:k]])
@@ -76,7 +77,7 @@ def unranked(low: Sequence[int], high: Sequence[int], rank: int) -> list[int]:
             else:
                 first, before = middle + 1, some
         found[k - 1] = first
-        rank -= before  # every x_k has as many ranks as there are choices of the others up to it
+        rank -= before  # the ranks of one x_k enumerate the choices of x_1 .. x_(k-1) up to it
         cap = [min(top, first) for top in cap[: k - 1]]
     return found
 
@@ -84,7 +85,7 @@ def unranked(low: Sequence[int], high: Sequence[int], rank: int) -> list[int]:
 def _sorted_domain(value: object) -> FloatArray:
     points: FloatArray = array("domain", value, ndim=1).astype(float)
     if not points.size or (np.diff(points) <= 0.0).any():
-        raise InvalidArgumentError("domain", value, "is not strictly increasing", "give sorted distinct points")
+        raise InvalidArgumentError("domain", value, "is not strictly increasing", "give sorted, distinct points")
     return points
 
 
@@ -103,26 +104,34 @@ def _scale(value: object) -> float:
 class ThresholdNet:
     """The law with odds e^(-score/scale) over all multisets of m points of a domain, for one data set. Private.
 
-    The score is max over real b of |n #{i: x_i < b} - m #{records < b}|, a whole number: n m times the largest gap over
-    all thresholds, infinite ones included. Places in the domain count from 0.
+    The score is max over real b of |n #{i: x_i < b} - m #{records < b}|, an integer: n m times the largest gap over all
+    thresholds, infinite ones included. Multisets are given by indices ("places") in the domain, from 0.
 
     Args:
         domain: Public points, strictly increasing, shape (M,).
         data: The records, shape (n,); they need not lie in the domain.
         size: m >= 1.
-        scale: Of the score, >= 0.001. One replaced record moves the score by at most m: the cost is
-            BoundedRange(2 m/scale).
+        scale: The scale of the score, >= 0.001. One replaced record moves the score by at most m, so the privacy event
+            is BoundedRange(2 m/scale).
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or n m above 2^53.
+
+    Example:
+        >>> from hockeystick.learners import ThresholdNet
+        >>> net = ThresholdNet(domain=[0.1, 0.3, 0.5, 0.9], data=[0.1, 0.3, 0.3, 0.6], size=5, scale=10.0)
+        >>> net.multisets, net.least_score, net.count(net.least_score), net.scores([[0, 1, 1, 2, 2]]).tolist()
+        (56, 4, 4, [5])
     """
 
     domain: FloatArray = field(converter=_sorted_domain, repr=False)
     data: FloatArray = field(converter=_data, repr=False)
     size: int = field(converter=arguments.size)
     scale: float = field(converter=_scale)
-    _upto: IntArray = field(init=False, repr=False)  # of j = 0 .. M: records <= the j-th point, none for j = 0
-    _before: IntArray = field(init=False, repr=False)  # records < the point after the j-th, all for j = M
+    _upto: IntArray = field(
+        init=False, repr=False
+    )  # for j = 0 .. M: the number of records <= the j-th point, 0 for j = 0
+    _before: IntArray = field(init=False, repr=False)  # the number of records < the (j+1)-th point, n for j = M
 
     @_upto.default
     def _count_upto(self) -> IntArray:
@@ -134,15 +143,15 @@ class ThresholdNet:
 
     def __attrs_post_init__(self) -> None:
         if len(self.data) * self.size > _MOST_SCORE:
-            raise InvalidArgumentError("size", self.size, "makes n m more than 2^53", "take fewer points")
+            raise InvalidArgumentError("size", self.size, "makes n m more than 2^53", "use a smaller size")
 
     @property
     def multisets(self) -> int:
-        """C(M + m - 1, m)."""
+        """The number C(M + m - 1, m) of multisets."""
         return math.comb(len(self.domain) + self.size - 1, self.size)
 
     def scores(self, places: npt.ArrayLike) -> IntArray:
-        """Scores of multisets of places, shape (.., m), each sorted: shape (..)."""
+        """Returns the scores, shape (..), of multisets of places, shape (.., m), each sorted."""
         given = array("places", places, low=0, high=len(self.domain) - 1).astype(np.int64) + 1
         edge = (*given.shape[:-1], 1)
         padded = np.concatenate((np.zeros(edge, np.int64), given, np.full(edge, len(self.domain) + 1)), axis=-1)
@@ -153,12 +162,12 @@ class ThresholdNet:
         return np.asarray(np.where(left < right, np.maximum(above, below), 0).max(axis=-1))
 
     def count(self, score: int) -> int:
-        """How many multisets score at most ``score``, exactly."""
+        """Returns the exact number of multisets of a score of at most ``score``."""
         return count_multisets(*self._windows(score))
 
     @property
     def least_score(self) -> int:
-        """The best score of all multisets."""
+        """The least score of all multisets."""
         low, high = 0, len(self.data) * self.size
         while low < high:
             middle = (low + high) // 2
@@ -168,7 +177,7 @@ class ThresholdNet:
         return low
 
     def log_normaliser(self) -> float:
-        """ln of the sum of e^(-score/scale) over all multisets, up to rounding: O(scale ln(multisets)) counts."""
+        """Returns ln of the sum of e^(-score/scale) over all multisets, by O(scale ln(multisets)) counts."""
         most, everything, mass, below = len(self.data) * self.size, math.log(self.multisets), -math.inf, 0
         for score in range(self.least_score, most + 1):
             if everything - score / self.scale < mass + _NEGLIGIBLE:
@@ -179,12 +188,12 @@ class ThresholdNet:
         return mass
 
     def draw(self, noise: Noise | None = None) -> IntArray:
-        """One draw: m sorted places in the domain, shape (m,), with exactly the stated law.
+        """Draws m sorted places in the domain, shape (m,), with exactly the stated law.
 
-        Takes about (2 ln(multisets) + 14) O(m^2) + O(m^3 log M) whole-number operations.
+        Takes about (2 ln(multisets) + 14) O(m^2) + O(m^3 log M) integer operations.
 
         Args:
-            noise: Where all randomness comes from; secure by default.
+            noise: The source of all randomness; default: secure.
 
         Raises:
             SecureReleaseUnavailableError: there is no secure source of noise.
@@ -199,7 +208,7 @@ class ThresholdNet:
                 return places
 
     def simulate(self, rng: np.random.Generator, runs: int) -> IntArray:
-        """``runs`` draws of the same law in floating point: shape (runs, m). No release."""
+        """Returns ``runs`` draws of the same law in floating point, shape (runs, m). Not a release."""
         source, count, levels = generator(rng), run_count(runs), self._levels()
         found, probabilities = np.empty((count, self.size), dtype=np.int64), levels.probabilities()
         waiting = np.arange(count)
@@ -213,7 +222,7 @@ class ThresholdNet:
         return found
 
     def _windows(self, score: int) -> tuple[list[int], list[int]]:
-        """Where x_i, counted from 1, may lie if the score is to be at most ``score``."""
+        """Returns the windows of x_i, counted from 1, for which the score is at most ``score``."""
         n, m, i = len(self.data), self.size, np.arange(1, self.size + 1)
         low = np.searchsorted(self._upto, -((score - i * n) // m))
         high = np.searchsorted(self._before, ((i - 1) * n + score) // m + 1)
@@ -236,9 +245,9 @@ class ThresholdNet:
         return _Levels(least, step, Fraction(self.scale), (*bounds, most), (*counts, total))
 
     def _uniform(self, score: int, rng: np.random.Generator, runs: int) -> IntArray:
-        """Uniform draws among the multisets of at most a score: places from 1, shape (runs, m)."""
+        """Returns uniform draws among the multisets of at most a given score: places from 1, shape (runs, m)."""
         low, high = self._windows(score)
-        tables: list[FloatArray] = []  # of i: how many x_1 .. x_i end at low_i or before, low_i + 1 or before, ...
+        tables: list[FloatArray] = []  # for each i: the shares of x_1 .. x_i with x_i <= low_i, low_i + 1, ...
         for i, (bottom, top) in enumerate(zip(low, high, strict=True)):
             ways = np.ones(top - bottom + 1)
             if i:
@@ -256,7 +265,7 @@ class ThresholdNet:
 
 @frozen
 class _Levels:
-    """Weights of the steps 1[s <= bound_j] that add up to e^(-j*step/scale) for s in the j-th interval of scores."""
+    """The weights of the steps 1[s <= bound_j], whose sum is e^(-j*step/scale) for s in the j-th interval of scores."""
 
     least: int
     step: int
@@ -265,12 +274,12 @@ class _Levels:
     counts: tuple[int, ...]  # of multisets below the bounds; the last one is of all multisets
 
     def excess(self, scores: IntArray) -> IntArray:
-        """By how much scores exceed the start of their interval."""
+        """Returns the amounts by which scores exceed the start of their interval."""
         beyond = scores - self.least
         return np.asarray(beyond - np.minimum(beyond // self.step, len(self.bounds) - 1) * self.step)
 
     def probabilities(self) -> FloatArray:
-        """Of the levels, in floating point."""
+        """Returns the probabilities of the levels, in floating point."""
         fall = float(self.step / self.scale)
         logs = np.array([math.log(count) for count in self.counts]) - fall * np.arange(len(self.counts))
         logs[:-1] += math.log(-math.expm1(-fall))
@@ -278,7 +287,7 @@ class _Levels:
         return np.asarray(weights / weights.sum())
 
     def drawn(self, noise: Noise) -> int:
-        """A level, with exactly its probability."""
+        """Draws a level with exactly its probability."""
         drawn, bits = 0, 0
         while True:
             drawn = (drawn << _WORD) + int(noise.uniform(1 << _WORD, 1)[0])  # U is in [drawn, drawn + 1] / 2^bits
@@ -292,7 +301,7 @@ class _Levels:
                     break  # U is too close to a border: more digits
 
     def _weight_bounds(self, digits: int) -> tuple[list[int], list[int]]:
-        """Whole numbers below and above the weights, in a common unit that leaves ``digits`` digits to their sum."""
+        """Returns integers below and above the weights, in a unit in which their sum has at least ``digits`` digits."""
         steps = [Fraction(j * self.step) / self.scale for j in range(len(self.counts))]
         places = digits + len(str(self.counts[-1])) + int(steps[-1] / 2) + _GUARD
         powers = [_exponential_bounds(x, places) for x in steps]
@@ -303,7 +312,7 @@ class _Levels:
 
 
 def _exponential_bounds(x: Fraction, places: int) -> tuple[int, int]:
-    """Whole numbers below and above 10^places e^-x, at most 3 apart, for 0 <= x < 10^8."""
+    """Returns integers below and above 10^places e^-x, at most 3 apart, for 0 <= x < 10^8."""
     context = Context(prec=places + _GUARD)
     exponent = context.divide(Decimal(-x.numerator), Decimal(x.denominator))
     # The quotient and its exponential are both correctly rounded, so the error is at most (x + 2) 10^(1 - GUARD).
@@ -312,7 +321,7 @@ def _exponential_bounds(x: Fraction, places: int) -> tuple[int, int]:
 
 
 def _uniform_below(bound: int, noise: Noise) -> int:
-    """A uniform whole number in 0 .. bound - 1."""
+    """Draws a uniform integer in 0 .. bound - 1."""
     bits = bound.bit_length()
     while True:
         found = 0

@@ -1,9 +1,9 @@
-"""The best predicate of a whole class in hindsight: what regret is measured against.
+"""The errors of the best predicate of a whole class in hindsight, the benchmark of regret.
 
-The class is infinite and the learner plays from a finite part of it, so comparing with that part would hide what the
-part leaves out. Errors of a predicate h are (number of positives) - sum_i s_i h(x_i), s = +1 on positives and -1 on
-negatives, so that the best one maximises a sum over the points that it holds. Thresholds: prefix sums. Intervals: the
-largest sum of a segment. Rectangles: the same on every strip. Half-spaces: the class's own largest gap. Any other
+The learner plays from a finite part of an infinite class. A comparison with that part only would hide the error of the
+cover. The number of errors of a predicate h is (number of positives) - sum_i s_i h(x_i), with s = +1 on positives and
+-1 on negatives, so the best predicate maximises the sum of s over its points. Thresholds: prefix sums. Intervals: the
+largest sum of a segment. Rectangles: the same on every strip. Halfspaces: the class's own largest gap. Any other
 class: all of its labellings.
 """
 
@@ -18,14 +18,14 @@ from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
 
-_MOST_ROWS = 1024  # distinct points on an axis of a rectangle: their cube is the cost
+_MOST_ROWS = 1024  # distinct coordinates on an axis, for rectangles; the cost is cubic
 
 
 def least_errors(concepts: ConceptClass, points: npt.ArrayLike, labels: npt.ArrayLike) -> IntArray:
-    """The fewest errors of any predicate of the class, exact, one number per run.
+    """Returns the least number of errors of any predicate of the class, exact, for each run.
 
-    Thresholds and intervals take O(T log T) for all runs at once, rectangles in the plane O(T^3) per run,
-    half-spaces what their ``max_gap`` takes, other classes T times the number of their labellings.
+    Per run, thresholds and intervals take O(T log T), rectangles in the plane O(T^3), halfspaces one ``max_gap``, and
+    other classes T times the number of their labellings.
 
     Args:
         concepts: The class.
@@ -36,7 +36,13 @@ def least_errors(concepts: ConceptClass, points: npt.ArrayLike, labels: npt.Arra
         Shape (R,); (1,) for one run.
 
     Raises:
-        InvalidArgumentError: wrong shapes, or more points than the class can search.
+        InvalidArgumentError: wrong shapes, or too many points for the class.
+
+    Example:
+        >>> from hockeystick.learners import Intervals, Thresholds, least_errors
+        >>> points, labels = [[0.1], [0.4], [0.6], [0.9]], [True, True, False, True]
+        >>> least_errors(Thresholds(), points, labels).tolist(), least_errors(Intervals(), points, labels).tolist()
+        ([1], [1])
     """
     marks = as_array("labels", labels, data=True)
     if marks.dtype != np.bool_:
@@ -62,7 +68,7 @@ def least_errors(concepts: ConceptClass, points: npt.ArrayLike, labels: npt.Arra
 
 
 def _on_a_line(x: FloatArray, signs: IntArray, *, segments: bool) -> IntArray:
-    """The largest sum of signs over {x >= b}, or over a segment; equal points stay together."""
+    """Returns the largest sum of signs over {x >= b}, or over a segment; equal points are not separated."""
     order = np.argsort(x, axis=1, kind="stable")
     ordered = np.take_along_axis(x, order, axis=1)
     sums = np.zeros((len(x), x.shape[1] + 1), dtype=np.int64)
@@ -78,11 +84,13 @@ def _on_a_line(x: FloatArray, signs: IntArray, *, segments: bool) -> IntArray:
 
 
 def _best_rectangle(points: FloatArray, signs: IntArray) -> int:
-    """The largest sum of signs over a closed box in the plane: strips of rows, the best segment of columns in each."""
+    """Returns the largest sum of signs over a closed box in the plane, by the best segment of columns in each strip."""
     columns, column = np.unique(points[:, 0], return_inverse=True)
     rows, row = np.unique(points[:, 1], return_inverse=True)
     if max(len(columns), len(rows)) > _MOST_ROWS:
-        raise InvalidArgumentError("points", len(points), "are too many for rectangles", f"at most {_MOST_ROWS} rounds")
+        raise InvalidArgumentError(
+            "points", len(points), "are too many for rectangles", f"give at most {_MOST_ROWS} rounds"
+        )
     table = np.zeros((len(rows), len(columns) + 1), dtype=np.int64)
     np.add.at(table, (row.ravel(), column.ravel() + 1), signs)
     along = np.cumsum(table, axis=1)
@@ -94,9 +102,9 @@ def _best_rectangle(points: FloatArray, signs: IntArray) -> int:
 
 
 def _closed_gain(concepts: ConceptClass, points: FloatArray, signs: IntArray) -> int:
-    """The largest sum of signs where complements belong to the class: then a one-sided gap follows from the absolute.
+    """Returns the largest sum of signs for a class that is closed under complements, from the largest absolute sum.
 
-    With M the largest sum and G that of all signs, the least is G - M, so that the largest absolute one is
+    If M is the largest sum and G the sum of all signs, the least sum is G - M, so the largest absolute sum is
     max(M, M - G).
     """
     gap = concepts.max_gap(points, (signs > 0).astype(float), (signs < 0).astype(float))

@@ -1,11 +1,11 @@
-"""The game of online learning: who moves when, and what an adversary may read.
+"""The game of online learning: the order of the moves, and the information of the adversary.
 
-In round t the learner draws h_t. Then the adversary names a law D_t, nature draws x_t from it, and the adversary labels
-x_t. An adaptive adversary knows all earlier rounds and the learner's probabilities, but not the draw h_t: the regret
-bounds rest on that. So it sees the game through a :class:`View`, which refuses to show h_t. An adversary that is not
-adaptive fixes everything beforehand, and its view shows nothing.
+In round t the learner draws h_t. Then the adversary chooses a law D_t, nature draws x_t from it, and the adversary
+labels x_t. An adaptive adversary knows all earlier rounds and the learner's probabilities, but not the draw h_t; the
+regret bounds rest on that. It observes the game through a :class:`View`, which does not show h_t. A non-adaptive
+adversary fixes everything in advance, and its view shows nothing.
 
-All of this is for R independent runs at once, runs on the leading axis.
+R independent runs are played at once, with runs on the leading axis.
 """
 
 from abc import ABC, abstractmethod
@@ -28,27 +28,34 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class CausalityError(HockeystickError):
-    """An adversary asked for what it must not know: this round's draw, or anything at all if it is not adaptive."""
+    """Raised if an adversary reads this round's draw, or, if it is not adaptive, anything of the game.
+
+    Example:
+        >>> from hockeystick import HockeystickError
+        >>> from hockeystick.learners import CausalityError
+        >>> issubclass(CausalityError, HockeystickError)
+        True
+    """
 
 
 class OnlineLearner(Protocol):
-    """A learner in R runs, as the game drives it."""
+    """The interface of a learner in R runs of a game."""
 
     def draw(self, rng: np.random.Generator) -> IntArray:
-        """This round's predicates, as numbers of the learner's experts, shape (R,); drawn anew in each round."""
+        """Returns this round's predicates, as indices of experts, shape (R,), drawn anew in each round."""
 
     def predictions(self, played: IntArray, points: FloatArray) -> BoolArray:
-        """What the experts ``played`` (R,) say at one point per run (R, d): shape (R,)."""
+        """Returns the predictions (R,) of the experts ``played`` (R,) at one point per run (R, d)."""
 
     def policy(self, points: FloatArray) -> FloatArray:
-        """The probability of predicting True at one point per run (R, d): shape (R,); public."""
+        """Returns the probability (R,) of predicting True at one point per run (R, d); public."""
 
     def update(self, points: FloatArray, labels: BoolArray) -> None:
-        """Takes in one example per run."""
+        """Learns from one example per run."""
 
 
 class View:
-    """What an adversary may read before it names D_t.
+    """The information of an adversary when it chooses D_t.
 
     Attributes:
         round: t, from 0.
@@ -63,26 +70,26 @@ class View:
 
     @property
     def points(self) -> FloatArray:
-        """Points of earlier rounds, shape (R, t, d)."""
+        """The points of earlier rounds, shape (R, t, d)."""
         return _frozen(self._seen(self._points)[:, : self.round])
 
     @property
     def labels(self) -> BoolArray:
-        """Labels of earlier rounds, shape (R, t)."""
+        """The labels of earlier rounds, shape (R, t)."""
         return _frozen(self._seen(self._labels)[:, : self.round])
 
     def played(self, t: int) -> IntArray:
-        """The learner's draws of an earlier round t, shape (R,).
+        """Returns the learner's draws in an earlier round t, shape (R,).
 
         Raises:
             CausalityError: round t is not over.
         """
         if not 0 <= t < self.round:
-            raise CausalityError(f"round {self.round} asks for the draw of round {t}, which is not over")
+            raise CausalityError(f"in round {self.round} the draw of round {t} is not public: read earlier rounds only")
         return _frozen(self._seen(self._played)[:, t])
 
     def policy(self, points: npt.ArrayLike) -> FloatArray:
-        """The learner's probability of predicting True now, at one point per run (R, d)."""
+        """Returns the learner's probability of predicting True now, at one point per run (R, d)."""
         return self._seen(self._learner).policy(np.asarray(points))
 
     def _seen(self, value: Value) -> Value:
@@ -91,7 +98,7 @@ class View:
         return value
 
     def _refuse(self) -> NoReturn:
-        raise CausalityError("an adversary that is not adaptive reads the game; declare it adaptive")
+        raise CausalityError("a non-adaptive adversary must not read the game: declare it adaptive")
 
 
 def _frozen(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
@@ -105,23 +112,30 @@ class Play(ABC):
 
     @abstractmethod
     def law(self, view: View) -> SmoothLaw:
-        """D_t, one law for all runs or one for each."""
+        """Returns D_t, one law for all runs or one for each."""
 
     @abstractmethod
     def labels(self, view: View, points: FloatArray) -> BoolArray:
-        """The labels of this round's points (R, d), shape (R,)."""
+        """Returns the labels of this round's points (R, d), shape (R,)."""
 
     def observe(self, points: FloatArray, labels: BoolArray) -> None:  # noqa: B027
-        """Takes note of a round that is over; adaptive adversaries only."""
+        """Observes a finished round; called for adaptive adversaries only."""
 
 
 class SmoothAdversary(ABC):
-    """Who names sigma-smooth laws, round after round."""
+    """An adversary that chooses σ-smooth laws, round after round.
+
+    Example:
+        >>> from hockeystick.learners import BinarySearch, NearBoundary, UniformCube
+        >>> line = UniformCube(1)
+        >>> [(one.sigma, one.adaptive) for one in (BinarySearch(line, 0.1), NearBoundary(line, 0.1, 0.5))]
+        [(0.1, True), (0.1, False)]
+    """
 
     @property
     @abstractmethod
     def sigma(self) -> float:
-        """What it promises; the game refuses a law that is less smooth."""
+        """The smoothness of its laws; the game refuses a law that is less smooth."""
 
     @property
     def adaptive(self) -> bool:
@@ -130,19 +144,28 @@ class SmoothAdversary(ABC):
 
     @abstractmethod
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
-        """A new game; ``rng`` is the adversary's and nature's, never the learner's."""
+        """Starts a game; ``rng`` is the generator of the adversary and of nature, never the learner's."""
 
 
 @frozen(eq=False)
 class OnlineRuns:
-    """R runs of T rounds.
+    """The record of R runs of T rounds.
 
     Attributes:
-        points: Shape (R, T, d).
-        labels: Shape (R, T).
+        points: The points, shape (R, T, d).
+        labels: The labels, shape (R, T).
         played: The experts drawn, shape (R, T).
         losses: Whether they erred, shape (R, T).
-        chances: The probability with which the learner was to err, given all that came before, shape (R, T).
+        chances: The conditional probabilities of these errors given everything before the draw, shape (R, T).
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import Blocks, SmoothedOnline, Thresholds, UniformCube
+        >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.25, rounds=100)
+        >>> secret, nature = np.random.default_rng(0), np.random.default_rng(1)
+        >>> runs = learner.simulate(Blocks(UniformCube(1), 0.25), 20, secret=secret, nature=nature)
+        >>> bool(3.0 < runs.mean_regrets(Thresholds()).mean() < learner.regret_bound())
+        True
     """
 
     points: FloatArray
@@ -152,15 +175,15 @@ class OnlineRuns:
     chances: FloatArray
 
     def least_errors(self, concepts: ConceptClass) -> IntArray:
-        """The fewest errors of any predicate of the whole class in hindsight, one number per run."""
+        """Returns the least number of errors of any predicate of the whole class in hindsight, for each run."""
         return least_errors(concepts, self.points, self.labels)
 
     def regrets(self, concepts: ConceptClass) -> FloatArray:
-        """Errors made less the fewest of any predicate of the *whole* class in hindsight, one number per run."""
+        """Returns the errors minus the least number of errors of any predicate of the *whole* class, for each run."""
         return np.asarray(self.losses.sum(axis=1) - self.least_errors(concepts), dtype=np.float64)
 
     def mean_regrets(self, concepts: ConceptClass) -> FloatArray:
-        """The same with the chances of errors in place of errors: equal on average, and less scattered."""
+        """Returns the regrets with the probabilities of errors in place of errors: the same mean, less variance."""
         return np.asarray(self.chances.sum(axis=1) - self.least_errors(concepts))
 
 
@@ -177,22 +200,22 @@ def play(
     """Plays a game of ``rounds`` rounds, ``runs`` times.
 
     Args:
-        learner: In its first round, for so many runs.
-        adversary: Whose laws must be as smooth as it says.
+        learner: The learner, in its first round, with R runs.
+        adversary: The adversary.
         rounds: T >= 1.
         runs: R >= 1.
-        dimension: d of the points.
-        secret: The learner's coins.
-        nature: The adversary's and nature's.
+        dimension: The dimension d of the points.
+        secret: The generator of the learner.
+        nature: The generator of the adversary and of nature.
 
     Raises:
-        CausalityError: the adversary asks for this round's draw; or for anything, if it is not adaptive.
-        InvalidArgumentError: a law that is less smooth than promised, labels that are no bools, or both generators are
-            the same one.
+        CausalityError: the adversary reads this round's draw, or anything if it is not adaptive.
+        InvalidArgumentError: a law that is less smooth than stated, labels that are not bools, or the same generator
+            twice.
     """
     rounds, runs = arguments.rounds(rounds), run_count(runs)
     if generator(secret) is generator(nature):
-        raise InvalidArgumentError("nature", nature, "is the learner's generator", "give the adversary its own")
+        raise InvalidArgumentError("nature", nature, "is the learner's generator", "give the adversary another one")
     points, chances = np.empty((runs, rounds, dimension)), np.empty((runs, rounds))
     labels, losses = np.empty((2, runs, rounds), dtype=np.bool_)
     played = np.empty((runs, rounds), dtype=np.int64)
@@ -203,9 +226,9 @@ def play(
         law = moves.law(view)
         if law.smoothness < adversary.sigma * (1.0 - ROUNDING):
             reason = f"is less smooth than the adversary's sigma = {adversary.sigma:g}"
-            raise InvalidArgumentError("law", law.smoothness, reason, "let it state a smaller sigma")
+            raise InvalidArgumentError("law", law.smoothness, reason, "make the adversary state a smaller sigma")
         spots = law.sample(nature, runs)
-        spots.flags.writeable = False  # nobody moves a point that is drawn
+        spots.flags.writeable = False  # the adversary must not move it
         marks = np.asarray(moves.labels(view, spots))
         if marks.dtype != np.bool_ or marks.shape != (runs,):
             raise InvalidDataError("labels", marks, "are not one bool for each run")

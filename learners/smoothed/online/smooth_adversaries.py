@@ -1,10 +1,10 @@
-"""Smooth adversaries of online learners: from harmless to those that prove lower bounds.
+"""Smooth adversaries of online learners, from harmless ones to those that prove lower bounds.
 
-All act along one axis of a base measure with independent coordinates, in its quantile coordinate: thresholds on one
-axis lie in intervals, boxes and half-spaces alike. Labels follow thresholds 1[x >= b] on that axis.
+All act along one axis of a base measure with independent coordinates, in the axis's quantile coordinate, and label by
+thresholds 1[x >= b] on that axis, which belong to the intervals, boxes and halfspaces too.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020 (Lemma 3.2, appendix B); binary search: Littlestone 1988, smoothed here;
-the block adversary and its bound sqrt(T log2(1/sigma) / 8): ours.
+the block adversary and its bound sqrt(T log2(1/σ) / 8): ours.
 """
 
 import math
@@ -17,7 +17,7 @@ from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, UniformCube
-from hockeystick.learners.smoothed.measures.regret_bounds import block_depth, block_lengths, sigma_of
+from hockeystick.learners.smoothed.measures.regret_bounds import block_depth, block_lengths
 from hockeystick.learners.smoothed.measures.smooth_data import CellLaw, SmoothLaw, WindowLaw, around
 from hockeystick.learners.smoothed.online.online_game import Play, SmoothAdversary, View
 from hockeystick.mechanisms.contract.arguments import run_count
@@ -27,27 +27,30 @@ def _coins(rng: np.random.Generator, runs: int) -> BoolArray:
     return rng.random(runs) < 0.5
 
 
-# --- laws that are fixed beforehand ----------------------------------------------------------------------------------
+# --- laws that are fixed in advance ----------------------------------------------------------------------------------
 
 
 @frozen
 class RandomLabels(SmoothAdversary):
-    """Points of a fixed law, fair coins as labels: every learner errs on half of them.
+    """Points of a fixed law with fair coins as labels: every learner errs on half of them.
 
     Args:
-        law: Of the points; the base measure itself is ``WindowLaw(measure, 0.0, 1.0)``.
+        law: The law of the points; the base measure itself is ``WindowLaw(measure, 0.0, 1.0)``.
+
+    Example:
+        >>> from hockeystick.learners import RandomLabels, UniformCube, WindowLaw
+        >>> RandomLabels(WindowLaw(UniformCube(1), 0.2, 0.5)).sigma
+        0.5
     """
 
     law: SmoothLaw
 
     @property
     def sigma(self) -> float:
-        """That of the law."""
+        """The smoothness of the law."""
         return self.law.smoothness
 
-    @property
-    def adaptive(self) -> bool:
-        return False
+    adaptive = False
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
         return _Fixed(self.law, None, rng)
@@ -59,29 +62,32 @@ def _boundary(value: object) -> float:
 
 @frozen
 class NearBoundary(SmoothAdversary):
-    """All points within a window of mass sigma around one threshold, by which they are labelled: no noise at all.
+    """Points in a window of mass σ around one threshold, labelled by it without noise.
 
-    A cover that is too coarse near that threshold errs at every second point, for ever.
+    A cover that is too coarse near that threshold errs at every second point, in all rounds.
 
     Args:
         measure: The base measure.
         sigma: In (0, 1].
         boundary: The quantile of the threshold, in (0, 1).
         axis: The threshold's axis.
+
+    Example:
+        >>> from hockeystick.learners import NearBoundary, UniformCube
+        >>> NearBoundary(UniformCube(1, 0.0, 10.0), 0.1, 0.3).threshold
+        3.0
     """
 
     measure: BaseMeasure
-    sigma: float = field(converter=sigma_of)
+    sigma: float = field(converter=arguments.sigma)
     boundary: float = field(converter=_boundary)
     axis: int = field(default=0, kw_only=True)
 
-    @property
-    def adaptive(self) -> bool:
-        return False
+    adaptive = False
 
     @property
     def threshold(self) -> float:
-        """b: the label of x is 1[x >= b]."""
+        """The threshold b: the label of x is 1[x >= b]."""
         return float(self.measure.quantile(self.axis, self.boundary))
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
@@ -90,7 +96,7 @@ class NearBoundary(SmoothAdversary):
 
 
 class _Fixed(Play):
-    """One law for all rounds; labels by a threshold, or coins."""
+    """The play with one law for all rounds; labels are those of a threshold, or coins."""
 
     def __init__(self, law: SmoothLaw, cut: tuple[int, float] | None, rng: np.random.Generator) -> None:
         self._law, self._cut, self._rng = law, cut, rng
@@ -114,15 +120,24 @@ def _search_sigma(value: object) -> float:
 
 @frozen
 class BinarySearch(SmoothAdversary):
-    """Smoothed binary search: points around the middle of what is still open, labelled against the learner's majority.
+    """Smoothed binary search: points around the middle of the open interval, labelled against the learner's majority.
 
-    Labels never contradict a threshold, so the best one errs nowhere. With sigma = 0 the middle itself is played: the
-    worst case, in which every learner of thresholds errs in every second round (on floats for the first 50 or so).
+    Some threshold is consistent with all labels, so the best one makes no error. With σ = 0 the point is the middle:
+    the worst case, in which every learner of thresholds errs in every second round (in floats for about 50 rounds).
 
     Args:
         measure: The base measure.
         sigma: In [0, 1].
-        axis: The axis that is searched.
+        axis: The axis of the search.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import BinarySearch, SmoothedOnline, Thresholds, UniformCube
+        >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.1, rounds=40, gamma=1e-4)
+        >>> game = {"secret": np.random.default_rng(0), "nature": np.random.default_rng(1)}
+        >>> runs = learner.simulate(BinarySearch(UniformCube(1), 0.0), 5, **game)
+        >>> bool((runs.mean_regrets(Thresholds()) >= 20).all())
+        True
     """
 
     measure: BaseMeasure
@@ -135,19 +150,17 @@ class BinarySearch(SmoothAdversary):
 
 @frozen(eq=False)
 class _PointLaw(SmoothLaw):
-    """The middle itself, as smooth as nothing."""
+    """The law at the middle point, of smoothness 0."""
 
     measure: BaseMeasure
     quantiles: FloatArray
     axis: int
 
-    @property
-    def smoothness(self) -> float:
-        return 0.0
+    smoothness = 0.0
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         points = self.measure.sample(rng, n)
-        places = np.maximum(self.quantiles, np.nextafter(0.0, 1.0))  # the least point, where nothing lies below
+        places = np.maximum(self.quantiles, np.nextafter(0.0, 1.0))  # the least point, if none lies below
         points[:, self.axis] = self.measure.quantile(self.axis, places)
         return points
 
@@ -178,19 +191,25 @@ class _Search(Play):
 
 @frozen
 class Blocks(SmoothAdversary):
-    """Coins in D = floor(log2(1/sigma)) nested places: every learner's regret is at least sqrt(T D / 8).
+    """Fair coins in D = floor(log2(1/σ)) nested cells: every learner's regret is at least sqrt(T D / 8).
 
-    The line is cut into 2^D cells of equal mass. For T/D rounds points come from the middle cell of those that are
-    left, labelled by fair coins; then the cells on the side that the majority of labels points away from are left.
+    The line is cut into 2^D cells of equal mass. For T/D rounds points come from the middle one of the remaining cells,
+    labelled by fair coins. Then the cells on the side of the best threshold for these labels remain.
 
     Args:
         measure: The base measure.
         sigma: In (0, 1].
         axis: The axis that is cut.
+
+    Example:
+        >>> from hockeystick.learners import Blocks, UniformCube
+        >>> from hockeystick.learners.smoothed.measures.regret_bounds import printed_regret_floor
+        >>> Blocks(UniformCube(1), 1 / 16).sigma, round(printed_regret_floor(rounds=1000, sigma=1 / 16), 1)
+        (0.0625, 22.4)
     """
 
     measure: BaseMeasure
-    sigma: float = field(converter=sigma_of)
+    sigma: float = field(converter=arguments.sigma)
     axis: int = field(default=0, kw_only=True)
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
@@ -216,7 +235,7 @@ class _BlockPlay(Play):
         self._seen += 1
         if self._seen in self._ends:
             middle, up = self._middle(), self._balance > 0
-            # Mostly ones: the best threshold lies to the left of the cell, and so do the next ones.
+            # With a majority of ones the best threshold lies to the left of the cell.
             self._last = np.where(up, middle, self._last)
             self._first = np.where(up, self._first, middle + 1)
             self._balance[:] = 0
@@ -228,9 +247,9 @@ class _BlockPlay(Play):
 
 @frozen
 class CellConcentration(SmoothAdversary):
-    """Always uniform on the floor(sigma K) of K cells of equal mass that were hit most often, labels fair coins.
+    """The uniform law on the floor(σK) of K cells of equal mass with the most hits so far; labels are fair coins.
 
-    It drives up the most hits of any cell, which Lemma 3.2 bounds.
+    It maximises the hits of the most frequent cell, which Lemma 3.2 bounds.
 
     Args:
         measure: The base measure.
@@ -239,34 +258,40 @@ class CellConcentration(SmoothAdversary):
         axis: The axis that is cut.
 
     Raises:
-        InvalidArgumentError: sigma < 1/K, or an argument outside its domain.
+        InvalidArgumentError: σ < 1/K, or an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import CellConcentration, UniformCube
+        >>> adversary = CellConcentration(UniformCube(1), 0.1, 25)
+        >>> adversary.kept, adversary.sigma
+        (2, 0.08)
     """
 
     measure: BaseMeasure
-    stated: float = field(converter=sigma_of, alias="sigma")
+    stated: float = field(converter=arguments.sigma, alias="sigma")
     cells: int = field(converter=arguments.cells)
     axis: int = field(default=0, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.kept < 1:
-            raise InvalidArgumentError("sigma", self.stated, f"is below 1/K = {1 / self.cells:g}", "take more cells")
+            raise InvalidArgumentError("sigma", self.stated, f"is below 1/K = {1 / self.cells:g}", "use more cells")
 
     @property
     def kept(self) -> int:
-        """floor(sigma K), at least sigma K but for rounding of products such as 0.1 * 30."""
-        # More than the product's U.
+        """The number floor(σK) of cells in use, with a margin for the rounding of products such as 0.1 * 30."""
+        # The margin exceeds the product's rounding error U.
         return math.floor(self.stated * self.cells * (1.0 + 1e-12))
 
     @property
     def sigma(self) -> float:
-        """What it keeps to: floor(sigma K) / K."""
+        """The smoothness of its laws, floor(σK) / K."""
         return self.kept / self.cells
 
     def begin(self, rounds: int, runs: int, rng: np.random.Generator) -> Play:
         return _Concentrate(self, run_count(runs, self.cells), rng)
 
     def hits(self, points: FloatArray) -> IntArray:
-        """Hits of each cell, shape (R, K), by points (R, T, d)."""
+        """Returns the hits of each cell, shape (R, K), by points (R, T, d)."""
         cell = _cell_of(self, points[:, :, self.axis])
         runs = len(cell)
         flat = cell + self.cells * np.arange(runs)[:, None]
@@ -297,10 +322,19 @@ class _Concentrate(Play):
 
 @frozen
 class NoUniformConvergence(SmoothAdversary):
-    """The process of appendix B: the first point decides on which half of [0, 1] all later ones fall. sigma = 1/2.
+    """The process of appendix B: the first point determines the half of [0, 1] of all later points. σ = 1/2.
 
-    So the share of points above 1/2 is 0 or 1, each with probability 1/2, for every T: the average over an adaptive
-    sequence does not approach any one law's mean. Labels are all False.
+    So the share of points above 1/2 is 0 or 1, each with probability 1/2, for every T: averages over an adaptive
+    sequence need not converge to the mean of any law. All labels are False.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import NoUniformConvergence, SmoothedOnline, Thresholds, UniformCube
+        >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.5, rounds=20)
+        >>> game = {"secret": np.random.default_rng(0), "nature": np.random.default_rng(1)}
+        >>> runs = learner.simulate(NoUniformConvergence(), 100, **game)
+        >>> np.unique((runs.points[:, :, 0] > 0.5).mean(axis=1)).tolist()
+        [0.0, 1.0]
     """
 
     @property

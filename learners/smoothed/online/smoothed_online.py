@@ -1,16 +1,17 @@
-"""Online learning of infinite classes against smooth adversaries: Hedge on representatives fixed beforehand.
+"""Online learning of infinite classes against smooth adversaries: Hedge on a set of representatives fixed in advance.
 
-Thresholds, intervals, half-spaces cannot be learnt online in the worst case: an adversary that aims at single points
-makes every learner err in every second round. If each of its laws is sigma-smooth against a known base measure, Hedge
-on finitely many representatives has vanishing regret against the best predicate of the *whole* class, also if laws
-adapt to the game, as long as they do not see the draw of their own round.
+Thresholds, intervals and halfspaces cannot be learnt online in the worst case: an adversary that chooses single points
+makes every learner err in every second round. If each of its laws is σ-smooth against a known base measure, Hedge on
+finitely many representatives has vanishing regret against the best predicate of the *whole* class. The laws may adapt
+to the game, except to the draw of their own round.
 
-Two sets of representatives: a cover of mass sigma/(4 sqrt(T)) ("paper", Algorithm 1), or a member of each bracket of
-mass sigma/sqrt(T) ("brackets", fewer by a factor of two for thresholds and easier to analyse).
+There are two sets of representatives: a σ/(4 sqrt(T))-cover ("paper", Algorithm 1), or a member of each bracket of mass
+σ/sqrt(T) ("brackets", half as many for thresholds and easier to analyse).
 
-The learner is not meant to be private. What its draws leak can be stated all the same: :meth:`SmoothedOnline.graph`.
+The learner is not designed to be private, but :meth:`SmoothedOnline.graph` bounds the privacy loss of its draws.
 
-Source: Haghtalab, Roughgarden & Shetty 2020, Algorithm 1 and Theorems 3.1 and 3.3; variant and constants are ours.
+Source: Haghtalab, Roughgarden & Shetty 2020, Algorithm 1 and Theorems 3.1 and 3.3; "brackets" and the constants are
+ours.
 """
 
 import math
@@ -34,10 +35,9 @@ from hockeystick.accounting.events.catalogue import PermuteAndFlip
 from hockeystick.accounting.validate import as_array, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
-from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_class
 from hockeystick.learners.smoothed.measures import regret_bounds
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
-from hockeystick.learners.smoothed.measures.regret_bounds import sigma_of
 from hockeystick.learners.smoothed.online.hedge import DenseHedge, Rule, best_rate, rule_of
 from hockeystick.learners.smoothed.online.online_game import OnlineLearner, OnlineRuns, SmoothAdversary, play
 from hockeystick.learners.smoothed.online.threshold_tree import LARGEST_FACTOR, ThresholdForest, ThresholdTree
@@ -46,12 +46,6 @@ from hockeystick.mechanisms.contract.arguments import generator, quotient_up, ru
 Variant = Literal["paper", "brackets"]
 
 _MOST_EXPERTS = 1 << 24
-
-
-def _concepts(value: object) -> ConceptClass:
-    if not isinstance(value, ConceptClass):
-        raise InvalidArgumentError("concepts", value, "is no class of predicates", "use one of learners.concept_class")
-    return value
 
 
 def _variant(value: object) -> Variant:
@@ -68,37 +62,48 @@ def _rate(value: object) -> float | None:
 
 def _cover(value: object) -> Cover | None:
     if value is not None and not isinstance(value, Cover):
-        raise InvalidArgumentError("cover", value, "is no cover", "use what a class's cover() or an oracle returns")
+        raise InvalidArgumentError(
+            "cover", value, "is not a Cover", "use what a class's cover() or oracle_cover returns"
+        )
     return value
 
 
 @frozen(kw_only=True)
 class SmoothedOnline:
-    """Hedge on representatives of an infinite class, for sigma-smooth adversaries and T rounds.
+    """Hedge on representatives of an infinite class, for σ-smooth adversaries and T rounds.
 
-    It is not private: the draws of its experts leak, and :meth:`graph` says how much.
+    It is not designed to be private; :meth:`graph` bounds the privacy loss of its draws.
 
     Source: Haghtalab, Roughgarden & Shetty 2020, Algorithm 1 and Theorems 3.1 and 3.3.
 
     Args:
         concepts: The class.
         measure: The base measure, public.
-        sigma: Smoothness in (0, 1] of every round's law; for the regret alone.
+        sigma: The smoothness in (0, 1] of every round's law; it matters for the regret alone.
         rounds: T >= 1.
-        variant: "paper" (a gamma-cover) or "brackets" (one member of each bracket of mass gamma).
-        gamma: In (0, 1]; by default sigma/(4 sqrt(T)) for "paper", sigma/sqrt(T) for "brackets".
-        learning_rate: eta > 0; by default Hedge's best, sqrt(8 ln K / T).
-        rule: How experts are drawn, see ``hedge``.
-        cover: For "paper": a cover of this class under this very measure that was made elsewhere, by an oracle say; its
-            own gamma is then used.
+        variant: "paper" (a γ-cover) or "brackets" (one member of each bracket of mass γ).
+        gamma: γ in (0, 1]; default: σ/(4 sqrt(T)) for "paper", σ/sqrt(T) for "brackets".
+        learning_rate: η > 0; default: Hedge's best, sqrt(8 ln K / T).
+        rule: The rule by which experts are drawn, see ``hedge``.
+        cover: For "paper": a cover of this class under the same measure object, for example from ``oracle_cover``; its
+            own γ is then used.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or too many representatives to be listed.
+        InvalidArgumentError: an argument outside its domain, or too many representatives to list.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import SmoothedOnline, Thresholds, UniformCube
+        >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.5, rounds=400)
+        >>> player, points = learner.player(np.random.default_rng(0)), np.random.default_rng(1).random(400).tolist()
+        >>> errors = sum(player.predict() is None or player.update(x, x >= 0.3) for x in points)
+        >>> learner.size, errors < learner.regret_bound() < 400
+        (40, True)
     """
 
-    concepts: ConceptClass = field(converter=_concepts)
+    concepts: ConceptClass = field(converter=checked_class)
     measure: BaseMeasure = field()
-    sigma: float = field(converter=sigma_of)
+    sigma: float = field(converter=arguments.sigma)
     rounds: int = field(converter=arguments.rounds)
     variant: Variant = field(default="brackets", converter=_variant)
     gamma: float | None = field(default=None, converter=_gamma)
@@ -116,7 +121,9 @@ class SmoothedOnline:
         if self.cover is None:
             return
         if self.cover.concepts != self.concepts or self.cover.measure is not self.measure:
-            raise InvalidArgumentError("cover", value, "is no cover of this class under this measure")
+            raise InvalidArgumentError(
+                "cover", value, "is not a cover of this class under this measure", "make it with the same objects"
+            )
         if self.variant != "paper" or self.gamma is not None:
             raise InvalidArgumentError(
                 "cover", value, "has a gamma of its own", 'leave gamma out, with variant="paper"'
@@ -134,14 +141,16 @@ class SmoothedOnline:
         else:
             found = self.concepts.brackets(self.scale, measure).members()
         if len(found) > _MOST_EXPERTS:
-            raise InvalidArgumentError("gamma", self.scale, f"takes {len(found)} experts", "take a larger gamma")
+            raise InvalidArgumentError(
+                "gamma", self.scale, f"needs {len(found)} experts, too many", "use a larger gamma"
+            )
         found = np.sort(found, axis=0) if isinstance(self.concepts, Thresholds) else np.array(found)
         found.flags.writeable = False
         return found
 
     @property
     def scale(self) -> float:
-        """The mass of the cover or of the brackets: gamma, or its default."""
+        """γ of the cover or the brackets, or its default."""
         if self.cover is not None:
             return self.cover.gamma
         if self.gamma is not None:
@@ -150,40 +159,42 @@ class SmoothedOnline:
 
     @property
     def size(self) -> int:
-        """K: how many representatives are played."""
+        """The number K of representatives."""
         return len(self.experts)
 
     @property
     def rate(self) -> float:
-        """eta."""
+        """The learning rate η."""
         return best_rate(self.rounds, self.size) if self.learning_rate is None else self.learning_rate
 
-    # --- privacy, as a by-product ------------------------------------------------------------------------------------
+    # --- privacy -----------------------------------------------------------------------------------------------------
 
     def event(self, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> PrivacyEvent:
-        """What one later draw costs the person of one example.
+        """Returns the privacy event of one later draw, for the person of one example.
 
-        A loss moves every log-weight by at most eta, either way if it is replaced, one way if it becomes null: a draw
-        of bounded range 2 eta, or eta; permute-and-flip of the same width under the rule "exponential".
+        An example moves every log-weight by at most η, in both directions if it is replaced, in one if it becomes null.
+        So a draw has bounded range 2η, or η; under the rule "exponential" it is permute-and-flip of the same width.
 
         Args:
-            adjacency: ``REPLACE_ONE`` for another example in that round, ``REPLACE_WITH_NULL`` for none (add or remove
-                a loss; rounds keep their places).
+            adjacency: ``REPLACE_ONE`` for another example in that round, ``REPLACE_WITH_NULL`` for no example (a loss
+                is added or removed; the other rounds stay in place).
 
         Raises:
             InvalidArgumentError: another relation.
         """
         if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
-            raise InvalidArgumentError("adjacency", adjacency, "is not meant here", "replace by another, or by null")
+            raise InvalidArgumentError(
+                "adjacency", adjacency, "has no event here", "use REPLACE_ONE or REPLACE_WITH_NULL"
+            )
         width = (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0) * self.rate
         return PermuteAndFlip(width) if self.rule == "exponential" else BoundedRange(width)
 
     def graph(self, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> AccountantGraph:
-        """The data-independent plan: one draw per round, which reads all earlier rounds' examples.
+        """Returns the data-independent plan: one draw per round, which reads all earlier rounds' examples.
 
-        So the first person pays for T - 1 draws. Against an adaptive adversary two worlds differ in one round's
-        example, and all later rounds are the same functions of what is published. Draws are simulated with floats;
-        this is the cost of the ideal law, and no release is offered.
+        So the first example is read by T - 1 draws. Against an adaptive adversary neighbouring data sets differ in one
+        round's example, and all later rounds are the same functions of the published draws. The guarantee is that of
+        the ideal law; draws are simulated in floats, and there is no release.
         """
         found = AccountantGraph(
             adjacency=adjacency,
@@ -195,32 +206,30 @@ class SmoothedOnline:
             ),
         ).source("rounds", size=self.rounds)
         if self.rounds == 1:
-            return found  # the one draw is made before any example is seen
+            return found  # the only draw reads no example
         event = self.event(adjacency)
         return found.release("draws", event, reads=("rounds",), reach=Reach(1, None), cumulative=True).post(
             "predictions", reads=("draws",)
         )
 
     def zcdp_bound(self, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> float:
-        """T eta^2 / 2, or T eta^2 / 8 if an example becomes null: at the default eta 4 ln K and ln K.
+        """Returns T η^2 / 2, or T η^2 / 8 if an example becomes null: 4 ln K and ln K at the default η.
 
-        A closed form above the graph's own rho, for the rules "hedge" and "gumbel".
+        An upper bound in closed form on the graph's own ρ, for the rules "hedge" and "gumbel".
 
         Raises:
             InvalidArgumentError: the rule "exponential", whose draws are not of bounded range.
         """
         width = self.event(adjacency)
         if not isinstance(width, BoundedRange):
-            raise InvalidArgumentError("rule", self.rule, "has no such closed form", "ask the graph")
+            raise InvalidArgumentError("rule", self.rule, "has no such closed form", "use graph().guarantee()")
         return self.rounds * width.width**2 / 8.0
 
     def within(self, rho: float, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> "SmoothedOnline":
-        """This learner at the learning rate sqrt(2 rho / T) (null: sqrt(8 rho / T)), at which it is rho-zCDP.
-
-        Its regret bound is ln K / eta + eta T / 8 and what the representatives miss.
+        """Returns this learner with the learning rate sqrt(2ρ / T) (null: sqrt(8ρ / T)), at which it is ρ-zCDP.
 
         Raises:
-            InvalidArgumentError: rho is not positive, or the rule is "exponential".
+            InvalidArgumentError: ρ is not positive, or the rule is "exponential".
         """
         target = real("rho", rho, low=0.0, low_open=True)
         factor = 2.0 if adjacency is Adjacency.REPLACE_ONE else 8.0
@@ -234,11 +243,10 @@ class SmoothedOnline:
     # --- utility -----------------------------------------------------------------------------------------------------
 
     def regret_bound(self) -> float:
-        """Expected regret against every adaptive sigma-smooth adversary, from the numbers of experts and brackets.
+        """Returns a bound on the expected regret against adaptive σ-smooth adversaries, at the learning rate in use.
 
-        O1 for a cover, O2 for brackets, see ``smoothed.measures.regret_bounds``; at the learning rate in use. A cover
-        that is one but for a small probability adds T times that. For a class without brackets there is the coupling
-        bound.
+        O1 for a cover, O2 for brackets, see ``smoothed.measures.regret_bounds``. The failure probability of a cover
+        adds T times itself. For a class without brackets use ``coupling_regret_bound``.
         """
         log_size = math.log(self.size)
         if self.variant == "paper":
@@ -253,21 +261,21 @@ class SmoothedOnline:
         hedge = regret_bounds.exponential_ftpl_bound if perturbed else regret_bounds.hedge_bound
         return hedge(rounds=self.rounds, log_size=log_size, learning_rate=self.rate) + missed
 
-    # --- runs --------------------------------------------------------------------------------------------------------
+    # --- games -------------------------------------------------------------------------------------------------------
 
     def player(self, rng: np.random.Generator) -> "OnlinePlayer":
-        """One run of T rounds, example by example."""
+        """Returns a player of one run of T rounds, example by example."""
         return OnlinePlayer(self, rng)
 
     def doubling(self, rng: np.random.Generator) -> "OnlinePlayer":
-        """One run without end: a fresh learner, with new representatives, for epochs of 1, 2, 4, ... rounds.
+        """Returns a player without a last round: a new learner for each of the epochs of 1, 2, 4, ... rounds.
 
-        ``rounds`` is not used. A bound that grows as sqrt(T) grows by ``smoothed_bounds.doubling_factor()``.
+        ``rounds`` is not used. A bound of order sqrt(T) is multiplied by ``regret_bounds.doubling_factor()``.
         """
         return OnlinePlayer(evolve(self, rounds=1), rng, endless=True)
 
     def learner(self, runs: int) -> OnlineLearner:
-        """This learner in R runs, for ``online_game.play``."""
+        """Returns this learner in R runs, for ``online_game.play``."""
         if isinstance(self.concepts, Thresholds) and self.rule == "hedge":
             return _ThresholdRuns(self.experts[:, 0], self.rate, run_count(runs))
         return _DenseRuns(self.concepts, self.experts, DenseHedge(self.size, self.rate, runs=runs, rule=self.rule))
@@ -275,20 +283,20 @@ class SmoothedOnline:
     def simulate(
         self, adversary: SmoothAdversary, runs: int, *, secret: np.random.Generator, nature: np.random.Generator
     ) -> OnlineRuns:
-        """``runs`` games of T rounds, runs on the leading axis; a loop over rounds alone.
+        """Returns ``runs`` games of T rounds, with runs on the leading axis, vectorised over runs.
 
         Args:
-            adversary: Its own sigma may be smaller than the learner's; bounds then do not hold.
+            adversary: The adversary. If its σ is smaller than the learner's, the bounds do not hold.
             runs: R.
-            secret: The learner's coins.
-            nature: The adversary's and nature's: another generator.
+            secret: The generator of the learner.
+            nature: The generator of the adversary and of nature, another one.
         """
         d, learner = self.concepts.dimension, self.learner(runs)
         return play(learner, adversary, self.rounds, runs, dimension=d, secret=secret, nature=nature)
 
 
 class _DenseRuns:
-    """Any class, O(RK) per round."""
+    """The learner of any class, O(RK) per round."""
 
     def __init__(self, concepts: ConceptClass, experts: FloatArray, hedge: DenseHedge) -> None:
         self._concepts, self._experts, self._hedge = concepts, experts, hedge
@@ -308,13 +316,13 @@ class _DenseRuns:
         self._hedge.update(self._table(points) != labels[:, None])
 
     def _table(self, points: FloatArray) -> BoolArray:
-        if self._at is not points or points.flags.writeable:  # one round asks several times at its own points
+        if self._at is not points or points.flags.writeable:  # a round has several calls with the same points
             self._at, self._held = points, self._concepts.predict(self._experts, points).T
         return self._held
 
 
 class _ThresholdRuns:
-    """Sorted thresholds, O(R log K) per round."""
+    """The learner of sorted thresholds, O(R log K) per round."""
 
     def __init__(self, cuts: FloatArray, rate: float, runs: int) -> None:
         self._cuts, self._rate, self._forest = cuts, rate, ThresholdForest(len(cuts), runs)
@@ -329,19 +337,27 @@ class _ThresholdRuns:
         return 1.0 - self._forest.suffix(self._silent(points))
 
     def update(self, points: FloatArray, labels: BoolArray) -> None:
-        # True hurts the thresholds above x; False those up to x, which is to favour the ones above.
+        # The label True is a loss of the thresholds above x; False of those up to x, which is a gain of those above.
         self._forest.tilt(self._silent(points), np.where(labels, -self._rate, self._rate))
 
     def _silent(self, points: FloatArray) -> IntArray:
-        """The first threshold that does not hold at x."""
+        """Returns the index of the first threshold that does not hold at x."""
         return np.searchsorted(self._cuts, points[:, 0], side="right")
 
 
 class OnlinePlayer:
-    """One run, round by round: ``predict`` a predicate, then ``update`` with the example it is judged by.
+    """A player of one run, round by round: ``predict`` draws a predicate, ``update`` learns from the round's example.
 
-    Predicting twice in a round, or learning before predicting, is refused: either would break the game's order, on
-    which regret bounds rest. Each prediction is a fresh draw.
+    Calls must alternate: the regret bounds rest on that order. Each prediction is a fresh draw.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import SmoothedOnline, Thresholds, UniformCube
+        >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.5, rounds=400)
+        >>> player = learner.player(np.random.default_rng(0))
+        >>> predicate = player.predict()  # (b,)
+        >>> player.update(0.4, True) == bool(predicate[0] > 0.4), player.round
+        (True, 1)
     """
 
     def __init__(self, learner: SmoothedOnline, rng: np.random.Generator, *, endless: bool = False) -> None:
@@ -361,16 +377,16 @@ class OnlinePlayer:
             self._dense = DenseHedge(learner.size, learner.rate, rule=learner.rule)
 
     def predict(self) -> FloatArray:
-        """The parameters (p,) of this round's predicate.
+        """Returns the parameters (p,) of this round's predicate.
 
         Raises:
-            InvalidArgumentError: it was drawn already, or all rounds are over.
+            InvalidArgumentError: it is drawn already, or all rounds are over.
         """
         if self._drawn >= 0:
             raise InvalidArgumentError("round", self.round, "has its prediction already", "call update first")
         if self._left == 0:
             if not self._endless:
-                raise InvalidArgumentError("round", self.round, "is beyond the last one", "start a new player")
+                raise InvalidArgumentError("round", self.round, "is beyond the last round", "start a new player")
             self._start(evolve(self.learner, rounds=2 * self.learner.rounds))
         if self._tree is not None:
             self._drawn = self._tree.draw(self._rng.random())
@@ -380,10 +396,10 @@ class OnlinePlayer:
         return found
 
     def update(self, x: npt.ArrayLike, label: bool | np.bool_) -> bool:
-        """Takes in this round's example, a point (d,) or a number on the line; returns whether the prediction erred.
+        """Learns from this round's example, a point (d,) or a number on the line; returns whether the prediction erred.
 
         Raises:
-            InvalidArgumentError: nothing was predicted in this round, x is no point, or the label is no bool.
+            InvalidArgumentError: there is no prediction in this round, x is not a point, or the label is not a bool.
         """
         if self._drawn < 0:
             raise InvalidArgumentError("round", self.round, "has no prediction yet", "call predict first")
@@ -400,7 +416,7 @@ class OnlinePlayer:
             silent = int(self._cuts.searchsorted(spot, side="right"))
             self._tree.tilt(silent, -self._rate if label else self._rate)
             return (self._drawn < silent) != label
-        assert self._dense is not None  # one of them is there
+        assert self._dense is not None  # there is either a tree or a table
         held = self.learner.concepts.predict(self.learner.experts, np.reshape(x, (1, -1)))[:, 0]
         self._dense.update(held != label)
         return bool(held[self._drawn] != label)

@@ -1,21 +1,22 @@
 """Hedge on sorted thresholds in O(log K) per round: a binary tree of log-odds.
 
-The predicates are 1[x >= b_0], ..., 1[x >= b_{K-1}] with b sorted. One example hurts a prefix or a suffix of them, and
-as common factors mean nothing, a loss on a prefix is a gain on the rest: each round multiplies the weights of a suffix
-by one factor. Each inner node keeps ln(weight of its right half / weight of its left half) alone. A factor on a suffix
-changes these odds on one path, by numbers of the size of eta. So there are no lazy factors to push down, nothing
-under- or overflows however far weights drift apart, and the odds of T rounds are off by rounding of T small numbers.
+The predicates are 1[x >= b_0], ..., 1[x >= b_{K-1}] with b sorted. An example is a loss of a prefix or of a suffix of
+them. Common factors of the weights do not matter, so a loss of a prefix is a gain of the rest, and each round
+multiplies the weights of a suffix by one factor. Each inner node stores only ln(weight of its right half / weight of
+its left half). A factor on a suffix changes these log-odds on one path, by numbers of the order of η. So there are no
+lazy factors to propagate, nothing under- or overflows however different the weights become, and after T rounds the
+error of the log-odds is that of a sum of T small numbers.
 
-:class:`ThresholdTree` is one run in plain Python, for streams of millions of rounds; :class:`ThresholdForest` is the
-same for many runs at once, in numpy, for simulations.
+:class:`ThresholdTree` is one run in plain Python, for streams of millions of rounds. :class:`ThresholdForest` is many
+runs at once in numpy, for simulations.
 """
 
 import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
 
@@ -24,7 +25,7 @@ LARGEST_FACTOR = 500.0  # of one tilt, on the logarithmic scale: its exponential
 
 
 def _even_odds(size: int) -> tuple[int, FloatArray]:
-    """Depth of the tree, and the log-odds of equal weights on ``size`` leaves, the others without weight."""
+    """Returns the depth of the tree, and the log-odds of equal weights on ``size`` leaves, 0 on the others."""
     depth = (size - 1).bit_length()
     leaves = 1 << depth
     odds = np.zeros(max(1, leaves))
@@ -41,13 +42,20 @@ def _even_odds(size: int) -> tuple[int, FloatArray]:
 
 
 class ThresholdTree:
-    """Weights of K >= 1 experts in a row, equal at first: one run.
+    """The weights of K >= 1 sorted experts in one run, equal at the start.
 
     Args:
-        size: K, up to some millions; memory is of that order.
+        size: K, up to several millions; memory is O(K).
 
     Raises:
-        InvalidArgumentError: K is no integer >= 1.
+        InvalidArgumentError: ``size`` is not an integer >= 1.
+
+    Example:
+        >>> from hockeystick.learners import ThresholdTree
+        >>> tree = ThresholdTree(4)
+        >>> before = tree.tilt(3, -1.0)  # a loss of the last expert
+        >>> before, round(tree.suffix(3), 4), tree.draw(0.5)
+        (0.25, 0.1092, 1)
     """
 
     def __init__(self, size: int) -> None:
@@ -68,7 +76,7 @@ class ThresholdTree:
         Raises:
             InvalidArgumentError: ``first`` is not in 0 .. K, or the factor is not finite or beyond e^500 either way.
         """
-        # Plain numbers in their range pass without a call: streams have millions of them.
+        # Valid plain numbers are not converted, for speed: streams have millions of them.
         k, factor = first, log_factor
         if type(k) is not int or not 0 <= k <= self.size:
             k = integer("first", first, low=0, high=self.size)
@@ -81,8 +89,8 @@ class ThresholdTree:
         odds, lefts, rights, log, exp = self._odds, self._left, self._right, math.log, math.exp
         boost = exp(factor)
         node = self._leaves + k
-        # Shares of the suffix and of the rest in this node's weight, and by how much its log-weight changes. Both
-        # shares are kept, for either may be much smaller than the rounding of the other.
+        # The shares of the suffix and of the rest in this node's weight, and the change of its log-weight. Both shares
+        # are stored, because either may be much smaller than the rounding error of the other.
         share, rest, change = 1.0, 0.0, factor
         while node > 1:
             parent = node >> 1
@@ -107,9 +115,9 @@ class ThresholdTree:
         return share
 
     def draw(self, uniform: float) -> int:
-        """The expert that a uniform number in [0, 1) stands for: expert k with its probability.
+        """Returns the expert of a uniform number in [0, 1), so that expert k has its probability.
 
-        One number serves all levels, so that probabilities are off by at most about K times 2^-53 in all.
+        One number is used for all levels, so the total error of the probabilities is about K times 2^-53.
         """
         u = uniform
         if type(u) is not float or not 0.0 <= u < 1.0:
@@ -128,7 +136,7 @@ class ThresholdTree:
         return node - leaves
 
     def suffix(self, first: int) -> float:
-        """The probability of experts ``first``, first + 1, ...; 0 for first = K."""
+        """Returns the probability of experts ``first``, first + 1, ...; 0 for first = K."""
         k = integer("first", first, low=0, high=self.size)
         if k >= self.size:
             return 0.0
@@ -140,19 +148,26 @@ class ThresholdTree:
         return share
 
     def log_probabilities(self) -> FloatArray:
-        """ln of all K probabilities, O(K)."""
+        """Returns ln of all K probabilities, in O(K)."""
         return np.asarray(_log_probabilities(np.array([self._odds]), self._depth, self.size)[0])
 
 
 class ThresholdForest:
-    """The same for R independent runs at once.
+    """The weights of K >= 1 sorted experts in each of R independent runs; see :class:`ThresholdTree`.
 
     Args:
         size: K >= 1.
         runs: R >= 1.
 
     Raises:
-        InvalidArgumentError: an argument is no integer >= 1.
+        InvalidArgumentError: an argument is not an integer >= 1.
+
+    Example:
+        >>> from hockeystick.learners import ThresholdForest
+        >>> forest = ThresholdForest(4, 2)
+        >>> before = forest.tilt([3, 0], [-1.0, -1.0])
+        >>> forest.suffix([3, 3]).round(4).tolist()
+        [0.1092, 0.25]
     """
 
     def __init__(self, size: int, runs: int) -> None:
@@ -180,36 +195,24 @@ class ThresholdForest:
         leaves = self._leaves + np.where(inside, k, 0)
         factor = np.where(inside, factors, 0.0)
         where, before, from_right = self._path(leaves)
-        lefts, rights = _halves(before)
-        boost = np.exp(factor)
-        share, rest, change = np.ones(self.runs), np.zeros(self.runs), factor
-        after = np.empty_like(before)
-        for level in range(self._depth):
-            here, left, right = from_right[level], lefts[level], rights[level]
-            after[level] = before[level] + np.where(here, change, factor - change)
-            share = np.where(here, right * share, right + left * share)
-            rest = np.where(here, left + right * rest, left * rest)
-            change = np.log(rest + share * boost)
-        self._flat[where] = after
-        return np.where(inside, share, 0.0)
+        share, rest = self._shares(before, from_right)
+        change = np.concatenate([factor[None], np.log(rest[1:-1] + share[1:-1] * np.exp(factor))])[: self._depth]
+        self._flat[where] = before + np.where(from_right, change, factor - change)
+        return np.where(inside, share[-1], 0.0)
 
     def suffix(self, first: npt.ArrayLike) -> FloatArray:
-        """The probabilities of experts first, first + 1, ... in each run, shape (R,)."""
+        """Returns the probabilities of experts first, first + 1, ... in each run, shape (R,)."""
         k = self._places(first)
         inside = k < self.size
         _, before, from_right = self._path(self._leaves + np.where(inside, k, 0))
-        lefts, rights = _halves(before)
-        share = np.ones(self.runs)
-        for level in range(self._depth):
-            share = np.where(from_right[level], rights[level] * share, rights[level] + lefts[level] * share)
-        return np.where(inside, share, 0.0)
+        return np.where(inside, self._shares(before, from_right)[0, -1], 0.0)
 
     def draw(self, uniform: npt.ArrayLike) -> IntArray:
-        """The experts that numbers in [0, 1), shape (R,), stand for."""
+        """Returns the experts (R,) of uniform numbers in [0, 1), shape (R,)."""
         u = np.minimum(array("uniform", uniform, shape=(self.runs,), low=0.0), _BELOW_ONE)
         node = np.ones(self.runs, dtype=np.int64)
         for _ in range(self._depth):
-            chance = _halves(self._flat[self._start + node])[1]
+            chance = special.expit(self._flat[self._start + node])
             right = u < chance
             u = np.where(right, u, u - chance) / np.where(right, chance, 1.0 - chance)
             u = np.minimum(u, _BELOW_ONE)
@@ -217,25 +220,33 @@ class ThresholdForest:
         return node - self._leaves
 
     def log_probabilities(self) -> FloatArray:
-        """ln of all probabilities, shape (R, K)."""
+        """Returns ln of all probabilities, shape (R, K)."""
         return _log_probabilities(self._odds, self._depth, self.size)
 
     def _places(self, first: npt.ArrayLike) -> IntArray:
-        found = array("first", first, shape=(self.runs,), low=0, high=self.size)
-        if (found != np.floor(found)).any():
-            raise InvalidArgumentError("first", first, "are not whole numbers")
-        return found.astype(np.int64)
+        found: IntArray = array("first", first, shape=(self.runs,), low=0, high=self.size, dtype=np.int64)
+        return found
 
     def _path(self, leaves: IntArray) -> tuple[IntArray, FloatArray, npt.NDArray[np.bool_]]:
-        """Where the odds on the paths from leaves to the root lie, the odds, and from which side each is reached."""
+        """Returns the positions of the odds on the paths from leaves to the root, these odds, and the paths' sides."""
         nodes = leaves >> self._shifts[:, None]
         where = self._start + nodes
         from_right = ((leaves >> (self._shifts[:, None] - 1)) & 1).astype(np.bool_)
         return where, self._flat[where], from_right
 
+    def _shares(self, odds: FloatArray, from_right: npt.NDArray[np.bool_]) -> FloatArray:
+        """Returns the shares of the suffix and of the rest in each node of the paths, shape (2, depth + 1, R)."""
+        left, right = _halves(odds)
+        branch = np.where(from_right, right, left)
+        found = np.stack([np.where(from_right, 0.0, right), np.where(from_right, left, 0.0)])  # of the sibling
+        found = np.concatenate([np.repeat([[[1.0]], [[0.0]]], self.runs, axis=2), found], axis=1)
+        for level in range(self._depth):
+            found[:, level + 1] += branch[level] * found[:, level]
+        return found
+
 
 def _halves(odds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The shares of a node's left and right half, both accurate however small."""
+    """Returns the shares of a node's left and right half, both accurate however small."""
     weight = np.exp(-np.abs(odds))
     large, up = 1.0 / (1.0 + weight), odds > 0.0
     small = weight * large

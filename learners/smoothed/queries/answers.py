@@ -1,4 +1,4 @@
-"""What private query release publishes, and what follows from it at no further cost."""
+"""The output of private query release, and its post-processing, which costs no further privacy."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from attrs import frozen
 
 from hockeystick.accounting import InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import ErrorBound
 
 
 @frozen(eq=False)
 class Transcripts:
-    """What R runs published, round by round; all else follows from it.
+    """The published choices and measurements of R runs, round by round; everything else is computed from them.
 
     Attributes:
-        queries: The chosen queries' indices, shape (R, rounds).
-        measurements: Their noisy means over the records, never clipped, shape (R, rounds).
+        queries: The indices of the chosen queries, shape (R, rounds).
+        measurements: The noisy means of these queries over the records, not clipped, shape (R, rounds).
     """
 
     queries: IntArray
@@ -32,30 +31,22 @@ class Transcripts:
         return Transcripts(self.queries[rows], self.measurements[rows])
 
     def as_array(self) -> FloatArray:
-        """Queries and measurements side by side, shape (R, 2*rounds): a transcript is a row."""
+        """Returns queries and measurements side by side, shape (R, 2*rounds), one row per transcript."""
         return np.concatenate([self.queries.astype(float), self.measurements], axis=1)
-
-    @classmethod
-    def of_array(cls, rows: npt.ArrayLike) -> Transcripts:
-        """The inverse of :meth:`as_array`."""
-        table = array("rows", rows, ndim=2)
-        half = table.shape[1] // 2
-        return cls(table[:, :half].astype(np.int64), table[:, half:])
 
 
 @frozen(kw_only=True, eq=False)
 class PrivateAnswers:
-    """A transcript and what follows from it; asking costs nothing more.
+    """A transcript and the law computed from it; answers cost no further privacy. See :class:`SmoothMWEM`.
 
     Attributes:
         cells: The queries.
         records: n.
-        projected: Whether all laws were projected onto sigma-smooth ones.
-        transcripts: The one run's queries and measurements.
-        weights: The published law D: mass of each cell, shape (C,).
-        bound: How far answers are off, on smooth data and but for its failure probability; None where nothing is
-            proved.
-        simulated: Whether the noise was simulated, so that it is no release.
+        projected: Whether all laws were projected onto σ-smooth ones.
+        transcripts: The queries and measurements of the run.
+        weights: The published law D, the mass of each cell, shape (C,).
+        bound: A bound on the answers' errors on smooth data; None if nothing is proved for the options in use.
+        simulated: Whether the noise was simulated, so that this is not a release.
     """
 
     cells: QueryCells
@@ -67,31 +58,31 @@ class PrivateAnswers:
     simulated: bool
 
     def answer(self, parameters: npt.ArrayLike) -> FloatArray:
-        """Answers to queries (M, p) of the class, shape (M,).
+        """Returns answers (M,) to queries (M, p) of the class.
 
-        A projected law answers itself; another one is asked for the query of the cover nearest under mu.
+        A projected law answers the query itself; otherwise the law answers the query of the cover nearest under μ.
         """
         if self.projected:
             return self.cells.answer(parameters, self.weights)
         return np.asarray(self.cells.answers(self.weights)[self.cells.nearest(parameters)])
 
     def sample(self, rng: np.random.Generator, m: int) -> npt.NDArray[np.generic]:
-        """m synthetic records, drawn independently from D."""
+        """Returns m synthetic records, drawn independently from D."""
         return self.cells.sample(self.weights, rng, m)
 
     def density(self) -> FloatArray:
-        """dD/dmu in each cell, shape (C,): at most 1/sigma after projection. 0 where mu has no mass."""
+        """Returns dD/dμ in each cell, shape (C,), at most 1/σ after projection; 0 where μ has no mass."""
         masses = self.cells.masses
         return np.divide(self.weights, masses, out=np.zeros(len(masses)), where=masses > 0.0)
 
 
 @frozen(kw_only=True)
 class NotPrivate:
-    """How far answers are from the truth. It reads the data and has no noise: it must not be published.
+    """The true errors of answers, without noise: they must not be published. See :func:`private_report`.
 
     Attributes:
         cover: The largest error on the cover's queries.
-        others: The largest error on the queries that were asked for beside; 0 if none were.
+        others: The largest error on the further queries; 0 if there are none.
     """
 
     cover: float
@@ -99,19 +90,28 @@ class NotPrivate:
 
     @property
     def max_error(self) -> float:
-        """The larger of both."""
+        """The larger of the two."""
         return max(self.cover, self.others)
 
 
 def private_report(
     found: PrivateAnswers, records: npt.ArrayLike, parameters: npt.ArrayLike | None = None
 ) -> NotPrivate:
-    """The true errors of published answers, for the data's owner alone: it is **not** differentially private.
+    """Returns the true errors of published answers, for the data's owner only: **not** differentially private.
 
     Args:
-        found: What was published.
+        found: The published answers.
         records: The data.
         parameters: Further queries (M, p) of the class, off the cover.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import MatrixCells, SmoothMWEM, private_report
+        >>> cells = MatrixCells(matrix=[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+        >>> learner = SmoothMWEM(cells=cells, records=600, sigma=1.0, rounds=2, epsilon_em=1.0, epsilon_lap=1.0)
+        >>> data = np.repeat([0, 1, 2], [100, 200, 300])
+        >>> private_report(learner.run(data, np.random.default_rng(0)), data).max_error < 0.15
+        True
     """
     cells = found.cells
     truth = cells.answers(checked_counts(cells, records, found.records)) / found.records
@@ -123,12 +123,12 @@ def private_report(
 
 
 def checked_counts(cells: QueryCells, records: npt.ArrayLike, number: int) -> IntArray:
-    """How many records lie in each cell, shape (C,). It reads the data.
+    """Returns the number of records in each cell, shape (C,). It reads the data.
 
     Raises:
-        InvalidArgumentError: there are not ``number`` records.
+        InvalidDataError: there are not ``number`` records.
     """
     found = cells.counts(records)
     if found.sum() != number:
-        raise InvalidDataError("records", records, f"are not {number}, the public number of them")
+        raise InvalidDataError("records", records, f"do not have the public number, {number}")
     return found

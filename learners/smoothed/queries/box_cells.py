@@ -1,9 +1,8 @@
-"""Cells of boxes: thresholds, intervals and rectangles on measures of independent coordinates.
+"""Cells of boxes: thresholds, intervals and rectangles on measures with independent coordinates, atoms included.
 
-The sides of a cover's boxes cut each axis; cells are the products of what lies between, also where points have mass.
-Sums over boxes come from a table of cumulative sums, O(C + K) for all queries together. Any other box of the class ends
-inside cells, where the law is mu conditioned: there the table is interpolated, linearly in mu along each axis, which is
-exact.
+The sides of a cover's boxes cut each axis, and cells are the products of the pieces. Sums over boxes come from a table
+of cumulative sums, O(C + K) for all queries together. Any other box of the class has sides inside cells, where the law
+is μ, conditioned on the cell. There the table is interpolated linearly in μ along each axis, which is exact.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ class AxisCuts:
 
     @classmethod
     def of(cls, measure: BaseMeasure, axis: int, ends: FloatArray) -> AxisCuts:
-        """From ends in any order, with repetitions and infinite ones, which need no cut."""
+        """Returns the cuts at given ends, in any order; repeated and infinite ends make no cut."""
         return cls(measure, axis, np.unique(ends[np.isfinite(ends)]))
 
     @property
     def count(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return len(self.cuts) + 1
 
     @property
     def edges(self) -> FloatArray:
-        """mu to the left of each cell, and last 1: shape (count + 1,)."""
+        """The μ-mass to the left of each cell, and 1 at the end, shape (count + 1,)."""
         return np.concatenate([[0.0], self.measure.cdf(self.axis, self.cuts, left=True), [1.0]])
 
     def cells(self, x: FloatArray) -> IntArray:
-        """The cells of finite points."""
+        """Returns the cells of finite points."""
         return np.searchsorted(self.cuts, x, "right")
 
     def cell_of(self, ends: FloatArray) -> IntArray:
-        """The cell that begins at, or contains, each end; their number for infinity."""
+        """Returns the cell that begins at, or contains, each end; ``count`` for infinity."""
         return np.where(ends == np.inf, self.count, self.cells(ends))
 
     def places(self, ends: FloatArray) -> FloatArray:
-        """Ends in units of cells: within a cell, the share of its mass that lies before."""
+        """Returns ends in units of cells; within a cell, the share of its mass to the left of the end."""
         edges, cell = np.append(self.edges, 1.0), self.cell_of(ends)
         inside = edges[np.minimum(cell + 1, self.count)] - edges[cell]
         before = self.measure.cdf(self.axis, ends, left=True) - edges[cell]
@@ -70,13 +69,19 @@ class AxisCuts:
 
 @frozen(eq=False, kw_only=True)
 class BoxCells(QueryCells):
-    """Boxes with sides parallel to the axes, on a measure of independent coordinates.
+    """Queries that are boxes with sides parallel to the axes, on a measure with independent coordinates.
 
     Args:
         cover: The cover, whose predicates are boxes.
         axes: The cuts of each axis.
         first, stop: Shape (K, d): query k holds in the cells first <= j < stop of each axis.
-        signed: Queries are 1 where they hold and -1 elsewhere, instead of 1 and 0.
+        signed: Whether queries are 1 and -1, instead of 1 and 0.
+
+    Example:
+        >>> from hockeystick.learners import BoxCells, Thresholds, UniformGrid
+        >>> cells = BoxCells.of(Thresholds().cover(0.125, UniformGrid(2**24)))
+        >>> cells.queries, cells.masses.round(3).tolist(), cells.answer([[0.5]], cells.masses).round(6).tolist()
+        (4, [0.125, 0.25, 0.25, 0.25, 0.125], [0.5])
     """
 
     cover: Cover
@@ -95,21 +100,23 @@ class BoxCells(QueryCells):
 
     @classmethod
     def of(cls, cover: Cover, *, signed: bool = False) -> BoxCells:
-        """The cells of a cover of boxes.
+        """Returns the cells of a cover of boxes.
 
         Raises:
-            InvalidArgumentError: a class of something else than boxes, a measure whose coordinates are not independent,
-                or more than 2^24 cells.
+            InvalidArgumentError: a class of other predicates, a measure without independent coordinates, or more than
+                2^24 cells.
         """
         if not isinstance(cover, Cover):
-            raise InvalidArgumentError("cover", type(cover).__name__, "is no Cover")
+            raise InvalidArgumentError(
+                "cover", type(cover).__name__, "is not a Cover", "use what a class's cover() returns"
+            )
         measure = cover.measure
         if not measure.independent:
-            raise InvalidArgumentError("cover", measure, "has no independent coordinates", "use MatrixCells.of")
+            raise InvalidArgumentError("cover", measure, "does not have independent coordinates", "use MatrixCells.of")
         starts, stops = _sides(cover.concepts, cover.parameters)
         axes = tuple(AxisCuts.of(measure, i, np.append(starts[:, i], stops[:, i])) for i in range(measure.dimension))
         if (cells := math.prod(cuts.count for cuts in axes)) > _MOST:
-            raise InvalidArgumentError("cover", cells, "is too many cells", "take a larger gamma")
+            raise InvalidArgumentError("cover", cells, "is too many cells", "use a larger gamma")
         first, stop = (
             np.stack([cuts.cell_of(ends[:, i]) for i, cuts in enumerate(axes)], axis=1) for ends in (starts, stops)
         )
@@ -126,7 +133,7 @@ class BoxCells(QueryCells):
     @property
     def gamma(self) -> float:
         measure, gamma = self.cover.measure, self.cover.gamma
-        if isinstance(measure, UniformGrid):  # all masses are whole numbers of points
+        if isinstance(measure, UniformGrid):  # all masses are multiples of 1/N
             return math.floor(Fraction(gamma) * measure.support_size) / measure.support_size
         return gamma
 
@@ -134,9 +141,7 @@ class BoxCells(QueryCells):
     def failure(self) -> float:
         return self.cover.failure_probability
 
-    @property
-    def whole(self) -> bool:
-        return True
+    whole = True
 
     @property
     def queries(self) -> int:
@@ -144,7 +149,7 @@ class BoxCells(QueryCells):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells of each axis."""
+        """The number of cells of each axis."""
         return tuple(cuts.count for cuts in self.axes)
 
     def counts(self, records: npt.ArrayLike) -> IntArray:
@@ -185,7 +190,7 @@ class BoxCells(QueryCells):
 
     def sample(self, weights: npt.ArrayLike, rng: np.random.Generator, m: int) -> FloatArray:
         law = self.law(weights)
-        chosen = rng.choice(len(law), integer("m", m, low=0), p=law / law.sum())
+        chosen = rng.choice(len(law), integer("m", m, low=0), p=law)
         columns = []
         for i, (cuts, cell) in enumerate(zip(self.axes, np.unravel_index(chosen, self.shape), strict=True)):
             edges = cuts.edges
@@ -197,7 +202,7 @@ class BoxCells(QueryCells):
         return 2.0 * sums - total if self.signed else sums
 
     def _sums(self, weights: FloatArray, first: npt.NDArray[np.generic], stop: npt.NDArray[np.generic]) -> FloatArray:
-        """Sums of weights (..., C) over boxes of cells (K, d), from a table of sums over corners."""
+        """Returns the sums of weights (..., C) over boxes of cells (K, d), by inclusion and exclusion over corners."""
         lead, d = weights.shape[:-1], len(self.shape)
         table = weights.reshape(*lead, *self.shape)
         for axis in range(-d, 0):
@@ -211,16 +216,16 @@ class BoxCells(QueryCells):
 
 
 def _sides(concepts: ConceptClass, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Boxes {start <= x < stop} of predicates (K, p): two arrays (K, d); empty ones start and stop at infinity.
+    """Returns the boxes {start <= x < stop} of predicates (K, p) as two arrays (K, d), infinite for empty boxes.
 
-    Between a float and the next one there is no point, so that a closed side stops before the float after it.
+    There is no point between a float and the next one, so a closed side c is the same as x < the float after c.
     """
     if isinstance(concepts, Thresholds):
         starts, last = parameters, np.full_like(parameters, np.inf)
     elif isinstance(concepts, Intervals | Rectangles):
         starts, last = parameters[:, : concepts.dimension], parameters[:, concepts.dimension :]
     else:
-        raise InvalidArgumentError("cover", type(concepts).__name__, "is no class of boxes", "use MatrixCells.of")
+        raise InvalidArgumentError("cover", type(concepts).__name__, "is not a class of boxes", "use MatrixCells.of")
     with np.errstate(over="ignore"):  # the float after the largest one is infinity
         stops = np.where(np.isfinite(last), np.nextafter(last, np.inf), last)
     empty = (starts >= stops).any(axis=1, keepdims=True)
@@ -228,7 +233,7 @@ def _sides(concepts: ConceptClass, parameters: FloatArray) -> tuple[FloatArray, 
 
 
 def _interpolated(table: FloatArray, places: npt.NDArray[np.generic]) -> FloatArray:
-    """A table (..., c_1 + 1, ..., c_d + 1) at places (K, d), multilinear between whole ones: shape (..., K)."""
+    """Returns a table (..., c_1 + 1, ..., c_d + 1) at places (K, d), multilinear in between, shape (..., K)."""
     whole = places.astype(np.int64)
     if places.dtype.kind == "i":
         return np.asarray(table[(..., *whole.T)])

@@ -1,17 +1,16 @@
-"""Cells: the domain as the queries of a cover see it, so that no cost depends on how many points there are.
+"""Cells: the partition of the domain by the queries of a cover; costs depend on their number, not on that of points.
 
-All that private query release does to its law D is to multiply the density dD/dmu by functions of the cover's queries,
-and to cap it. So the density is constant on each cell of the arrangement of these queries, and D is known by one weight
-per cell: over 2^24 points, or a continuum, as over ten. Inside a cell D is mu, conditioned, and that makes the answer
-of *any* query of the class exact, also of one outside the cover.
+Private query release only multiplies the density dD/dμ of its law D by functions of the cover's queries, and caps it.
+So the density is constant on each cell of the arrangement of these queries, and D is given by one weight per cell, over
+2^24 points or a continuum as over ten points. Within a cell D is μ, conditioned on the cell, so the answer of *any*
+query of the class is exact, even outside the cover.
 
-``box_cells.BoxCells`` serves thresholds, intervals and rectangles; :class:`MatrixCells` any queries on a listed domain.
-Everything here is public and a function of mu and the cover alone, but for what reads records, and says so.
+``box_cells.BoxCells`` has the cells of thresholds, intervals and rectangles; :class:`MatrixCells` those of any queries
+on a listed domain. All methods are public functions of μ and the cover, except those documented to read the data.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -19,102 +18,104 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.accounting.validate import array, boolean, integer
 from hockeystick.learners.smoothed.classes.concept_class import Cover
-from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure
+from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, checked_masses
 
-_GRID = 2.0**20  # values of a matrix are multiples of its inverse, so that sums over records are exact
+_GRID = 2.0**20  # values of a matrix are multiples of 1/_GRID, so that sums over records are exact
 _MOST = 2**24  # numbers in a temporary table
 
 
 class QueryCells(ABC):
-    """A finite cover's queries over cells."""
+    """The queries of a finite cover, as functions on cells.
+
+    Example:
+        >>> from hockeystick.learners import BoxCells, QueryCells, Thresholds, UniformCube
+        >>> cells: QueryCells = BoxCells.of(Thresholds().cover(0.25, UniformCube(1)))
+        >>> cells.queries, cells.masses.tolist(), cells.counts([[0.1], [0.2], [0.9]]).tolist()
+        (2, [0.25, 0.5, 0.25], [2, 0, 1])
+    """
 
     @property
     @abstractmethod
     def masses(self) -> FloatArray:
-        """mu of each cell, shape (C,)."""
+        """The μ-mass of each cell, shape (C,)."""
 
     @property
     @abstractmethod
     def queries(self) -> int:
-        """K, how many queries there are."""
+        """The number K of queries."""
 
     @property
     @abstractmethod
     def low(self) -> float:
-        """The least value that queries take."""
+        """The least value of the queries."""
 
     @property
     @abstractmethod
     def width(self) -> float:
-        """w, the range of their values: 1 for predicates, 2 if they are 1 where they hold and -1 elsewhere."""
+        """The range w of the queries' values: 1 for predicates, 2 for predicates with values 1 and -1."""
 
     @property
     @abstractmethod
     def whole(self) -> bool:
-        """Whether all values and w are whole numbers, so that sums over records are, too."""
+        """Whether all values and w are integers, so that sums over records are integers too."""
 
     @property
     @abstractmethod
     def gamma(self) -> float:
-        """The largest mu-mass on which a query of the class differs from its nearest one; 0 if all are here."""
+        """The largest μ-mass on which a query of the class differs from its nearest one; 0 for a complete cover."""
 
     @property
     @abstractmethod
     def failure(self) -> float:
-        """With at most this probability, over public coins, they are no gamma-cover."""
+        """A bound on the probability, over public coins, that the queries are not a γ-cover."""
 
     @abstractmethod
     def counts(self, records: npt.ArrayLike) -> IntArray:
-        """How many records lie in each cell, shape (C,). It reads the data."""
+        """Returns the number of records in each cell, shape (C,). It reads the data."""
 
     @abstractmethod
     def answers(self, weights: npt.ArrayLike) -> FloatArray:
-        """Sums of all queries over weighted cells (..., C): shape (..., K). Of counts they are exact."""
+        """Returns the sums (..., K) of all queries over weighted cells (..., C), exact for counts."""
 
     @abstractmethod
     def inside(self, query: npt.ArrayLike) -> FloatArray:
-        """Values of queries, indices of shape S, in the cells: shape S + (C,)."""
+        """Returns the values in the cells, shape S + (C,), of queries given by indices of shape S."""
 
     @abstractmethod
     def nearest(self, parameters: npt.ArrayLike) -> IntArray:
-        """Indices of the nearest queries under mu of queries (M, p) of the class: shape (M,). Never looks at data."""
+        """Returns the indices (M,) of the cover's queries nearest under μ to queries (M, p) of the class."""
 
     @abstractmethod
     def answer(self, parameters: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-        """q(D) of any queries (M, p) of the class, for the law of weights (C,): shape (M,), exact off the cover too."""
+        """Returns q(D), shape (M,), for any queries (M, p) of the class and the law D of weights (C,), exact."""
 
     @abstractmethod
     def empirical(self, parameters: npt.ArrayLike, records: npt.ArrayLike) -> FloatArray:
-        """q(D_B) of any queries (M, p) of the class on records, shape (M,). It reads the data."""
+        """Returns q(D_B), shape (M,), for any queries (M, p) of the class on records. It reads the data."""
 
     @abstractmethod
     def sample(self, weights: npt.ArrayLike, rng: np.random.Generator, m: int) -> npt.NDArray[np.generic]:
-        """m independent records from the law of weights (C,), shape (m, d) or (m,)."""
+        """Returns m independent records from the law of weights (C,), shape (m, d) or (m,)."""
 
     def law(self, weights: npt.ArrayLike) -> FloatArray:
-        """Checks the weights of a law, shape (C,).
+        """Returns the weights of a law, shape (C,), checked.
 
         Raises:
-            InvalidArgumentError: negative or another shape, or of a sum that is not 1.
+            InvalidArgumentError: negative weights, another shape, or a sum other than 1.
         """
-        found = array("weights", weights, shape=self.masses.shape, low=0.0)
-        if abs(math.fsum(found) - 1.0) > 1e-9:
-            raise InvalidArgumentError("weights", math.fsum(found), "do not sum to 1")
-        return found
+        return checked_masses("weights", weights, len(self.masses))
 
     def checked_indices(self, query: npt.ArrayLike) -> IntArray:
-        """Indices of queries."""
-        found = array("query", query, low=0, high=self.queries - 1)
-        if (found != np.floor(found)).any():
-            raise InvalidArgumentError("query", query, "is no index of a query")
-        return found.astype(np.int64)
+        """Returns indices of queries, checked."""
+        found: IntArray = array("query", query, low=0, high=self.queries - 1, dtype=np.int64)
+        return found
 
 
 def check_signed(value: object) -> bool:
-    """Returns ``signed``, a bool."""
+    """Returns ``signed``, checked to be a bool."""
     return boolean("signed", value)
 
 
@@ -133,20 +134,26 @@ def _masses(value: npt.ArrayLike | None) -> FloatArray:
 
 @frozen(eq=False, kw_only=True)
 class MatrixCells(QueryCells):
-    """Any queries on a listed domain: each point is a cell, and a record is the index of its point.
+    """Arbitrary queries on a listed domain: each point is a cell, and a record is the index of its point.
 
-    Queries are rows of values. They are rounded to multiples of 2^-20 before anything else happens, so that sums over
-    records are exact and the width is that of the numbers in use. With a cover, a query of the class is named by its
-    parameters, and a record is a point (n, d) of the domain; without one, a query is its values (M, C) in the cells.
+    Queries are rows of values. They are first rounded to multiples of 2^-20, so that sums over records are exact and
+    the range is that of the rounded values. With a cover, a query of the class is given by its parameters, and a record
+    is a point (n, d) of the domain. Without one, a query is given by its values (M, C) in the cells.
 
     Args:
-        matrix: Values, shape (K, C), within 1024 of 0.
-        masses: mu of each point, shape (C,), positive, of sum 1; None for 1/C each.
-        cover: The cover that the rows come from, on a ``ListedMeasure``; see :meth:`of`.
-        signed: The rows are 1 where the cover's predicates hold and -1 elsewhere.
+        matrix: The values of the queries, shape (K, C), within 1024 of 0.
+        masses: The μ-mass of each point, shape (C,), of sum 1; default: 1/C each.
+        cover: The cover of which the rows are, on a ``ListedMeasure``; see :meth:`of`.
+        signed: Whether the rows are 1 where the cover's predicates hold and -1 elsewhere.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or queries that are all constant.
+
+    Example:
+        >>> from hockeystick.learners import MatrixCells
+        >>> cells = MatrixCells(matrix=[[0.0, 0.5, 3.0], [1.0, 1.0, 0.0]])
+        >>> cells.width, cells.answers(cells.counts([0, 1, 1, 2])).tolist()
+        (3.0, [4.0, 3.0])
     """
 
     matrix: FloatArray = field(converter=_matrix)
@@ -157,27 +164,23 @@ class MatrixCells(QueryCells):
     def __attrs_post_init__(self) -> None:
         cells = self.matrix.shape[1]
         given = self.masses if self.masses.size else np.full(cells, 1.0 / cells)
-        masses = array("masses", given, shape=(cells,), low=0.0)
-        if abs(math.fsum(masses) - 1.0) > 1e-9:
-            raise InvalidArgumentError("masses", math.fsum(masses), "do not sum to 1", "divide them by their sum")
-        object.__setattr__(self, "masses", masses / masses.sum())
+        object.__setattr__(self, "masses", checked_masses("masses", given, cells))
         if self.width == 0.0:
-            raise InvalidArgumentError("matrix", self.matrix, "holds constant queries alone", "there is nothing to ask")
+            raise InvalidArgumentError("matrix", self.matrix, "has only constant queries", "give a query that varies")
 
     @classmethod
     def of(cls, cover: Cover, *, signed: bool = False) -> MatrixCells:
-        """The cells of any cover on a finite measure: its distinct points.
+        """Returns the cells of any cover on a finite measure, its distinct points.
 
         Raises:
-            InvalidArgumentError: the measure lists no points.
+            InvalidArgumentError: the measure is not a ``ListedMeasure``.
         """
         if not isinstance(cover, Cover) or not isinstance(cover.measure, ListedMeasure):
-            raise InvalidArgumentError("cover", cover, "is no cover on a ListedMeasure", "list the points")
+            raise InvalidArgumentError("cover", cover, "is not a cover on a ListedMeasure", "list the points")
         points, where = np.unique(cover.measure.points, axis=0, return_inverse=True)
-        holds = cover.predict(points).astype(float)
         masses = np.zeros(len(points))
         np.add.at(masses, where.ravel(), cover.measure.masses)
-        values = 2.0 * holds - 1.0 if check_signed(signed) else holds
+        values = _valued(cover.predict(points), check_signed(signed))
         return cls(matrix=values, masses=masses, cover=cover, signed=signed)
 
     @property
@@ -216,7 +219,7 @@ class MatrixCells(QueryCells):
         return np.asarray(self.matrix[self.checked_indices(query)])
 
     def nearest(self, parameters: npt.ArrayLike) -> IntArray:
-        """As for all cells: of values (M, C) by the mean distance under mu, the least index among equals."""
+        """Returns the nearest queries; without a cover by mean distance under μ, the least index in a tie."""
         if self.cover is not None:
             return self.cover.nearest(parameters)
         values = self._values(parameters)
@@ -236,7 +239,7 @@ class MatrixCells(QueryCells):
 
     def sample(self, weights: npt.ArrayLike, rng: np.random.Generator, m: int) -> npt.NDArray[np.generic]:
         law = self.law(weights)
-        chosen = rng.choice(len(law), integer("m", m, low=0), p=law / law.sum())
+        chosen = rng.choice(len(law), integer("m", m, low=0), p=law)
         return chosen if self.cover is None else self._points()[chosen]
 
     def _points(self) -> FloatArray:
@@ -245,20 +248,25 @@ class MatrixCells(QueryCells):
         return found
 
     def _values(self, parameters: npt.ArrayLike) -> FloatArray:
-        """Values (M, C) of queries of the class."""
+        """Returns the values (M, C) of queries of the class."""
         if self.cover is None:
             return array("parameters", parameters, shape=(None, self.matrix.shape[1]))
-        holds = self.cover.concepts.predict(parameters, self._points()).astype(float)
-        return 2.0 * holds - 1.0 if self.signed else holds
+        return _valued(self.cover.concepts.predict(parameters, self._points()), self.signed)
 
     def _cells(self, records: npt.ArrayLike) -> IntArray:
         if self.cover is None:
-            found = array("records", records, ndim=1, low=0, high=len(self.masses) - 1, data=True)
-            if (found != np.floor(found)).any():
-                raise InvalidDataError("records", records, "holds what is no index of a point")
-            return found.astype(np.int64)
+            found: IntArray = array(
+                "records", records, ndim=1, low=0, high=len(self.masses) - 1, dtype=np.int64, data=True
+            )
+            return found
         points, table = self.cover.concepts.checked_points(records), self._points()
         both, where = np.unique(np.concatenate([table, points]), axis=0, return_inverse=True)
         if len(both) > len(table):
-            raise InvalidDataError("records", records, "holds a point outside the domain", "map it to one inside")
+            raise InvalidDataError(
+                "records", records, "holds a point outside the domain", "map it to a point of the domain"
+            )
         return where.ravel()[len(table) :].astype(np.int64)
+
+
+def _valued(holds: BoolArray, signed: bool) -> FloatArray:
+    return np.where(holds, 1.0, -1.0 if signed else 0.0)

@@ -1,4 +1,4 @@
-"""The plain way to answer queries: noise on each of them. It is the baseline that Smooth MWEM is to beat."""
+"""Independent Laplace noise on every query: the baseline of Smooth MWEM."""
 
 from __future__ import annotations
 
@@ -23,17 +23,26 @@ from hockeystick.mechanisms.release import AnyLedger, charged
 
 @frozen(kw_only=True, eq=False)
 class LaplacePerQuery:
-    """Publishes n*q(D_B) for every query of a cover with Laplace noise of its own, and answers by the nearest one.
+    """The release of n*q(D_B) for every query of a cover, each with independent Laplace noise.
+
+    Other queries are answered by the nearest query of the cover.
 
     Neighbours differ in the value of one of n records (replace-one; n is public), which may move all K answers by w.
 
     Args:
         cells: The public cover.
         records: n >= 1.
-        scale: Of the noise, in units of records.
+        scale: The scale of the noise, in units of records.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import BoxCells, LaplacePerQuery, Thresholds, UniformCube
+        >>> cells = BoxCells.of(Thresholds().cover(0.05, UniformCube(1)))
+        >>> plan = LaplacePerQuery.calibrated(cells, records=1000, epsilon=1.0)
+        >>> cells.queries, round(plan.scale, 6), round(plan.event().pure_epsilon(), 6)
+        (10, 10.0, 1.0)
     """
 
     cells: QueryCells
@@ -42,12 +51,14 @@ class LaplacePerQuery:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.cells, QueryCells):
-            raise InvalidArgumentError("cells", type(self.cells).__name__, "are no QueryCells")
+            raise InvalidArgumentError(
+                "cells", type(self.cells).__name__, "is not a QueryCells", "use BoxCells.of(cover)"
+            )
         _ = self.mechanism
 
     @classmethod
     def calibrated(cls, cells: QueryCells, *, records: int, epsilon: float, delta: float = 0.0) -> LaplacePerQuery:
-        """The least noise that is (epsilon, delta)-DP, by the accountant.
+        """Returns the learner with the least noise that is (ε, δ)-DP by the accountant.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -76,7 +87,7 @@ class LaplacePerQuery:
         return Laplace(self.scale, sensitivity=self.cells.width)
 
     def graph(self) -> AccountantGraph:
-        """The plan: K releases that all read the records."""
+        """Returns the plan: K releases that all read the records."""
         found = AccountantGraph(
             adjacency=Adjacency.REPLACE_ONE,
             pinned=True,
@@ -87,11 +98,11 @@ class LaplacePerQuery:
         )
 
     def event(self) -> PrivacyEvent:
-        """What all answers cost one record."""
+        """Returns the privacy event of all answers, for one record."""
         return self.graph().guarantee().event
 
     def simulate(self, records: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Noisy answers of the cover's queries, clipped to their range, shape (runs, K)."""
+        """Returns noisy answers of the cover's queries, clipped to their range, shape (runs, K)."""
         return self._shares(self.mechanism.simulate(self._sums(records), rng, runs))
 
     def release(
@@ -103,7 +114,7 @@ class LaplacePerQuery:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> FloatArray:
-        """Noisy answers, shape (K,), from secure noise; arguments as for a mechanism's release."""
+        """Releases noisy answers, shape (K,), with secure noise; for the arguments see the release of a mechanism."""
         sums, source = self._sums(records), check_noise(noise)
 
         def drawn() -> FloatArray:
@@ -112,7 +123,7 @@ class LaplacePerQuery:
         return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def answer(self, parameters: npt.ArrayLike, published: npt.ArrayLike) -> FloatArray:
-        """Answers to queries (M, p) of the class from published ones (..., K): shape (..., M)."""
+        """Returns answers (..., M) to queries (M, p) of the class, from published answers (..., K)."""
         return np.asarray(np.asarray(published)[..., self.cells.nearest(parameters)])
 
     def _sums(self, records: npt.ArrayLike) -> FloatArray:

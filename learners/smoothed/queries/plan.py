@@ -1,9 +1,9 @@
-"""Plans for Smooth MWEM: how many rounds, and how much of the budget for each choice and each measurement.
+"""Plans for Smooth MWEM: the number of rounds, and the budgets of each choice and each measurement.
 
-Everything is a function of public numbers: n, the cover's size, sigma, the target. The number of rounds minimises the
-error bound under closed forms; at that number both budgets grow together until the accountant's bound just meets the
-target. What an answer is off by is 4w/epsilon_em + w/epsilon_lap times L/n, so that choices get more: twice as much in
-pure epsilon, and 16^(1/3) = 2.52 times as much in zCDP, where they cost an eighth of a square and measurements half.
+A plan is a function of public numbers: n, the cover's size, σ, the target. The number of rounds minimises the error
+bound under closed forms. At that number both budgets are scaled until the accountant's bound just meets the target.
+The error is proportional to 4w/epsilon_em + w/epsilon_lap, so choices get more of the budget: twice as much in pure ε,
+and 16^(1/3) = 2.52 times as much in zCDP, where a choice costs ε^2/8 and a measurement ε^2/2.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from attrs import frozen
 from scipy import optimize
 
-from hockeystick import accounting
 from hockeystick.accounting import (
     BoundedRange,
+    EpsilonDelta,
     InvalidArgumentError,
     InvalidDataError,
     Laplace,
@@ -37,9 +37,9 @@ Composition = Literal["certified", "pure", "simple", "advanced", "zcdp", "rdp", 
 Split = Literal["best", "equal"]
 
 PURE_SPLIT = 2.0
-"""epsilon_em/epsilon_lap of least error where epsilons add up."""
+"""The ratio epsilon_em/epsilon_lap of least error under pure composition."""
 ZCDP_SPLIT = 16.0 ** (1.0 / 3.0)
-"""The same where squares do."""
+"""The ratio epsilon_em/epsilon_lap of least error under zCDP."""
 
 _MOST_ROUNDS = 1 << 14
 _TRIED = 256  # numbers of rounds
@@ -59,29 +59,37 @@ def calibrated(
     vacuous: bool = False,
     **options: Any,
 ) -> SmoothMWEM:
-    """The learner of least error bound that is (epsilon, delta)-DP, certified by its own graph.
+    """Returns the learner of least error bound that is (ε, δ)-DP, as certified by its graph.
 
     Args:
         cells: The public cover.
         records: n, public.
-        sigma: In (0, 1].
+        sigma: σ in (0, 1].
         epsilon, delta: The target under replace-one.
-        rounds: R; None for the best number, at most K/4 - 1 without a failure probability.
-        split: "best" for the choices' larger share, or "equal".
-        group: The target is for so many records replaced.
-        failure: Allowed for the noise in the error bound; None for the paper's 2R/K.
-        vacuous: Take a learner whose error bound says nothing.
+        rounds: R; default: the best number, at most K/4 - 1 without ``failure``.
+        split: "best", which gives choices the larger share, or "equal".
+        group: The number of replaced records for which the target holds.
+        failure: The failure probability of the noise in the error bound; default: the paper's 2R/K.
+        vacuous: Allow a vacuous error bound.
         options: ``step``, ``project``, ``noise``, ``clip``, ``replay``, ``output`` of :class:`SmoothMWEM`.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or an error bound of w or more, which says nothing:
-            there are too few records for this epsilon.
+        InvalidArgumentError: an argument outside its domain, or a vacuous error bound, of w or more: there are too few
+            records for this ε.
+
+    Example:
+        >>> from hockeystick.learners import BoxCells, Thresholds, UniformGrid
+        >>> from hockeystick.learners.smoothed.queries.plan import calibrated
+        >>> cells = BoxCells.of(Thresholds().cover(1 / 8192, UniformGrid(4096)))
+        >>> learner = calibrated(cells, records=2**16, sigma=1 / 16, epsilon=1.0)
+        >>> learner.rounds, round(learner.error_bound().error, 2), round(learner.event().pure_epsilon(), 6)
+        (64, 0.22, 1.0)
     """
     target, allowed = real("epsilon", epsilon, low=1e-90), probability("delta", delta)
     members, n = integer("group", group, low=1), integer("records", records, low=1)
     one_of("split", split, "best", "equal")
     if not isinstance(cells, QueryCells):
-        raise InvalidArgumentError("cells", type(cells).__name__, "are no QueryCells", "use BoxCells.of(cover)")
+        raise InvalidArgumentError("cells", type(cells).__name__, "is not a QueryCells", "use BoxCells.of(cover)")
     ratio = 1.0 if split == "equal" else PURE_SPLIT if allowed == 0.0 else ZCDP_SPLIT
     smooth, chance = arguments.sigma(sigma), None if failure is None else probability("failure", failure, open=True)
     if rounds is None:
@@ -117,9 +125,9 @@ def calibrated(
 def printed(
     cells: QueryCells, *, records: int, sigma: float, epsilon: float, rounds: int, **options: Any
 ) -> SmoothMWEM:
-    """The paper's algorithm: T = ``rounds`` rounds of twice epsilon/(2T), its step, and noise for queries of w = 1.
+    """Returns the paper's algorithm: T = ``rounds`` rounds of twice ε/(2T), the paper's step, and noise for w = 1.
 
-    For w = 1 it is epsilon-DP. For w = 2 it is not: its graph certifies 2 epsilon.
+    For w = 1 it is ε-DP. For w = 2 it is not: its graph certifies 2ε.
     """
     each = real("epsilon", epsilon, low=1e-90) / (2.0 * integer("rounds", rounds, low=1))
     return SmoothMWEM(
@@ -137,21 +145,20 @@ def printed(
 
 
 def mwem(cells: QueryCells, *, records: int, epsilon: float, delta: float = 0.0, **options: Any) -> SmoothMWEM:
-    """The baseline without a cover (Hardt, Ligett & McSherry 2012): all queries of a class on a finite domain.
+    """Returns the baseline without a cover (Hardt, Ligett & McSherry 2012): all queries of a class on a finite domain.
 
-    Nothing is assumed of the data: any data on the domain are as smooth as its least mass.
+    Nothing is assumed about the data: any data on the domain are σ-smooth for its least mass σ.
 
     Args:
-        cells: Cells of all queries, of gamma 0.
-        records, epsilon, delta: See :func:`calibrated`.
-        options: As there.
+        cells: The cells of all queries, with γ = 0.
+        records, epsilon, delta, options: See :func:`calibrated`.
 
     Raises:
-        InvalidArgumentError: as there, or the cells are of a proper cover.
+        InvalidArgumentError: as for :func:`calibrated`, or the cells are those of a proper cover.
     """
     if not isinstance(cells, QueryCells) or cells.gamma > 0.0:
         raise InvalidArgumentError(
-            "cells", getattr(cells, "gamma", None), "is the gamma of a cover", "give all queries"
+            "cells", getattr(cells, "gamma", None), "is the gamma of a proper cover", "give cells of all queries"
         )
     least = float(cells.masses[cells.masses > 0.0].min())
     return calibrated(cells, records=records, sigma=min(1.0, least), epsilon=epsilon, delta=delta, **options)
@@ -161,19 +168,25 @@ def mwem(cells: QueryCells, *, records: int, epsilon: float, delta: float = 0.0,
 
 
 def step_epsilon(rounds: int, *, epsilon: float, delta: float, composition: Composition = "certified") -> float:
-    """The budget of each choice and each measurement, all alike, at which R rounds are (epsilon, delta)-DP.
+    """Returns the common budget of all choices and measurements at which R rounds are (ε, δ)-DP.
 
     Args:
         rounds: R.
-        epsilon, delta: The target; delta may be 0 for "pure" and "certified".
-        composition: "certified" is the accountant's least bound, "rdp" or "pld" a part of it; "zcdp" squares alone, a
-            choice at e^2/8 and a measurement at e^2/2; "advanced" Theorem 3.20 of Dwork & Roth 2014, "simple" its
-            corollary, which the paper uses, for epsilon <= 1; "pure" the sum.
+        epsilon, delta: The target; δ may be 0 for "pure" and "certified".
+        composition: "certified" is the accountant's least bound; "rdp" and "pld" are single methods of it; "zcdp" is
+            zCDP, with ρ = e^2/8 for a choice and e^2/2 for a measurement of budget e; "advanced" is Theorem 3.20 of
+            Dwork & Roth 2014; "simple" is its corollary in the paper, for ε <= 1; "pure" is the sum.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners.smoothed.queries.plan import step_epsilon
+        >>> [round(step_epsilon(30, epsilon=1.0, delta=1e-6, composition=c), 4) for c in ("pure", "simple", "zcdp")]
+        [0.0167, 0.0123, 0.036]
     """
     R, target = integer("rounds", rounds, low=1), real("epsilon", epsilon, low=1e-90)
+    one_of("composition", composition, "certified", "pure", "simple", "advanced", "zcdp", "rdp", "pld")
     if composition == "pure":
         probability("delta", delta)
         return target / (2.0 * R)
@@ -185,8 +198,6 @@ def step_epsilon(rounds: int, *, epsilon: float, delta: float, composition: Comp
         return _root(lambda e: math.sqrt(4.0 * R * math.log(1.0 / allowed)) * e + 2.0 * R * e * math.expm1(e), target)
     if composition == "zcdp":
         return math.sqrt(_largest_rho(target, allowed) / (0.625 * R))
-    if composition not in ("certified", "rdp", "pld"):
-        raise InvalidArgumentError("composition", composition, "is unknown")
     method = None if composition == "certified" else composition
 
     def event(e: float) -> PrivacyEvent:
@@ -196,25 +207,20 @@ def step_epsilon(rounds: int, *, epsilon: float, delta: float, composition: Comp
 
 
 @frozen
-class _Target:
-    """(epsilon, delta) by one method; the certified one for None."""
+class _ByMethod(EpsilonDelta):
+    """The target (ε, δ) by one method of the accountant; None for the certified bound."""
 
-    epsilon: float
-    delta: float
-    method: str | None
+    method: str | None = None
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
-        found = accounting.epsilon(event, self.delta, method=self.method or method).upper
-        if found <= self.epsilon:
-            return min(0.0, math.log(found / self.epsilon)) if found > 0.0 else -60.0
-        return min(60.0, max(1e-15, math.log(found / self.epsilon)))
+        return EpsilonDelta.excess(self, event, method=self.method or method)
 
 
 def _largest(
     event: Callable[[float], PrivacyEvent], epsilon: float, delta: float, *, guess: float, method: str | None = None
 ) -> float:
-    """The largest budget at which an event meets the target, to six digits, or to rounding for delta = 0."""
-    target = _Target(epsilon, delta, method)
+    """Returns the largest budget at which an event meets the target, to six digits, or up to rounding for δ = 0."""
+    target = _ByMethod(epsilon, delta, method)
     if delta > 0.0:
         return calibrate(event, target, guess=guess).value
     found, less = guess, 2.0**-50
@@ -224,16 +230,16 @@ def _largest(
 
 
 def _root(cost: Callable[[float], float], target: float) -> float:
-    """Where an increasing cost reaches the target, from below."""
+    """Returns the largest argument at which an increasing cost does not exceed the target, up to rounding."""
     found = float(optimize.brentq(lambda e: cost(e) - target, 0.0, 1.0 + target, xtol=1e-300, rtol=1e-14))
     while cost(found) > target:
-        # A step of the search: the loop ends where the cost itself says so.
+        # Any small step will do: the loop ends when the cost itself meets the target.
         found *= 1.0 - 2.0**-40
     return found
 
 
 def _largest_rho(epsilon: float, delta: float) -> float:
-    """The largest rho that is (epsilon, delta)-DP by the best order (Canonne, Kamath & Steinke 2020, Prop. 12)."""
+    """Returns the largest ρ that is (ε, δ)-DP at the best order (Canonne, Kamath & Steinke 2020, Prop. 12)."""
     orders = 1.0 + np.geomspace(1e-3, 1e5, 4000)
     spare = epsilon - np.log1p(-1.0 / orders) + np.log(delta * orders) / (orders - 1.0)
     return float((spare / orders).max())
@@ -243,7 +249,7 @@ def _largest_rho(epsilon: float, delta: float) -> float:
 
 
 def _measuring(rounds: FloatArray, epsilon: float, delta: float, ratio: float) -> FloatArray:
-    """Budget of a measurement under closed forms: pure composition, or zCDP's where that allows more."""
+    """Returns the budget of a measurement under closed forms: pure composition, or zCDP if that allows more."""
     pure = epsilon / (rounds * (1.0 + ratio))
     if delta == 0.0:
         return np.asarray(pure)
@@ -262,11 +268,13 @@ def _best_rounds(
     failure: float | None,
     vacuous: bool,
 ) -> int:
-    """R of least error bound, where R rounds leave ``budget(R)`` for a measurement."""
+    """Returns the R of least error bound, if R rounds leave ``budget(R)`` for a measurement."""
     K, w = cells.queries, cells.width
     most = _MOST_ROUNDS if failure is not None else K // 4 - 1
     if most < 1 and not vacuous:
-        raise InvalidArgumentError("failure", None, f"leaves no room with {K} queries", "give a failure probability")
+        raise InvalidArgumentError(
+            "failure", None, f"leaves no room for a round with {K} queries", "give a failure probability"
+        )
     R = np.unique(np.rint(np.geomspace(1, max(1, min(most, _MOST_ROUNDS)), _TRIED)))
     tail = np.log(2.0 * R / failure) if failure is not None else math.log(K)
     noise = w * (2.0 * (math.log(K) + tail) / ratio + tail) / (budget(R) * records)
@@ -276,12 +284,12 @@ def _best_rounds(
 
 def _refuse_vacuous(found: SmoothMWEM, failure: float | None) -> None:
     if found.replay or found.output == "last":
-        return  # nothing is proved for these
+        return  # nothing is proved a priori
     bound = found.error_bound(failure=failure).error
     if bound >= found.cells.width:
         raise InvalidDataError(
             "records",
             found.records,
-            f"are too few: errors are bounded by {bound:.3g} only",
+            f"are too few: the error bound is {bound:.3g}, which is vacuous",
             "give more records or budget, a larger gamma, or vacuous=True",
         )

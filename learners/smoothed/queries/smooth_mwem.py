@@ -1,16 +1,16 @@
 """Private answers to all queries of an infinite class, and a private law, by multiplicative weights on a public cover.
 
-Each round privately chooses the query of the cover on which the current law is worst, measures it with noise, and
-reweights the law towards the measurement (MWEM: Hardt, Ligett & McSherry 2012). If the data are no more than 1/sigma
-times as concentrated as a public base measure mu, answers for a sigma/(2wn)-cover under mu serve the whole class
-(Smooth MWEM: Haghtalab, Roughgarden & Shetty 2020, Algorithm 2); with every law projected onto sigma-smooth ones the
-law itself serves it (Projected Smooth MWEM, Algorithm 3). Privacy rests on none of that: mu, sigma, the cover, n and
-the number of rounds are public and fixed before any data is seen.
+Each round privately chooses the query of the cover on which the current law has the largest error, measures it with
+noise, and reweights the law towards the measurement (MWEM: Hardt, Ligett & McSherry 2012). If the data's density
+against a public base measure μ is at most 1/σ, answers for a σ/(2wn)-cover under μ are accurate for the whole class
+(Smooth MWEM: Haghtalab, Roughgarden & Shetty 2020, Algorithm 2). If every law is projected onto the σ-smooth ones, the
+law itself is accurate for the whole class (Projected Smooth MWEM, Algorithm 3). Privacy rests on none of this: μ, σ,
+the cover, n and the number of rounds are public and fixed before any data is seen.
 
-What the paper prints is corrected here, and `printed=True` keeps it: scores and noise are for queries of range w, not
-1; and the average is of the laws *before* each update, so that as many rounds are paid for as are of use.
+The algorithm is corrected; ``printed=True`` selects the printed one. Scores and noise are for queries of range w, not
+1, and the average is over the laws *before* each update, so that no round is paid for without being used.
 
-Everything but the choices and measurements is post-processing of them: laws are functions of a :class:`Transcripts`.
+Only the choices and measurements read the data. The laws are post-processing, functions of a :class:`Transcripts`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.special import log_softmax
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, boolean, integer, probability, real
+from hockeystick.accounting.validate import array, boolean, integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.queries.answers import PrivateAnswers, Transcripts, checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
@@ -41,7 +41,7 @@ Law = Literal["laplace", "discrete laplace"]
 Output = Literal["average", "last"]
 Progress = Callable[[int, int], object]
 
-_GRID = 2**20  # queries take multiples of its inverse, see MatrixCells
+_GRID = 2**20  # the queries' values are multiples of 1/_GRID, see MatrixCells
 _EXACT = 2**52
 
 
@@ -51,15 +51,14 @@ def _flag(_: object, attribute: Attribute[bool], value: object) -> None:
 
 def _one_of(*known: str) -> Callable[[object, Attribute[str], object], None]:
     def check(_: object, attribute: Attribute[str], value: object) -> None:
-        if value not in known:
-            raise InvalidArgumentError(attribute.name, value, "is unknown", f"use one of {', '.join(map(repr, known))}")
+        one_of(attribute.name, value, *known)
 
     return check
 
 
 def _cells(value: object) -> QueryCells:
     if not isinstance(value, QueryCells):
-        raise InvalidArgumentError("cells", type(value).__name__, "are no QueryCells", "use BoxCells.of(cover)")
+        raise InvalidArgumentError("cells", type(value).__name__, "is not a QueryCells", "use BoxCells.of(cover)")
     return value
 
 
@@ -81,7 +80,7 @@ def _replay(value: object) -> int:
 
 @frozen(kw_only=True, eq=False)
 class SmoothMWEM:
-    """Smooth MWEM and Projected Smooth MWEM by parameters; ``plan.calibrated`` finds them for a target.
+    """Smooth MWEM and Projected Smooth MWEM with given budgets; ``plan.calibrated`` chooses them for a target (ε, δ).
 
     Neighbours differ in the value of one of n records (replace-one; n is public).
 
@@ -90,22 +89,34 @@ class SmoothMWEM:
     Args:
         cells: The public cover, as cells of its queries.
         records: n >= 1.
-        sigma: In (0, 1], the smoothness that is hoped for. Privacy does not depend on it.
-        rounds: R >= 1, choices and measurements that are executed.
-        epsilon_em: Range of one choice, and so its epsilon.
-        epsilon_lap: epsilon of one measurement.
-        step: "hoeffding" moves a law's logarithm by 4/w^2 times the error on the chosen query, "paper" by 1/2 of it.
-        project: Project every law onto the sigma-smooth ones.
-        noise: "laplace", or "discrete laplace" on whole sums: for queries of whole values, and of a larger event.
-        clip: Clip measurements to the queries' range before they are used. Post-processing.
-        replay: How often all earlier measurements are applied again after each round. Post-processing; errors have no
-            bound beforehand, but :meth:`measured_bounds` afterwards. So it is with the last law.
-        output: "average" of the laws before each update and after the last, or the "last" law alone.
-        printed: The paper's algorithm: scores and noise as for w = 1, and the average of the laws after each update.
-            For w = 2 its epsilons are twice ``epsilon_em`` and ``epsilon_lap``, and the graph says so.
+        sigma: σ in (0, 1], the assumed smoothness of the data. Privacy does not depend on it.
+        rounds: R >= 1, the number of choices and of measurements.
+        epsilon_em: ε of one choice, of bounded range.
+        epsilon_lap: ε of one measurement.
+        step: "hoeffding" changes the log-density by 4/w^2 times the error on the chosen query, "paper" by 1/2 of it.
+        project: Project every law onto the σ-smooth ones.
+        noise: "laplace"; or "discrete laplace" on integer sums, for queries with integer values, with a larger event.
+        clip: Clip measurements to the queries' range before use. Post-processing.
+        replay: The number of times that all measurements so far are applied again after each round. Post-processing.
+            There is no error bound a priori, but :meth:`measured_bounds` a posteriori; the same holds for "last".
+        output: "average" of the laws before each update and after the last, or the "last" law.
+        printed: The paper's algorithm: scores and noise for w = 1, and the average of the laws after each update. For
+            w = 2 its ε are twice ``epsilon_em`` and ``epsilon_lap``, as its graph states.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or discrete noise for queries without whole values.
+        InvalidArgumentError: an argument outside its domain, or discrete noise for queries without integer values.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import BoxCells, SmoothMWEM, Thresholds, UniformGrid
+        >>> cells = BoxCells.of(Thresholds().cover(0.02, UniformGrid(2**24)))
+        >>> learner = SmoothMWEM(cells=cells, records=5000, sigma=0.5, rounds=5, epsilon_em=0.2, epsilon_lap=0.1)
+        >>> round(learner.graph().guarantee().epsilon(0.0).upper, 6)
+        1.5
+        >>> data = np.random.default_rng(0).random((5000, 1)) / 2
+        >>> answers = learner.run(data, np.random.default_rng(1))  # seeded, so not a release
+        >>> bool(abs(answers.answer([[0.25]])[0] - 0.5) < 0.1)
+        True
     """
 
     cells: QueryCells = field(converter=_cells)
@@ -124,21 +135,21 @@ class SmoothMWEM:
 
     def __attrs_post_init__(self) -> None:
         if self.noise == "discrete laplace" and not self.cells.whole:
-            raise InvalidArgumentError("noise", self.noise, "is for queries of whole values", 'use noise="laplace"')
-        self.event()  # refuses budgets that no event can hold
+            raise InvalidArgumentError("noise", self.noise, "needs queries with integer values", 'use noise="laplace"')
+        self.event()  # raises if no event can have these budgets
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     @property
     def selection(self) -> ExponentialMechanism:
-        """One choice, by scores n*|q(D) - q(D_B)|."""
+        """The mechanism of one choice, with scores n*|q(D) - q(D_B)|."""
         assumed = 1.0 if self.printed else self.cells.width
         found = ExponentialMechanism.calibrated(epsilon=self.epsilon_em, sensitivity=assumed)
         return evolve(found, sensitivity=self.cells.width)
 
     @property
     def measurement(self) -> Laplace | DiscreteLaplace:
-        """One measurement, of n*q(D_B)."""
+        """The mechanism of one measurement, of n*q(D_B)."""
         assumed = 1.0 if self.printed else self.cells.width
         if self.noise == "laplace":
             return evolve(
@@ -148,7 +159,7 @@ class SmoothMWEM:
         return evolve(whole, sensitivity=int(self.cells.width))
 
     def graph(self) -> AccountantGraph:
-        """The plan: one adaptive sequence of choices and measurements; all else reads what these published."""
+        """Returns the plan: an adaptive sequence of choices and measurements, and the post-processing of these."""
         found = AccountantGraph(
             adjacency=Adjacency.REPLACE_ONE,
             pinned=True,
@@ -163,18 +174,18 @@ class SmoothMWEM:
         return found.post("laws", reads=("cover", "choices", "measurements")).post("answers", reads=("laws",))
 
     def event(self) -> PrivacyEvent:
-        """What a run costs one record, as one event for a larger graph or a ledger."""
+        """Returns the privacy event of a run, for one record, to be used in a larger graph or a ledger."""
         return self.graph().guarantee().event
 
     def worst_case_neighbours(self) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]:
-        """Two data sets that differ in one record, on which as many queries differ as on any pair of cells' extremes.
+        """Returns two data sets that differ in one record, moved from the cell of least to that of largest total value.
 
-        They suit any cover; ``smoothed.queries.canary`` has a pair, with a cover of its own, on which losses are nearly
-        as large as can be.
+        They suit any cover. ``smoothed.queries.canary`` has a pair, with its own cover, whose privacy loss is nearly
+        the largest possible.
         """
         totals = np.where(self.cells.masses > 0.0, self.cells.inside(np.arange(self.cells.queries)).sum(axis=0), np.nan)
         ends = np.eye(len(totals))[[np.nanargmin(totals), np.nanargmax(totals)]]
-        low, high = (self.cells.sample(end, np.random.default_rng(0), 1) for end in ends)  # public: it is no data
+        low, high = (self.cells.sample(end, np.random.default_rng(0), 1) for end in ends)  # public: not data
         first = np.concatenate(
             [np.repeat(low, self.records - self.records // 2, axis=0), *[high] * (self.records // 2)]
         )
@@ -185,10 +196,10 @@ class SmoothMWEM:
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def simulate(self, records: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
-        """Transcripts of ``runs`` independent runs with simulated noise. ``weights`` has their laws.
+        """Returns the transcripts of ``runs`` independent runs with simulated noise; ``weights`` computes their laws.
 
         Raises:
-            InvalidArgumentError: there are not n records, or they are none of the domain.
+            InvalidDataError: there are not n records, or one is outside the domain.
         """
         counts, source, total = self.counts(records), generator(rng), run_count(runs)
         found = Transcripts(np.empty((total, self.rounds), dtype=np.int64), np.empty((total, self.rounds)))
@@ -199,10 +210,12 @@ class SmoothMWEM:
     def run(
         self, records: npt.ArrayLike, rng: np.random.Generator, *, progress: Progress | None = None
     ) -> PrivateAnswers:
-        """One run with simulated noise: seeded, so not a private release.
+        """Returns the answers of one run with simulated noise, which is seeded, so that it is not a private release.
 
         Args:
-            progress: Called with the rounds done and R after each round; it learns nothing else.
+            records: The n records.
+            rng: The generator of the noise.
+            progress: Called after each round with the number of finished rounds and R, and nothing else.
         """
         found = Transcripts(np.empty((1, self.rounds), dtype=np.int64), np.empty((1, self.rounds)))
         self._played(self.cells.answers(self.counts(records)), generator(rng), found, progress)
@@ -218,18 +231,20 @@ class SmoothMWEM:
         noise: Noise | None = None,
         progress: Progress | None = None,
     ) -> PrivateAnswers:
-        """One run with secure noise, to be published; arguments as for a mechanism's release.
+        """Releases one run with secure noise; for the arguments see the release of a mechanism.
 
-        Scores are whole multiples of 2^-20, so that one record moves them by exactly what is charged. The cost of all
-        rounds is recorded once, before anything is drawn.
+        Scores are multiples of 2^-20, so that one record moves them by no more than the accounted sensitivity. The
+        event of all rounds is recorded once, before anything is drawn.
 
         Raises:
-            InvalidArgumentError: n records of this range are too many for exact sums (2^33 of range 1).
+            InvalidArgumentError: n is too large for exact sums (2^33 for queries of range 1).
         """
         sums, source = self.cells.answers(self.counts(records)), check_noise(noise)
         largest = max(abs(self.cells.low), abs(self.cells.low + self.cells.width))
         if self.records * largest * _GRID > _EXACT:
-            raise InvalidArgumentError("records", self.records, "is too many for exact sums", "release a sample")
+            raise InvalidArgumentError(
+                "records", self.records, "is too many for exact sums", "use a sample of the records"
+            )
         whole = np.rint(sums * _GRID).astype(np.int64)
         choose, measure = self.selection, self.measurement
         choose = evolve(choose, scale=choose.scale * _GRID, sensitivity=choose.sensitivity * _GRID)
@@ -252,7 +267,7 @@ class SmoothMWEM:
         return self.answers(found, simulated=source.simulated)
 
     def answers(self, transcripts: Transcripts, *, simulated: bool) -> PrivateAnswers:
-        """What can be asked of a single transcript."""
+        """Returns the answers computed from a single transcript."""
         self._check(transcripts, runs=1)
         return PrivateAnswers(
             cells=self.cells,
@@ -265,7 +280,7 @@ class SmoothMWEM:
         )
 
     def weights(self, transcripts: Transcripts) -> FloatArray:
-        """The published laws of transcripts, shape (R, C): mass of each cell. A function of public values alone."""
+        """Returns the laws of transcripts, the masses of cells, shape (R, C): a function of public values alone."""
         self._check(transcripts)
         found = np.empty((len(transcripts), len(self.cells.masses)))
         for rows in blocks(len(transcripts), max(self.cells.queries, found.shape[1])):
@@ -277,25 +292,25 @@ class SmoothMWEM:
         return found
 
     def log_likelihood(self, transcripts: Transcripts, records: npt.ArrayLike) -> FloatArray:
-        """ln of the density of transcripts under records, shape (R,), in O(R rounds (K + C))."""
+        """Returns ln of the density of transcripts under records, shape (R,), in O(R rounds (K + C))."""
         return self._log_likelihoods(transcripts, (records,))[0]
 
     def log_likelihood_ratio(
         self, transcripts: Transcripts, records0: npt.ArrayLike, records1: npt.ArrayLike
     ) -> FloatArray:
-        """ln p(transcript | records0)/p(transcript | records1), shape (R,): the best score of any test."""
+        """Returns ln p(transcript | records0)/p(transcript | records1), shape (R,), the score of the best test."""
         first, second = self._log_likelihoods(transcripts, (records0, records1))
         return first - second
 
     def error_bound(self, *, chi: float = 0.0, failure: float | None = None) -> ErrorBound:
-        """How far any answer is off, for data that are (sigma, chi)-smooth; see ``error_bounds.error_bound``.
+        """Returns the a priori error bound for (σ, χ)-smooth data; see ``error_bounds.error_bound``.
 
         Raises:
-            InvalidArgumentError: replayed measurements or the last law, for which nothing is proved.
+            InvalidArgumentError: ``replay`` or the last law, for which nothing is proved.
         """
         if self.replay or self.output == "last":
             raise InvalidArgumentError(
-                "output", self.output, "has no bound beforehand, nor has a replay", "use measured_bounds"
+                "output", self.output, "or a replay has no a priori error bound", "use measured_bounds"
             )
         return error_bound(
             records=self.records,
@@ -316,14 +331,14 @@ class SmoothMWEM:
         )
 
     def measured_bounds(self, transcripts: Transcripts, *, failure: float = 0.05) -> MeasuredBounds:
-        """How far the published answers are off, and where the true ones lie, by what was measured; for any options.
+        """Returns a posteriori bounds on the true answers and the published ones' errors, for any options.
 
         See :mod:`hockeystick.learners.smoothed.queries.measured_error`. A function of public values alone, in O(R
-        rounds (K + C)); it holds R numbers for each of K queries.
+        rounds (K + C)) time and O(R K) memory.
 
         Args:
-            transcripts: Of R runs; each run's bounds fail but for probability ``failure``.
-            failure: In (0, 1), for the noise.
+            transcripts: The transcripts of R runs.
+            failure: In (0, 1); the failure probability of each run's bounds, over the noise.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -331,7 +346,9 @@ class SmoothMWEM:
         self._check(transcripts)
         allowed, cells, n = probability("failure", failure, open=True), self.cells, self.records
         each = allowed / (2.0 * self.rounds)
-        missed = self.selection.accuracy(each, candidates=cells.queries) + 2.0 / _GRID  # and a release's rounded scores
+        missed = (
+            self.selection.accuracy(each, candidates=cells.queries) + 2.0 / _GRID
+        )  # for the rounded scores of a release
         noise = -np.log(each) * self.measurement.scale
         noise = np.ceil(noise) if isinstance(self.measurement, DiscreteLaplace) else noise
         walk, every = self._walk(len(transcripts)), np.arange(len(transcripts))
@@ -339,7 +356,9 @@ class SmoothMWEM:
         high = low + cells.width
         for i in range(self.rounds):
             q, m, now = transcripts.queries[:, i], transcripts.measurements[:, i], walk.answers()
-            clipped = np.clip(m, cells.low, cells.low + cells.width)  # no farther from the true answer
+            clipped = np.clip(
+                m, cells.low, cells.low + cells.width
+            )  # clipping moves it no farther from the true answer
             reach = np.abs(clipped - now[every, q]) + (missed + noise) / n
             np.maximum(low, now - reach[:, None], out=low)
             np.minimum(high, now + reach[:, None], out=high)
@@ -361,10 +380,10 @@ class SmoothMWEM:
         )
 
     def counts(self, records: npt.ArrayLike) -> IntArray:
-        """How many of the n records lie in each cell, shape (C,). It reads the data.
+        """Returns the number of records in each cell, shape (C,). It reads the data.
 
         Raises:
-            InvalidArgumentError: there are not n records.
+            InvalidDataError: there are not n records.
         """
         return checked_counts(self.cells, records, self.records)
 
@@ -389,7 +408,7 @@ class SmoothMWEM:
     def _played(
         self, sums: FloatArray, rng: np.random.Generator, found: Transcripts, progress: Progress | None = None
     ) -> None:
-        """Fills in transcripts; ``sums`` are n*q(D_B)."""
+        """Fills in the transcripts ``found``; ``sums`` are n*q(D_B)."""
         walk, choose, measure = self._walk(len(found)), self.selection, self.measurement
         for i in range(self.rounds):
             logits = np.abs(walk.answers() * self.records - sums) / choose.scale
@@ -425,7 +444,9 @@ class SmoothMWEM:
 
     def _check(self, transcripts: Transcripts, runs: int | None = None) -> None:
         if not isinstance(transcripts, Transcripts):
-            raise InvalidArgumentError("transcripts", type(transcripts).__name__, "are no Transcripts")
+            raise InvalidArgumentError(
+                "transcripts", type(transcripts).__name__, "is not a Transcripts", "use what simulate returns"
+            )
         array("measurements", transcripts.measurements, shape=(runs, self.rounds))
         array("queries", transcripts.queries, shape=transcripts.measurements.shape)
         self.cells.checked_indices(transcripts.queries)

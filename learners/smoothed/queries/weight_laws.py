@@ -1,4 +1,4 @@
-"""The laws of multiplicative weights as functions of what was published: queries and measurements, never data."""
+"""The laws of multiplicative weights as functions of the published queries and measurements alone."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.smoothed.measures.projection import kl_projection
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 
-_DEEPEST = 600.0  # ln of the largest ratio of densities that is kept: it lifts the least by 1e-260 of the largest
+_DEEPEST = 600.0  # ln of the largest ratio of densities; smaller densities are raised to 1e-260 of the largest
 
 
 class LawWalk:
-    """The laws of several runs, round by round. They start at mu, whatever the data.
+    """The laws of several runs, round by round, starting at μ.
 
     Args:
         cells: The queries.
-        runs: How many.
-        rate: ln of the density moves by ``rate`` times the measured error, where the query is 1.
-        sigma: Every law is projected onto those of density <= 1/sigma; None for no projection.
+        runs: The number of runs.
+        rate: The factor of the measured error in the change of the log-density, where the query is 1.
+        sigma: Every law is projected onto those of density <= 1/σ; None for no projection.
         clip: Clip measurements to the queries' range first.
-        replay: How often all earlier measurements are applied again after each one.
+        replay: The number of times that all measurements so far are applied again after each one.
 
     Attributes:
         weights: The current laws, shape (runs, C).
@@ -40,11 +40,11 @@ class LawWalk:
         self.before: FloatArray = np.zeros_like(self.weights)
 
     def answers(self) -> FloatArray:
-        """q(D) of all queries, shape (runs, K)."""
+        """Returns q(D) of all queries, shape (runs, K)."""
         return self._cells.answers(self.weights)
 
     def update(self, queries: IntArray, measurements: FloatArray) -> None:
-        """One round: moves each run's law towards its measurement of its query, both of shape (runs,)."""
+        """Plays one round: moves each run's law towards the measurement of its query, both of shape (runs,)."""
         self.before += self.weights
         if self._clip:
             measurements = np.clip(measurements, self._cells.low, self._cells.low + self._cells.width)

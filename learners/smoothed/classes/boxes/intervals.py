@@ -1,11 +1,11 @@
 """Thresholds and intervals on the line, under any base measure: covers and brackets in closed form.
 
-A threshold 1[x >= b] is known to the base measure by F(b-), the mass to its left, and two thresholds differ on mass
-|F(b-) - F(b'-)|. So covers and brackets are cuts of [0, 1] that are carried to the line by quantiles; atoms make some
-of them coincide. An interval 1[a <= x <= c] is what lies between two thresholds.
+Under a base measure the thresholds 1[x >= b] and 1[x >= b'] differ on mass |F(b-) - F(b'-)|, where F(b-) is the mass to
+the left of b. So covers and brackets are cuts of [0, 1], carried to the line by quantiles; atoms make some of the cuts
+coincide. An interval 1[a <= x <= c] lies between two thresholds.
 
-The lower and upper functions of brackets, 1[x >= q'] and 1[x > q], are thresholds themselves: between a float and the
-next one there is no point, so 1[x > q] is the threshold at the float after q.
+The lower and upper functions of brackets, 1[x >= q'] and 1[x > q], are thresholds themselves: there is no point between
+a float and the next one, so 1[x > q] is the threshold at the float after q.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, section 3; the covers and brackets for measures with atoms are ours.
 """
@@ -30,31 +30,31 @@ _EMPTY = (np.inf, -np.inf)  # the interval without a point
 
 @frozen
 class Thresholds(ConceptClass):
-    """The predicates 1[x >= b] on the line, b in [-inf, inf]; a row of parameters is (b,)."""
+    """The predicates 1[x >= b] on the line, b in [-inf, inf]; a row of parameters is (b,).
 
-    @property
-    def dimension(self) -> int:
-        return 1
+    Example:
+        >>> from hockeystick.learners import Thresholds, UniformCube
+        >>> Thresholds().predict([[0.3], [0.6]], [0.5, 0.7]).tolist()
+        [[True, True], [False, True]]
+        >>> Thresholds().cover(0.01, UniformCube(1)).size
+        50
+    """
 
-    @property
-    def vc_dimension(self) -> int:
-        return 1
-
-    @property
-    def parameter_count(self) -> int:
-        return 1
+    dimension = 1
+    vc_dimension = 1
+    parameter_count = 1
 
     def predict(self, parameters: npt.ArrayLike, points: npt.ArrayLike) -> BoolArray:
         held: BoolArray = self.checked_points(points)[:, 0] >= self.checked_parameters(parameters)
         return held
 
     def cover(self, gamma: float, measure: BaseMeasure) -> "ThresholdCover":
-        """The thresholds of :func:`cover_points`: ceil(1/(2 gamma)) of them where ``measure`` has no atoms."""
+        """Returns the thresholds of :func:`cover_points`: ceil(1/(2γ)) of them if ``measure`` has no atoms."""
         places = cover_points(self.checked_measure(measure), checked_scale("gamma", gamma))
         return ThresholdCover(concepts=self, parameters=places[:, None], measure=measure, gamma=float(gamma))
 
     def brackets(self, epsilon: float, measure: BaseMeasure) -> "ThresholdBrackets":
-        """At most ceil(1/epsilon) brackets [1[x >= q'], 1[x > q]], for b in (q, q'] between neighbouring cuts."""
+        """Returns at most ceil(1/ε) brackets [1[x >= q'], 1[x > q]], for b in (q, q'] between neighbouring cuts."""
         return ThresholdBrackets(bracket_cuts(self.checked_measure(measure), epsilon), measure)
 
     def labelings(self, points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
@@ -68,41 +68,41 @@ class Thresholds(ConceptClass):
         return None if (spots[~marks, 0] >= least).any() else np.array([least])
 
     def max_gap(self, points: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """The Kolmogorov-Smirnov distance, both sides of each jump, for weightings of any total mass."""
+        """Returns the Kolmogorov-Smirnov distance, over both sides of each jump, for weightings of any total mass."""
         sums = prefix_sums(*self.checked_difference(points, first, second))
         return float(np.abs(sums[-1] - sums).max())
 
 
 @frozen
 class Intervals(ConceptClass):
-    """The predicates 1[a <= x <= c] on the line, empty where a > c; a row of parameters is (a, c)."""
+    """The predicates 1[a <= x <= c] on the line, empty if a > c; a row of parameters is (a, c).
 
-    @property
-    def dimension(self) -> int:
-        return 1
+    Example:
+        >>> from hockeystick.learners import Intervals
+        >>> Intervals().predict([[0.2, 0.6]], [0.1, 0.2, 0.6, 0.7]).tolist()
+        [[False, True, True, False]]
+        >>> float(Intervals().max_gap([0.1, 0.2, 0.6], [1, 0, 1], [0, 1, 0]))  # weights on the same three points
+        1.0
+    """
 
-    @property
-    def vc_dimension(self) -> int:
-        return 2
-
-    @property
-    def parameter_count(self) -> int:
-        return 2
+    dimension = 1
+    vc_dimension = 2
+    parameter_count = 2
 
     def predict(self, parameters: npt.ArrayLike, points: npt.ArrayLike) -> BoolArray:
         spots, rows = self.checked_points(points)[:, 0], self.checked_parameters(parameters)
         held: BoolArray = (spots >= rows[:, :1]) & (spots <= rows[:, 1:])
         return held
 
-    def cover(self, gamma: float, measure: BaseMeasure) -> "IntervalCover":
-        """What lies between any two of the k thresholds of a gamma/2-cover, and the empty set: k(k - 1)/2 + 1."""
+    def cover(self, gamma: float, measure: BaseMeasure) -> "BoxCover":
+        """Returns the k(k - 1)/2 intervals between two of the k thresholds of a γ/2-cover, and the empty set."""
         sides = cover_points(self.checked_measure(measure), checked_scale("gamma", gamma) / 2.0)
         check_size(gamma, 2 * pair_count(len(sides)))
         between = np.append(intervals_between(sides), [_EMPTY], axis=0)
-        return IntervalCover(concepts=self, parameters=between, measure=measure, gamma=float(gamma), sides=sides)
+        return BoxCover(concepts=self, parameters=between, measure=measure, gamma=float(gamma), sides=(sides,))
 
     def brackets(self, epsilon: float, measure: BaseMeasure) -> "IntervalBrackets":
-        """At most K(K + 1)/2 brackets, K = ceil(2/epsilon); empty intervals have brackets among them."""
+        """Returns at most K(K + 1)/2 brackets, K = ceil(2/ε), which contain the empty intervals too."""
         cuts = bracket_cuts(self.checked_measure(measure), checked_scale("epsilon", epsilon) / 2.0)
         return IntervalBrackets(cuts, measure)
 
@@ -119,13 +119,13 @@ class Intervals(ConceptClass):
         return None if self.predict(hull[None], spots)[0, ~marks].any() else hull
 
     def max_gap(self, points: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """The spread of the difference of the two distribution functions, its start at 0 included."""
+        """Returns the range of the difference of the two distribution functions, which starts at 0."""
         return float(np.ptp(prefix_sums(*self.checked_difference(points, first, second))))
 
 
 @frozen(eq=False, kw_only=True)
 class ThresholdCover(Cover):
-    """A cover of thresholds, in increasing order; the nearest one is found in O(log K)."""
+    """A cover of thresholds, in increasing order; ``nearest`` takes O(log K)."""
 
     _reached: FloatArray = field(init=False, repr=False)
 
@@ -139,36 +139,57 @@ class ThresholdCover(Cover):
 
 
 @frozen(eq=False, kw_only=True)
-class IntervalCover(Cover):
-    """A cover of intervals: those between two of its sides, then the empty set; the nearest one in O(log K).
+class BoxCover(Cover):
+    """A cover of intervals or boxes: those between two sides b_i <= x < b_j, i < j, on each axis, then the empty set.
+
+    ``nearest`` takes the nearest interval on each axis, and the empty set if one of these is empty. The result is
+    within γ of the predicate, in O(log K).
 
     Args:
-        sides: b_0 < b_1 < ..; the interval {b_i <= x < b_j}, i < j, comes in lexicographic order.
+        sides: b_0 < b_1 < .. of each axis; boxes are in lexicographic order, the last axis fastest.
     """
 
-    sides: FloatArray
-    _reached: FloatArray = field(init=False, repr=False)
+    sides: tuple[FloatArray, ...]
+    _reached: tuple[FloatArray, ...] = field(init=False, repr=False)
 
     @_reached.default
-    def _masses_left(self) -> FloatArray:
-        return self.measure.cdf(0, self.sides, left=True)
+    def _masses_left(self) -> tuple[FloatArray, ...]:
+        return tuple(self.measure.cdf(axis, one, left=True) for axis, one in enumerate(self.sides))
 
     def nearest(self, parameters: npt.ArrayLike) -> IntArray:
-        start, stop = nearest_sides(self.measure, 0, self._reached, self.concepts.checked_parameters(parameters))
-        return np.where(start < stop, pair_index(start, stop - 1, len(self.sides) - 1), self.size - 1)
+        rows = self.concepts.checked_parameters(parameters)
+        dimension = len(self.sides)
+        nonempty, index = np.ones(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
+        for axis, reached in enumerate(self._reached):
+            start, stop = _nearest_sides(self.measure, axis, reached, rows[:, [axis, dimension + axis]])
+            nonempty &= start < stop
+            cells = len(reached) - 1
+            pair = pair_index(start, np.maximum(stop - 1, start), cells)
+            index = index * (cells * (cells + 1) // 2) + pair
+        return np.where(nonempty, index, self.size - 1)
 
 
 @frozen(eq=False)
-class ThresholdBrackets(MemberBrackets):
-    """Brackets of thresholds: bracket j holds those with b in (q_j, q_{j+1}].
+class _CutBrackets(MemberBrackets):
+    """Brackets made of the K cells between neighbouring cuts.
 
     Args:
         cuts: q_0 = -inf < q_1 < .. < q_K = inf.
-        measure: The base measure under which they have their width.
+        measure: The base measure of the width.
     """
 
     cuts: FloatArray
     measure: BaseMeasure
+
+    @property
+    def cells(self) -> int:
+        """The number K of cells."""
+        return len(self.cuts) - 1
+
+
+@frozen(eq=False)
+class ThresholdBrackets(_CutBrackets):
+    """Brackets of thresholds: bracket j contains those with b in (q_j, q_{j+1}]."""
 
     @property
     def concepts(self) -> Thresholds:
@@ -176,7 +197,7 @@ class ThresholdBrackets(MemberBrackets):
 
     @property
     def count(self) -> int:
-        return len(self.cuts) - 1
+        return self.cells
 
     @property
     def width(self) -> float:
@@ -192,16 +213,8 @@ class ThresholdBrackets(MemberBrackets):
 
 
 @frozen(eq=False)
-class IntervalBrackets(MemberBrackets):
-    """Brackets of intervals: bracket (i, j), i <= j, holds those with a in (q_i, q_{i+1}] and c in [q_j, q_{j+1}).
-
-    Args:
-        cuts: q_0 = -inf < q_1 < .. < q_K = inf.
-        measure: The base measure under which they have their width.
-    """
-
-    cuts: FloatArray
-    measure: BaseMeasure
+class IntervalBrackets(_CutBrackets):
+    """Brackets of intervals: bracket (i, j), i <= j, has those with a in (q_i, q_{i+1}] and c in [q_j, q_{j+1})."""
 
     @property
     def concepts(self) -> Intervals:
@@ -209,15 +222,14 @@ class IntervalBrackets(MemberBrackets):
 
     @property
     def count(self) -> int:
-        cells = len(self.cuts) - 1
-        return cells * (cells + 1) // 2
+        return self.cells * (self.cells + 1) // 2
 
     @property
     def width(self) -> float:
         return min(1.0, float(np.sort(open_masses(self.measure, self.cuts))[-2:].sum()))
 
     def ends(self, rows: npt.ArrayLike | None = None, *, upper: bool) -> FloatArray:
-        first, last = pair_of(self.checked_rows(rows), len(self.cuts) - 1)
+        first, last = pair_of(self.checked_rows(rows), self.cells)
         if upper:
             return np.column_stack([np.nextafter(self.cuts[first], np.inf), np.nextafter(self.cuts[last + 1], -np.inf)])
         return np.column_stack([self.cuts[first + 1], self.cuts[last]])
@@ -226,18 +238,18 @@ class IntervalBrackets(MemberBrackets):
         rows = self.concepts.checked_parameters(parameters)
         first = cell_of_left_end(self.cuts, rows[:, 0])
         last = np.searchsorted(self.cuts, rows[:, 1], side="right") - 1
-        last = np.maximum(np.clip(last, 0, len(self.cuts) - 2), first)  # an empty interval is in any bracket (i, i)
-        return pair_index(first, last, len(self.cuts) - 1)
+        last = np.maximum(np.clip(last, 0, self.cells - 1), first)  # an empty interval is in any bracket (i, i)
+        return pair_index(first, last, self.cells)
 
 
 def cover_points(measure: BaseMeasure, gamma: float, axis: int = 0) -> FloatArray:
-    """Thresholds b_0 < b_1 < .. on an axis, one of which is within mass gamma of any given one.
+    """Returns thresholds b_0 < b_1 < .. on an axis such that any threshold is within mass γ of one of them.
 
-    Without atoms there are ceil(1/(2 gamma)); on a grid of N points ceil((N + 1)/(2 floor(gamma N) + 1)), all N + 1 for
-    gamma < 1/N; for a list of points as few as can be; else at most 2 ceil(1/(2 gamma)).
+    Their number is ceil(1/(2γ)) without atoms; ceil((N + 1)/(2 floor(γN) + 1)) on a grid of N points, which is all N +
+    1 for γ < 1/N; the smallest possible for a list of points; at most 2 ceil(1/(2γ)) otherwise.
 
     Raises:
-        InvalidArgumentError: there would be too many to be listed.
+        InvalidArgumentError: there are too many to list.
     """
     marginal = measure.marginal(axis)
     if isinstance(marginal, UniformGrid):
@@ -252,16 +264,16 @@ def cover_points(measure: BaseMeasure, gamma: float, axis: int = 0) -> FloatArra
     middle = marginal.quantile(0, (2.0 * np.arange(size) + 1.0) / (2.0 * size))
     if not marginal.atoms:
         return middle
-    # The mass to the left of a threshold is at most F(q-) or at least F(q): one threshold for either side of each q.
+    # The mass to the left of a threshold is at most F(q-) or at least F(q), so each q takes a threshold on either side.
     either = np.concatenate([middle, np.nextafter(middle, np.inf)])
     _, distinct = np.unique(marginal.cdf(0, either, left=True), return_index=True)
     return either[distinct]
 
 
 def _fewest(measure: ListedMeasure, gamma: float) -> FloatArray:
-    """From the left, the furthest threshold that still reaches the first one not yet reached."""
+    """Returns a smallest cover, greedily from the left: the furthest threshold that covers the first uncovered one."""
     values, _ = measure.axis_atoms(0)
-    left = [0.0, *measure.cdf(0, values).tolist()]  # what F(b-) can be
+    left = [0.0, *measure.cdf(0, values).tolist()]  # the values of F(b-)
     chosen, first = [], 0
     while first < len(left):
         chosen.append(bisect_right(left, left[first] + gamma) - 1)
@@ -270,10 +282,10 @@ def _fewest(measure: ListedMeasure, gamma: float) -> FloatArray:
 
 
 def bracket_cuts(measure: BaseMeasure, epsilon: float, axis: int = 0) -> FloatArray:
-    """Cuts -inf = q_0 < .. < q_K = inf, K <= ceil(1/epsilon), with mass at most epsilon strictly between neighbours.
+    """Returns cuts -inf = q_0 < .. < q_K = inf, K <= ceil(1/ε), with mass at most ε strictly between neighbours.
 
     Raises:
-        InvalidArgumentError: epsilon is not in (0, 1], or there would be too many to be listed.
+        InvalidArgumentError: ε is not in (0, 1], or there are too many cuts to list.
     """
     count = math.ceil(1 / Fraction(checked_scale("epsilon", epsilon)))
     check_size(epsilon, count, "epsilon")
@@ -282,32 +294,34 @@ def bracket_cuts(measure: BaseMeasure, epsilon: float, axis: int = 0) -> FloatAr
 
 
 def open_masses(measure: BaseMeasure, cuts: FloatArray, axis: int = 0) -> FloatArray:
-    """The masses strictly between neighbouring cuts."""
+    """Returns the masses strictly between neighbouring cuts."""
     between = measure.cdf(axis, cuts[1:], left=True) - measure.cdf(axis, cuts[:-1])
     return np.maximum(between, 0.0)
 
 
 def cell_of_left_end(cuts: FloatArray, places: FloatArray) -> IntArray:
-    """The j with a place in (q_j, q_{j+1}]; 0 for minus infinity."""
+    """Returns for each place the j with the place in (q_j, q_{j+1}]; 0 for minus infinity."""
     return np.maximum(np.searchsorted(cuts, places, side="left") - 1, 0)
 
 
 def nearest_place(reached: FloatArray, masses: FloatArray) -> IntArray:
-    """For each mass the index of the nearest in a sorted list; the least one of a tie."""
+    """Returns for each mass the index of the nearest one in a sorted list, the least index in a tie."""
     after = np.clip(np.searchsorted(reached, masses), 1, max(len(reached) - 1, 1))
     if len(reached) == 1:
         return np.zeros_like(after)
     return np.where(masses - reached[after - 1] <= reached[after] - masses, after - 1, after)
 
 
-def nearest_sides(measure: BaseMeasure, axis: int, reached: FloatArray, rows: FloatArray) -> tuple[IntArray, IntArray]:
-    """The sides i < j of the nearest interval {b_i <= x < b_j} to each of the intervals (M, 2); i = j for none.
+def _nearest_sides(measure: BaseMeasure, axis: int, reached: FloatArray, rows: FloatArray) -> tuple[IntArray, IntArray]:
+    """Returns the sides i < j of the interval {b_i <= x < b_j} nearest to each of the intervals (M, 2).
+
+    i = j where the empty set is nearer.
 
     Args:
         measure: The base measure.
-        axis: Its axis along which the intervals lie.
+        axis: The axis of the intervals.
         reached: The masses F(b-) of the sides, sorted.
-        rows: a and c of each interval.
+        rows: The ends a and c of each interval.
     """
     left = measure.cdf(axis, rows[:, 0], left=True)
     right = np.maximum(measure.cdf(axis, rows[:, 1]), left)
@@ -318,36 +332,36 @@ def nearest_sides(measure: BaseMeasure, axis: int, reached: FloatArray, rows: Fl
 
 
 def intervals_between(sides: FloatArray) -> FloatArray:
-    """All intervals {b_i <= x < b_j}, i < j, as closed ones, in lexicographic order: shape (k(k - 1)/2, 2)."""
+    """Returns all intervals {b_i <= x < b_j}, i < j, as closed ones in lexicographic order, shape (k(k - 1)/2, 2)."""
     first, last = np.triu_indices(len(sides), 1)
     return np.column_stack([sides[first], np.nextafter(sides[last], -np.inf)])
 
 
 def pair_count(sides: int) -> int:
-    """How many intervals lie between two of so many sides, with the empty one."""
+    """Returns the number of intervals between two of ``sides`` sides, with the empty one."""
     return sides * (sides - 1) // 2 + 1
 
 
 def pair_index(first: IntArray, last: IntArray, cells: int) -> IntArray:
-    """The place of (i, j), 0 <= i <= j < cells, in lexicographic order."""
+    """Returns the lexicographic index of (i, j), 0 <= i <= j < cells."""
     return first * cells - first * (first - 1) // 2 + last - first
 
 
 def pair_of(index: IntArray, cells: int) -> tuple[IntArray, IntArray]:
-    """The inverse of :func:`pair_index`."""
+    """Inverts :func:`pair_index`."""
     starts = pair_index(np.arange(cells), np.arange(cells), cells)
     first = np.searchsorted(starts, index, side="right") - 1
     return first, index - starts[first] + first
 
 
 def prefix_sums(spots: FloatArray, weights: FloatArray) -> FloatArray:
-    """The weights of the points on the line up to each distinct one, from 0 on: shape (distinct + 1,)."""
+    """Returns the total weight of the points up to each distinct one, from 0 on, shape (distinct + 1,)."""
     values, where = np.unique(spots[:, 0], return_inverse=True)
     gathered = np.bincount(where.ravel(), weights=weights, minlength=len(values))
     return np.concatenate([[0.0], np.cumsum(gathered)])
 
 
 def check_size(scale: float, numbers: int, name: str = "gamma") -> None:
-    """Refuses to list more numbers than fit in memory."""
+    """Raises ``InvalidArgumentError`` if a list of ``numbers`` numbers would not fit in memory."""
     if numbers > _MOST_NUMBERS:
-        raise InvalidArgumentError(name, scale, f"needs a list of {numbers} numbers", "take a larger one")
+        raise InvalidArgumentError(name, scale, f"needs a list of {numbers} numbers, too many", f"use a larger {name}")

@@ -1,10 +1,10 @@
 """Axis-parallel rectangles in R^d: intersections of one interval per axis, under any base measure.
 
-Covers and brackets are made of the intervals' under the marginals, each at 1/d of the mass: two rectangles differ
-within the slabs in which their sides differ, and the mass of a slab is the marginal's, whatever the joint law.
+Covers and brackets are products of those of intervals under the marginals, each at 1/d of the mass: two rectangles
+differ only within the slabs in which their sides differ, and the mass of a slab is the marginal's, under any joint law.
 
-The largest gap between two weightings takes a table of sums over the distinct coordinates. In the plane every strip
-between two of them leaves a problem of intervals, solved by one maximum and one minimum of the table's rows.
+The largest gap between two weightings is computed from a table of sums over the distinct coordinates. In the plane,
+each strip between two of them is a problem of intervals, solved by a maximum and a minimum over the table's rows.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, section 3 (rectangles as intersections, Theorem 3.7).
 """
@@ -19,33 +19,37 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import (
+    BoxCover,
     IntervalBrackets,
     bracket_cuts,
     check_size,
     cover_points,
     intervals_between,
-    nearest_sides,
     pair_count,
-    pair_index,
 )
 from hockeystick.learners.smoothed.classes.brackets import MemberBrackets, ravel, unravel
-from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
-_MOST_LABELS = 2**26  # bools in a table of labelings, before repetitions are taken out
+_MOST_LABELS = 2**26  # bools in a table of labellings, before repetitions are removed
 _MOST_SUMS = 2**25  # floats in a table of sums
 _MOST_STEPS = 2**33  # differences taken for one gap: seconds
 
 
 @frozen
 class Rectangles(ConceptClass):
-    """The predicates 1[a <= x <= c] on R^d, empty where a > c on some axis; a row is (a_1 .. a_d, c_1 .. c_d).
+    """The predicates 1[a <= x <= c] on R^d, empty if a > c on some axis; a row is (a_1 .. a_d, c_1 .. c_d).
 
     Args:
         dimension: d >= 1.
 
     Raises:
-        InvalidArgumentError: it is no such number.
+        InvalidArgumentError: ``dimension`` is not an integer >= 1.
+
+    Example:
+        >>> from hockeystick.learners import Rectangles
+        >>> Rectangles(2).predict([[0.0, 0.0, 0.5, 1.0]], [[0.2, 0.9], [0.7, 0.9]]).tolist()
+        [[True, False]]
     """
 
     dimension: int = field(converter=arguments.dimension)
@@ -65,11 +69,11 @@ class Rectangles(ConceptClass):
             held &= (spots[:, axis] >= rows[:, [axis]]) & (spots[:, axis] <= rows[:, [self.dimension + axis]])
         return held
 
-    def cover(self, gamma: float, measure: BaseMeasure) -> "RectangleCover":
-        """What lies between two sides on each axis, sides at gamma/(2d) of the marginals, and the empty set.
+    def cover(self, gamma: float, measure: BaseMeasure) -> BoxCover:
+        """Returns the boxes between two sides on each axis, sides at γ/(2d) of the marginals, and the empty set.
 
         Raises:
-            InvalidArgumentError: gamma is not in (0, 1], or there would be too many to be listed.
+            InvalidArgumentError: γ is not in (0, 1], or there are too many boxes to list.
         """
         share = checked_scale("gamma", gamma) / (2.0 * self.dimension)
         sides = tuple(cover_points(self.checked_measure(measure), share, axis) for axis in range(self.dimension))
@@ -79,12 +83,12 @@ class Rectangles(ConceptClass):
         chosen = [intervals_between(one)[pick] for one, pick in zip(sides, picks, strict=True)]
         boxes = np.concatenate([ends[:, [end]] for end in (0, 1) for ends in chosen], axis=1)
         empty = np.repeat([[np.inf, -np.inf]], self.dimension, axis=1)
-        return RectangleCover(
+        return BoxCover(
             concepts=self, parameters=np.append(boxes, empty, axis=0), measure=measure, gamma=float(gamma), sides=sides
         )
 
     def brackets(self, epsilon: float, measure: BaseMeasure) -> "RectangleBrackets":
-        """At most (K(K + 1)/2)^d brackets, K = ceil(2d/epsilon): on each axis one of intervals at epsilon/d."""
+        """Returns at most (K(K + 1)/2)^d brackets, K = ceil(2d/ε): products of brackets of intervals at ε/d."""
         share = checked_scale("epsilon", epsilon) / (2.0 * self.dimension)
         self.checked_measure(measure)
         return RectangleBrackets(
@@ -95,7 +99,7 @@ class Rectangles(ConceptClass):
         )
 
     def labelings(self, points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
-        """All ways in which the class labels points (n, d), by the O(n^(2d)) boxes with sides through points.
+        """Returns all labellings of points (n, d), by the O(n^(2d)) boxes with sides through points.
 
         Raises:
             InvalidArgumentError: there are too many of these boxes.
@@ -104,7 +108,7 @@ class Rectangles(ConceptClass):
         axes = [np.unique(column) for column in spots.T]
         counts = [len(one) * (len(one) + 1) // 2 for one in axes]
         if (math.prod(counts) + 1) * max(len(spots), 1) > _MOST_LABELS:
-            raise InvalidArgumentError("points", len(spots), "are too many to list all labelings", "give fewer")
+            raise InvalidArgumentError("points", len(spots), "are too many to list all labellings", "give fewer points")
         picks = unravel(np.arange(math.prod(counts)), counts)
         chosen = [
             (values[np.triu_indices(len(values))[0][pick]], values[np.triu_indices(len(values))[1][pick]])
@@ -117,17 +121,17 @@ class Rectangles(ConceptClass):
         return labels[distinct], boxes[distinct]
 
     def consistent(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray | None:
-        """The bounding box of the points that are labelled True, if no other point lies in it."""
+        """Returns the bounding box of the points labelled True, if no other point lies in it."""
         spots, marks = self.checked_labels(points, labels)
         inside = spots[marks]
         hull = np.append(np.min(inside, axis=0, initial=np.inf), np.max(inside, axis=0, initial=-np.inf))
         return None if self.predict(hull[None], spots)[0, ~marks].any() else hull
 
     def max_gap(self, points: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """The largest |q(P1) - q(P2)| over all rectangles: exact, in O(k^(2d - 1)) for k distinct coordinates.
+        """Returns the largest |q(P1) - q(P2)| over all rectangles, exact, in O(k^(2d - 1)) for k distinct coordinates.
 
         Raises:
-            InvalidArgumentError: too many distinct coordinates: more than some 2000 an axis in the plane, 100 in space.
+            InvalidArgumentError: more than about 2000 distinct coordinates per axis in the plane, 100 in space.
         """
         spots, weights = self.checked_difference(points, first, second)
         places, lengths = [], []
@@ -140,7 +144,7 @@ class Rectangles(ConceptClass):
         steps = math.prod(length * length for length in lengths[:-1]) * lengths[-1]
         if math.prod(lengths) > _MOST_SUMS or steps > _MOST_STEPS:
             raise InvalidArgumentError(
-                "points", len(spots), "have too many distinct coordinates", "give fewer, or merge them into a grid"
+                "points", len(spots), "have too many distinct coordinates", "give fewer points, or round them to a grid"
             )
         table = np.zeros(lengths)
         np.add.at(table, tuple(places[axis] + 1 for axis in order), weights)
@@ -150,7 +154,7 @@ class Rectangles(ConceptClass):
 
 
 def _largest_spread(sums: FloatArray) -> float:
-    """The largest |weight| of a box, from the sums over all boxes that start at the origin."""
+    """Returns the largest |weight| of a box, from the sums over all boxes with a corner at the origin."""
     if sums.ndim == 1:
         return float(np.ptp(sums))
     if sums.ndim == 2:
@@ -160,40 +164,9 @@ def _largest_spread(sums: FloatArray) -> float:
     return max((_largest_spread(sums[high] - sums[low]) for low, high in pairs), default=0.0)
 
 
-@frozen(eq=False, kw_only=True)
-class RectangleCover(Cover):
-    """A cover of rectangles: those between two sides on each axis, then the empty set.
-
-    The nearest one has the nearest interval on each axis, and is empty where one of them is; it is within gamma of the
-    rectangle, and takes O(log K).
-
-    Args:
-        sides: b_0 < b_1 < .. of each axis; rectangles are in lexicographic order, the last axis fastest.
-    """
-
-    sides: tuple[FloatArray, ...]
-    _reached: tuple[FloatArray, ...] = field(init=False, repr=False)
-
-    @_reached.default
-    def _masses_left(self) -> tuple[FloatArray, ...]:
-        return tuple(self.measure.cdf(axis, one, left=True) for axis, one in enumerate(self.sides))
-
-    def nearest(self, parameters: npt.ArrayLike) -> IntArray:
-        rows = self.concepts.checked_parameters(parameters)
-        dimension = len(self.sides)
-        held, index = np.ones(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
-        for axis, reached in enumerate(self._reached):
-            start, stop = nearest_sides(self.measure, axis, reached, rows[:, [axis, dimension + axis]])
-            held &= start < stop
-            cells = len(reached) - 1
-            pair = pair_index(start, np.maximum(stop - 1, start), cells)
-            index = index * (cells * (cells + 1) // 2) + pair
-        return np.where(held, index, self.size - 1)
-
-
 @frozen(eq=False)
 class RectangleBrackets(MemberBrackets):
-    """Brackets of rectangles: one of intervals on each axis; they are counted through with the last axis fastest."""
+    """Brackets of rectangles: one bracket of intervals on each axis, in lexicographic order, the last axis fastest."""
 
     axes: tuple[IntervalBrackets, ...]
 

@@ -1,12 +1,12 @@
 """Brackets of halfspaces under the uniform law on a cube, in closed form for d <= 3.
 
 On the cube of volume 1 around the origin, a halfspace {<w, u> >= b} with a unit normal is compared with a neighbour
-{<w', u> >= b'} of a net: |w - w'| <= rho_w and |b - b'| <= rho_b, so that both agree wherever |<w', u> - b'| >= h with
-h = rho_w * sqrt(d)/2 + rho_b. What is left is a slab of width 2h, and no slab of the cube has mass above sqrt(2) times
-its width, for no section of it is larger (Ball 1986). The two sides of the slab are the bracket; with
-rho_w = epsilon/(2 sqrt(2d)) and rho_b = epsilon/(4 sqrt(2)) its mass is at most epsilon. On the line rho_b = epsilon/2.
+{<w', u> >= b'} from a net: |w - w'| <= ρ_w and |b - b'| <= ρ_b, so both agree wherever |<w', u> - b'| >= h with
+h = ρ_w * sqrt(d)/2 + ρ_b. They may differ on a slab of width 2h. The mass of a slab is at most sqrt(2) times its width,
+because no section of the cube is larger than sqrt(2) (Ball 1986). The two sides of the slab are the bracket; with
+ρ_w = ε/(2 sqrt(2d)) and ρ_b = ε/(4 sqrt(2)) its mass is at most ε. On the line ρ_b = ε/2.
 
-The net of directions is the two of the line, equal angles in the plane, and bands of equal latitude in space.
+The net of directions has the two directions of the line, equal angles in the plane, and bands of latitude in space.
 
 Source: Haghtalab, Roughgarden & Shetty 2020, section 3, which needs such brackets; this construction is ours.
 """
@@ -19,17 +19,11 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_epsilon
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_epsilon
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 
-_FINER = 1.0 + 1e-9  # nets are finer by that much, so that rounding leaves no halfspace outside its bracket
+_FINER = 1.0 + 1e-9  # nets are finer by this factor, so that rounding leaves no halfspace outside its bracket
 _MOST_DIRECTIONS = 2**24
-
-
-def cube_log_count_bound(dimension: int, epsilon: float) -> float:
-    """ln ceil(2 sqrt(2d)/epsilon) + d * ln(1 + 4 sqrt(2d)/epsilon): a bound on ln of the number of brackets, d >= 2."""
-    root = math.sqrt(2.0 * dimension)
-    return math.log(math.ceil(2.0 * root / epsilon)) + dimension * math.log1p(4.0 * root / epsilon)
 
 
 def _cube(value: object) -> UniformCube:
@@ -38,7 +32,7 @@ def _cube(value: object) -> UniformCube:
             "measure",
             value,
             "has no brackets of halfspaces in closed form",
-            "give UniformCube of at most 3 dimensions, ListedMeasure of at most 2, or take oracle_cover",
+            "use UniformCube of at most 3 dimensions, ListedMeasure of at most 2, or oracle_cover",
         )
     return value
 
@@ -47,16 +41,15 @@ def _cube(value: object) -> UniformCube:
 class CubeBrackets(Brackets):
     """Brackets [{<w', u> - b' >= h}, {<w', u> - b' >= -h}] of halfspaces, u the point on the cube of volume 1.
 
-    They bracket predicates *on the cube*, and say nothing of other points. Bracket i*B + j has the i-th direction and
-    the j-th of B offsets.
+    They hold *on the cube* only. Bracket i*B + j has the i-th direction and the j-th of B offsets.
 
     Args:
         concepts: The class of halfspaces, for the form of its parameters.
-        epsilon: The mass of a bracket, in (0, 1].
+        epsilon: The largest mass of a bracket, in (0, 1].
         measure: The uniform law on a cube of dimension d <= 3.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or too many directions to be listed.
+        InvalidArgumentError: an argument outside its domain, or too many directions to list.
     """
 
     concepts: ConceptClass
@@ -66,15 +59,13 @@ class CubeBrackets(Brackets):
 
     @net.default
     def _fine_enough(self) -> "_Directions":
-        return _Directions.within(self._rho_w / _FINER, self._measure.dimension)
+        return _Directions.within(self._rho_w / _FINER, self._measure.dimension, self.epsilon)
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _Side(self, upper=False)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _Side(self, upper=True)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        units, offsets = self.middles(self.checked_rows(rows))
+        edge = offsets - self.half_width if upper else offsets + self.half_width
+        held: BoolArray = units @ self.on_unit_cube(points).T >= edge[:, None]
+        return held
 
     @property
     def count(self) -> int:
@@ -90,19 +81,19 @@ class CubeBrackets(Brackets):
 
     @property
     def offsets(self) -> int:
-        """B: how many offsets there are for each direction."""
+        """The number B of offsets for each direction."""
         return math.ceil(math.sqrt(self._measure.dimension) / (2.0 * self._rho_b) * _FINER)
 
     @property
     def half_width(self) -> float:
-        """h: half the width of the slab between the two sides."""
+        """h, half the width of the slab between the two sides."""
         return self._rho_w * math.sqrt(self._measure.dimension) / 2.0 + self._rho_b
 
     def index(self, parameters: npt.ArrayLike) -> IntArray:
         rows = self.concepts.checked_parameters(parameters)
         normals, offsets = rows[:, :-1], rows[:, -1].copy()
         largest = np.abs(normals).max(axis=1)
-        flat = largest == 0.0  # all or nothing, whichever way it points
+        flat = largest == 0.0  # the full or the empty set
         offsets[flat] = np.where(offsets[flat] > 0.0, np.inf, -np.inf)
         largest[flat], normals = 1.0, np.where(flat[:, None], np.eye(1, normals.shape[1]), normals)
         units = normals / largest[:, None]  # so that no square overflows
@@ -119,12 +110,12 @@ class CubeBrackets(Brackets):
         return np.column_stack([units, offsets * self._side + units @ self._centre])
 
     def middles(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Unit normals w' and offsets b' on the cube of volume 1 around the origin."""
+        """Returns unit normals w' and offsets b' on the cube of volume 1 around the origin."""
         reach = math.sqrt(self._measure.dimension) / 2.0
         return self.net.units(rows // self.offsets), (np.asarray(rows % self.offsets, float) + 0.5) * self._step - reach
 
     def on_unit_cube(self, points: npt.ArrayLike) -> FloatArray:
-        """Points (n, d) of the cube, moved to the one of volume 1 around the origin."""
+        """Maps points (n, d) of the cube to the cube of volume 1 around the origin."""
         moved: FloatArray = (self.concepts.checked_points(points) - self._centre) / self._side
         return moved
 
@@ -150,48 +141,35 @@ class CubeBrackets(Brackets):
         return np.full(self._measure.dimension, self._measure.low + self._side / 2.0)
 
 
-@frozen
-class _Side(PredicateTable):
-    brackets: CubeBrackets
-    upper: bool = field(kw_only=True)
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        spots = self.brackets.on_unit_cube(points)
-        units, offsets = self.brackets.middles(self.brackets.checked_rows(rows))
-        edge = offsets - self.brackets.half_width if self.upper else offsets + self.brackets.half_width
-        held: BoolArray = units @ spots.T >= edge[:, None]
-        return held
-
-
 @frozen(eq=False)
 class _Directions:
     """A net of the unit sphere: bands of latitude, each cut into equal cells of longitude; the plane has one band.
 
     Args:
         dimension: d <= 3.
-        cells: How many cells there are in each band.
+        cells: The number of cells in each band.
     """
 
     dimension: int
     cells: IntArray
 
     @classmethod
-    def within(cls, distance: float, dimension: int) -> "_Directions":
-        """A net with a point within ``distance`` of each point of the sphere.
+    def within(cls, distance: float, dimension: int, epsilon: float) -> "_Directions":
+        """Returns a net with a point within ``distance`` of each point of the sphere.
 
         In space, |x - y|^2 <= (difference of latitudes)^2 + cos * cos * (difference of longitudes)^2; each of the two
-        terms is kept to half of distance^2.
+        terms is at most distance^2/2.
         """
         if dimension == 1:
             return cls(1, np.array([2]))
         if dimension == 2:
-            return cls(2, np.array([_countable(math.pi / distance)]))
-        bands = _countable(math.pi / (math.sqrt(2.0) * distance))
+            return cls(2, np.array([_count(math.pi / distance, epsilon)]))
+        bands = _count(math.pi / (math.sqrt(2.0) * distance), epsilon)
         edges = np.linspace(-math.pi / 2.0, math.pi / 2.0, bands + 1)
         widest = np.where(edges[:-1] * edges[1:] < 0.0, 1.0, np.maximum(np.cos(edges[:-1]), np.cos(edges[1:])))
         spread = np.sqrt(np.cos((edges[:-1] + edges[1:]) / 2.0) * widest)
         cells = np.maximum(1, np.ceil(math.pi * math.sqrt(2.0) * spread / distance)).astype(np.int64)
-        _countable(float(cells.sum()))
+        _count(float(cells.sum()), epsilon)
         return cls(3, cells)
 
     @property
@@ -199,7 +177,7 @@ class _Directions:
         return int(self.cells.sum())
 
     def units(self, index: IntArray) -> FloatArray:
-        """The unit vectors of the net with these indices, shape (m, d)."""
+        """Returns the unit vectors of the net with given indices, shape (m, d)."""
         if self.dimension == 1:
             return np.where(index[:, None] == 0, 1.0, -1.0)
         ends = np.cumsum(self.cells)
@@ -212,7 +190,7 @@ class _Directions:
         return np.column_stack([around * np.cos(latitude)[:, None], np.sin(latitude)])
 
     def index(self, units: FloatArray) -> IntArray:
-        """Indices of near unit vectors of the net, for unit vectors (m, d)."""
+        """Returns the indices (m,) of unit vectors of the net that are near to unit vectors (m, d)."""
         if self.dimension == 1:
             return (units[:, 0] < 0.0).astype(np.int64)
         longitude = np.arctan2(units[:, 1], units[:, 0]) % (2.0 * math.pi)
@@ -224,7 +202,8 @@ class _Directions:
         return np.cumsum(self.cells)[band] - cells + cell
 
 
-def _countable(number: float) -> int:
+def _count(number: float, epsilon: float) -> int:
     if number > _MOST_DIRECTIONS:
-        raise InvalidArgumentError("epsilon", number, "directions are too many to be listed", "take a larger epsilon")
+        reason = f"needs more than {_MOST_DIRECTIONS} directions"
+        raise InvalidArgumentError("epsilon", epsilon, reason, "use a larger epsilon")
     return math.ceil(number)

@@ -1,14 +1,14 @@
 """Brackets of halfspaces under any finite measure in at most two dimensions, from a cutting of the dual arrangement.
 
 A halfplane {<w, x> >= b} is a vector (w, b) of R^3, and a point x cuts that space by the plane of all halfplanes whose
-edge meets x. A cone of halfplanes that is crossed by planes of mass at most epsilon is a bracket: a point whose plane
-misses it is in all of the cone's halfplanes, or in none. The eight octants are cut, each by the plane nearest to its
-middle, until that holds. How many cones come out is measured, not assumed: some 9 to 12 over epsilon^2 for random
-points, whatever their number.
+edge meets x. A cone of halfplanes that is crossed by planes of mass at most ε is a bracket: a point whose plane misses
+the cone is in all of its halfplanes or in none. The eight octants are cut, each by the plane nearest to its middle,
+until that holds. The number of cones is measured, not proved: 9 to 12 over ε^2 for random points, whatever their
+number.
 
-Only the open cones matter, for a slightly smaller b turns a halfplane into one whose edge meets no point. So collinear
-points are no trouble, if the geometry is exact: rays of cones are whole numbers, and floats decide only where their
-rounding can't.
+Only the open cones matter, because a slightly smaller b turns a halfplane into one whose edge meets no point. So
+collinear points cause no trouble as long as the geometry is exact: rays of cones have integer coordinates, and floats
+decide a sign only where their rounding error cannot change it.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, Theorem 3.4, after the containers of Braverman et al. 2019; cuttings:
 Matousek 1990. The greedy choice of planes is ours, and has no worst-case bound.
@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_epsilon
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_epsilon
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure
 
 Ray = tuple[int, int, int]
@@ -37,16 +37,17 @@ _MOST_LABELS = 2**24  # at once
 class CuttingBrackets(Brackets):
     """Brackets of halfspaces on the points of a finite measure, and on no others.
 
-    A halfspace is looked up by its labels of these points. Where an edge meets a point up to rounding alone, a float
-    prediction may belong to no halfspace at all, and to no bracket; whole numbers have no such trouble.
+    A halfspace is looked up by its labels of these points. Where an edge meets a point up to rounding, a float
+    prediction may belong to no halfspace, and so to no bracket; integer coordinates are exact.
 
     Args:
         concepts: The class of halfspaces, for predictions and the form of its parameters.
-        epsilon: The most mass of a bracket, in (0, 1].
+        epsilon: The largest mass of a bracket, in (0, 1].
         measure: Masses on listed points of R^d, d <= 2.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain; too many brackets; or points on a line but for rounding.
+        InvalidArgumentError: an argument outside its domain, too many brackets, or points that are collinear only up
+            to rounding.
     """
 
     concepts: ConceptClass
@@ -71,16 +72,13 @@ class CuttingBrackets(Brackets):
         held = self.concepts.predict(self.members(), self._points)
         if (sure & ~held).any() or (held & ~possible).any():
             raise InvalidArgumentError(
-                "measure", self.measure, "has points on a line but for rounding", "round them to whole numbers"
+                "measure", self.measure, "has points that are collinear only up to rounding", "round them to integers"
             )
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _Listed(self, upper=False)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _Listed(self, upper=True)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        cones = self.checked_rows(rows)
+        held: BoolArray = self._tree.inside[cones] | (self._tree.undecided[cones] & upper)
+        return held[:, self._located(points)]
 
     @property
     def count(self) -> int:
@@ -108,47 +106,34 @@ class CuttingBrackets(Brackets):
     def members(self) -> FloatArray:
         return self._tree.middles[:, [0, 2] if self._points.shape[1] == 1 else [0, 1, 2]]
 
-    def located(self, points: npt.ArrayLike) -> IntArray:
-        """Which of the measure's distinct points these are.
+    def _located(self, points: npt.ArrayLike) -> IntArray:
+        """Returns the indices of points among the measure's distinct points.
 
         Raises:
-            InvalidArgumentError: one of them is none of the measure's.
+            InvalidDataError: a point is not one of the measure's.
         """
         spots = self.concepts.checked_points(points) + 0.0
         known = {spot.tobytes(): i for i, spot in enumerate(self._points)}
         places = np.array([known.get(spot.tobytes(), -1) for spot in spots], dtype=np.int64)
         if (places < 0).any():
             stranger = spots[places < 0][0].tolist()
-            raise InvalidDataError("points", stranger, "is no point of the measure", "brackets hold on those alone")
+            raise InvalidDataError(
+                "points", stranger, "is not a point of the measure", "these brackets hold on its points only"
+            )
         return places
-
-    def table(self, rows: IntArray, *, upper: bool) -> BoolArray:
-        """Lower or upper functions on the measure's distinct points."""
-        held: BoolArray = self._tree.inside[rows] | (self._tree.undecided[rows] & upper)
-        return held
-
-
-@frozen
-class _Listed(PredicateTable):
-    brackets: CuttingBrackets
-    upper: bool = field(kw_only=True)
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        places = self.brackets.located(points)
-        return self.brackets.table(self.brackets.checked_rows(rows), upper=self.upper)[:, places]
 
 
 @frozen(eq=False)
 class _Tree:
-    """Octants, the planes that cut them, and the cones that are left.
+    """A binary tree: octants at the roots, the planes that cut them, cones at the leaves.
 
     Args:
-        split: The point whose plane cuts a node, or -1; nodes 0 .. 7 are the octants, of signs (4, 2, 1).
-        child: Of a node, the halfplanes without and with that point; of a cone, its number.
+        split: The point whose plane cuts a node, or -1 at a leaf; nodes 0 .. 7 are the octants, of signs (4, 2, 1).
+        child: At a node, the children whose halfplanes exclude and include that point; at a leaf, the cone's number.
         middles: A halfplane in each cone, shape (K, 3).
-        inside: Which points are in all halfplanes of a cone, shape (K, N).
-        undecided: Which are in some, and not in others.
-        width: The largest mass of the undecided.
+        inside: Whether a point is in all halfplanes of a cone, shape (K, N).
+        undecided: Whether a point is in some halfplanes of a cone, and not in others, shape (K, N).
+        width: The largest mass of the undecided points of a cone.
     """
 
     split: IntArray
@@ -191,7 +176,9 @@ def _cut(points: FloatArray, masses: FloatArray, epsilon: float) -> _Tree:
             undecided.append(np.isin(everything, crossed, assume_unique=True))
             width = max(width, mass)
             if len(middles) > _MOST_CONES:
-                raise InvalidArgumentError("epsilon", epsilon, "needs too many brackets", "take a larger one")
+                raise InvalidArgumentError(
+                    "epsilon", epsilon, f"needs more than {_MOST_CONES} brackets", "use a larger epsilon"
+                )
             continue
         chosen = crossed[planes.nearest(cone.middle(), crossed)]
         side = planes.signs(cone, np.array([chosen]))[:, 0].tolist()
@@ -209,7 +196,7 @@ def _cut(points: FloatArray, masses: FloatArray, epsilon: float) -> _Tree:
 
 
 class _Planes:
-    """The planes {h: <h, (x, y, -1)> = 0} of points, as floats and as whole numbers."""
+    """The planes {h: <h, (x, y, -1)> = 0} of points, as floats and as integers."""
 
     def __init__(self, points: FloatArray) -> None:
         ratios = [[value.as_integer_ratio() for value in point] for point in points.tolist()]
@@ -219,7 +206,7 @@ class _Planes:
         self._lengths = np.linalg.norm(self._floats, axis=1)
 
     def signs(self, cone: "_Cone", which: IntArray) -> npt.NDArray[np.int8]:
-        """On which side of planes the rays of a cone lie, shape (rays, planes): exact."""
+        """Returns the sides of planes on which the rays of a cone lie, shape (rays, planes), exact."""
         heights = cone.units() @ self._floats[which].T
         signs = np.sign(heights).astype(np.int8)
         for ray, plane in zip(*np.nonzero(np.abs(heights) <= _ROUNDING * self._lengths[which]), strict=True):
@@ -228,19 +215,19 @@ class _Planes:
         return signs
 
     def nearest(self, middle: FloatArray, which: IntArray) -> int:
-        """Which of these planes has the least angle with a vector."""
+        """Returns the index of the plane of least angle with a vector."""
         return int(np.argmin(np.abs(self._floats[which] @ middle) / self._lengths[which]))
 
 
 @frozen(eq=False)
 class _Cone:
-    """A pointed convex cone: its extreme rays in cyclic order, and the planes between each ray and the next."""
+    """A pointed convex cone: its extreme rays in cyclic order, and the planes through each ray and the next."""
 
     rays: list[Ray]
     planes: list[Ray]
 
     def units(self) -> FloatArray:
-        """The rays as vectors of largest coordinate 1."""
+        """Returns the rays as vectors of largest coordinate 1."""
         return np.array([[value / max(map(abs, ray)) for value in ray] for ray in self.rays])
 
     def middle(self) -> FloatArray:
@@ -249,7 +236,7 @@ class _Cone:
         return middle / np.linalg.norm(middle)
 
     def cut(self, plane: Ray, signs: list[int]) -> "_Cone":
-        """The part on the side of positive signs; a sign for each ray, some positive and some negative."""
+        """Returns the part on the positive side of a plane; the rays have given signs, of both kinds."""
         return _Cone(*map(list, zip(*self._kept(plane, signs), strict=True)))
 
     def _kept(self, plane: Ray, signs: list[int]) -> Iterator[tuple[Ray, Ray]]:
@@ -270,7 +257,7 @@ def _octant(number: int) -> _Cone:
 
 
 def _meeting(one: Ray, two: Ray, start: Ray, end: Ray) -> Ray:
-    """The ray of two planes between two rays at a right angle at most."""
+    """Returns the ray in which two planes meet, between two rays that are at most at a right angle."""
     x, y, z = (one[i - 2] * two[i - 1] - one[i - 1] * two[i - 2] for i in range(3))
     common = math.gcd(x, y, z)
     towards = _dot((x, y, z), start) + _dot((x, y, z), end)

@@ -1,13 +1,13 @@
-"""Halfplanes through a finite set of points: all labelings, and the extreme sums of weights, by a rotating line.
+"""Halfplanes through a finite set of points: all labellings, and the extreme sums of weights, by a rotating line.
 
-Every way in which a halfplane cuts a finite set is met by a line through one of its points, turned a little so that it
-meets no other, with that point on either side. So for each point the others are sorted by the direction in which they
-are seen; between two directions nothing changes, and a prefix sum over the order has the weight of every halfplane
+A halfplane cuts a finite set in the same way as some line through one of its points, turned a little so that it meets
+no other point, with that point on either side. So for each point the others are sorted by their direction. The cut does
+not change between two neighbouring directions, and prefix sums over the order give the weight of every halfplane
 through that point: O(k^2 log k) for k points, vectorised over the points (Haghtalab, Roughgarden & Shetty 2020 need
 this maximum for their Subsampled Net; the sweep is folklore).
 
-Which directions are equal is decided exactly: floats that lie close together are compared again as whole numbers. A
-halfplane between two directions that only rounding tells apart would be one that does not exist.
+Equality of directions is decided exactly: directions whose floats are close are compared again in integer arithmetic.
+Otherwise rounding could place a halfplane between two equal directions, where there is none.
 """
 
 from functools import cmp_to_key
@@ -27,9 +27,9 @@ _LARGEST = 1e150  # of a coordinate: differences stay finite, also squared
 
 
 def halfplane_extremes(points: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[float, float]:
-    """The least and the largest sum of weights in a halfplane, over all halfplanes, the empty and the full one too.
+    """Returns the least and the largest sum of weights in a halfplane, over all halfplanes, empty and full included.
 
-    Sums of whole weights are exact. Halfplanes may be open or closed: on finitely many points it is all the same.
+    Sums of whole weights are exact. On finitely many points open and closed halfplanes have the same sums.
 
     Args:
         points: Shape (n, 2); they may repeat.
@@ -59,9 +59,9 @@ def halfplane_extremes(points: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[f
 
 
 def halfplane_labelings(points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
-    """All ways in which halfplanes label points: labels (L, n), and unit normals (L, 2) of lines that do so.
+    """Returns all labellings of points by halfplanes: labels (L, n), and unit normals (L, 2) of the halfplanes.
 
-    The first two are the empty and the full set, whose normals mean nothing. O(n^3) memory.
+    The first two are the empty and the full set, whose normals are arbitrary. O(n^3) memory.
 
     Args:
         points: Shape (n, 2); they may repeat.
@@ -87,16 +87,16 @@ def halfplane_labelings(points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
         normals += [normal, normal, -normal, -normal]
     found = np.concatenate(labels)
     _, first = np.unique(np.packbits(found, axis=1), axis=0, return_index=True)
-    kept = np.sort(first)
-    return found[kept][:, where], np.concatenate(normals)[kept]
+    distinct = np.sort(first)
+    return found[distinct][:, where], np.concatenate(normals)[distinct]
 
 
 @frozen(eq=False)
 class _View:
-    """How pivots (b,) see the other k - 1 points, in the order of the lines through both, all of shape (b, k - 1).
+    """The other k - 1 points around pivots (b,), in the order of the lines through both; arrays of shape (b, k - 1).
 
-    Angles are those of lines, in [0, pi]; a flag is 1 for a point in that direction and -1 for one in the opposite.
-    ``gaps`` (b, k) tells whether a line fits in before the j-th other point, j = 0 .. k - 1.
+    Angles are those of lines, in [0, π]; a flag is 1 for a point in that direction and -1 for one in the opposite.
+    ``gaps`` (b, k) is whether there is a line between the (j-1)-th and the j-th other point, j = 0 .. k - 1.
     """
 
     others: IntArray
@@ -106,7 +106,7 @@ class _View:
 
 
 def _merged(points: npt.ArrayLike) -> tuple[FloatArray, IntArray]:
-    """Distinct points, and which of them each given point is."""
+    """Returns the distinct points, and the index among them of each given point."""
     spots = array("points", points, shape=(None, 2), low=-_LARGEST, high=_LARGEST, data=True).astype(float) + 0.0
     distinct, where = np.unique(spots, axis=0, return_inverse=True)
     return distinct, where.reshape(-1).astype(np.int64)
@@ -134,7 +134,7 @@ def _seen(spots: FloatArray, pivots: IntArray) -> _View:
 def _settle(
     whole: list[Whole], pivot: int, others: IntArray, back: BoolArray, close: BoolArray, gaps: BoolArray
 ) -> None:
-    """Sorts runs of close directions exactly, in place, and closes the gaps between equal ones."""
+    """Sorts runs of close directions exactly, in place, and clears the gaps between equal ones."""
     px, py = whole[pivot]
 
     def direction(point: int) -> Whole:
@@ -156,7 +156,7 @@ def _settle(
 
 
 def _whole_numbers(spots: FloatArray) -> list[Whole]:
-    """The points as whole numbers: exact, on a scale that is a power of two."""
+    """Returns the points as integers, exact, in units of a power of two."""
     ratios = [[value.as_integer_ratio() for value in spot] for spot in spots.tolist()]
     scale = max(ratio[1] for spot in ratios for ratio in spot)
     return [tuple(top * (scale // bottom) for top, bottom in spot) for spot in ratios]

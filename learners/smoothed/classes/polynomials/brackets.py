@@ -1,8 +1,8 @@
 """Brackets of polynomial thresholds on the line: cells of equal mass in which the sign is open, and a leading sign.
 
-A polynomial of degree at most D has at most D roots. The cells (q_j, q_{j+1}] that hold them form a multiset, filled
-up with the last cell; outside of these cells the sign is the one at minus infinity, changed once for each root to the
-left.
+A polynomial of degree at most D has at most D roots. The cells (q_j, q_{j+1}] that hold them form a multiset of size D,
+filled up with the last cell. Outside these cells the sign is the sign at minus infinity, changed once for each root to
+the left.
 """
 
 import numpy as np
@@ -13,12 +13,12 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners.common.multisets import multiset_count, multiset_of_rank, multiset_rank
 from hockeystick.learners.smoothed.classes.boxes.intervals import bracket_cuts
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, PredicateTable, checked_epsilon
+from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_epsilon
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 
 def line_polynomials(roots: FloatArray, positive: BoolArray) -> FloatArray:
-    """Polynomial thresholds with these roots (M, D), infinite ones left out, and this sign at minus infinity (M,).
+    """Returns polynomial thresholds with given roots (M, D), infinite ones ignored, and signs at minus infinity (M,).
 
     Returns:
         Rows of parameters (M, D + 1): the coefficients of x .. x^D, then b, for 1[p(x) >= b].
@@ -35,10 +35,10 @@ def line_polynomials(roots: FloatArray, positive: BoolArray) -> FloatArray:
 
 
 def line_roots(parameters: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Roots (M, D) and signs at minus infinity (M,) of polynomial thresholds (M, D + 1); missing roots are infinite.
+    """Returns the roots (M, D) and signs at minus infinity (M,) of polynomial thresholds (M, D + 1).
 
-    A pair of complex roots is given as twice its real part: it changes no sign, and rounding makes such pairs of double
-    roots.
+    Missing roots are infinite. A pair of complex roots is given as a double root at its real part: it changes no sign,
+    and rounding turns double roots into such pairs.
     """
     roots, positive = np.full((len(parameters), parameters.shape[1] - 1), np.inf), np.empty(len(parameters), dtype=bool)
     for i, row in enumerate(parameters):
@@ -56,12 +56,12 @@ def line_roots(parameters: FloatArray) -> tuple[FloatArray, BoolArray]:
 class LineBrackets(Brackets):
     """Brackets of polynomial thresholds on the line; bracket 2*r + s has the multiset of rank r and the sign s.
 
-    Roots are found in floats: at a root, and next to a double one, a prediction may differ by rounding.
+    Roots are floats: at a root, and next to a double root, a prediction may differ by rounding.
 
     Args:
         concepts: The class of polynomial thresholds on the line.
-        epsilon: The mass of a bracket, in (0, 1].
-        measure: A measure on the line without atoms: at a double root one point alone may have the other sign.
+        epsilon: The largest mass of a bracket, in (0, 1].
+        measure: A measure on the line without atoms: at a double root a single point may have the other sign.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -75,25 +75,27 @@ class LineBrackets(Brackets):
     @cuts.default
     def _equal_masses(self) -> FloatArray:
         if self.measure.atoms:
-            raise InvalidArgumentError("measure", self.measure, "has atoms", "take a cover from oracle_cover")
+            raise InvalidArgumentError("measure", self.measure, "has atoms", "use a cover from oracle_cover")
         return bracket_cuts(self.measure, self.epsilon / self.degree)
 
-    @property
-    def lower(self) -> PredicateTable:
-        return _Side(self, upper=False)
-
-    @property
-    def upper(self) -> PredicateTable:
-        return _Side(self, upper=True)
+    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None, *, upper: bool) -> BoolArray:
+        cells = self.cell(self.concepts.checked_points(points)[:, 0])
+        chosen, positive = self.chosen(self.checked_rows(rows))
+        sign = np.repeat(positive[:, None], len(cells), axis=1)
+        undecided = np.zeros_like(sign)
+        for column in chosen.T:
+            sign ^= column[:, None] < cells
+            undecided |= column[:, None] == cells
+        return sign | undecided if upper else sign & ~undecided
 
     @property
     def degree(self) -> int:
-        """D."""
+        """The largest degree D."""
         return self.concepts.parameter_count - 1
 
     @property
     def cells(self) -> int:
-        """K."""
+        """The number K of cells."""
         return len(self.cuts) - 1
 
     @property
@@ -116,30 +118,14 @@ class LineBrackets(Brackets):
         chosen, positive = self.chosen(self.checked_rows(None))
         reached = self.measure.cdf(0, self.cuts)
         middles = self.measure.quantile(0, (reached[:-1] + reached[1:]) / 2.0)
-        middles[-1] = np.inf  # roots of the last cell may as well be missing
+        middles[-1] = np.inf  # roots of the last cell may be missing
         return line_polynomials(middles[chosen], positive)
 
     def chosen(self, rows: IntArray) -> tuple[IntArray, BoolArray]:
-        """The cells (R, D) and the sign at minus infinity (R,) of brackets."""
+        """Returns the cells (R, D) and the sign at minus infinity (R,) of brackets."""
         return multiset_of_rank(rows // 2, self.cells, self.degree), rows % 2 == 1
 
     def cell(self, places: FloatArray) -> IntArray:
-        """In which cell (q_j, q_{j+1}] numbers lie."""
+        """Returns the indices j of the cells (q_j, q_{j+1}] in which numbers lie."""
         found: IntArray = np.searchsorted(self.cuts[1:-1], places, side="left").astype(np.int64)
         return found
-
-
-@frozen
-class _Side(PredicateTable):
-    brackets: LineBrackets
-    upper: bool = field(kw_only=True)
-
-    def contains(self, points: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> BoolArray:
-        cells = self.brackets.cell(self.brackets.concepts.checked_points(points)[:, 0])
-        chosen, positive = self.brackets.chosen(self.brackets.checked_rows(rows))
-        sign = np.repeat(positive[:, None], len(cells), axis=1)
-        undecided = np.zeros_like(sign)
-        for column in chosen.T:
-            sign ^= column[:, None] < cells
-            undecided |= column[:, None] == cells
-        return sign | undecided if self.upper else sign & ~undecided

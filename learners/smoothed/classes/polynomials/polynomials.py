@@ -1,11 +1,11 @@
-"""Polynomial thresholds 1[p(x) >= b], deg p <= D: halfspaces of the monomials, and brackets of their own on the line.
+"""Polynomial thresholds 1[p(x) >= b], deg p <= D: halfspaces of the monomials, with special brackets on the line.
 
-The map psi takes a point to its monomials of degree 1 .. D, of which there are C(n+D, D) - 1 (the C(n+D+1, D+1) that is
-printed counts too many, and the index set that is printed lists products of the same factors more than once). A
-polynomial threshold is a halfspace there, and inherits separation, and brackets where the image has them.
+The map ψ takes a point to its C(n+D, D) - 1 monomials of degree 1 .. D (the printed C(n+D+1, D+1) is too large, and the
+printed index set lists products of the same factors more than once). A polynomial threshold is a halfspace of the
+image. It inherits separation from halfspaces, and brackets where the image's measure has them.
 
-On the line it is a sign with at most D changes, so that a bracket is a multiset of D of the K = ceil(D/epsilon) cells
-of equal mass, in which the sign is left open, and the sign at minus infinity: 2 * C(K+D-1, D) of them.
+On the line a polynomial threshold is a sign with at most D changes. A bracket is a multiset of D of the K = ceil(D/ε)
+cells of equal mass, in which the sign is left open, and the sign at minus infinity: 2 * C(K+D-1, D) of them.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, Theorem 3.6, Corollary 3.8 and Appendix D (corrected as above); the
 brackets on the line are ours.
@@ -31,11 +31,11 @@ from hockeystick.learners.smoothed.classes.polynomials.brackets import LineBrack
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ListedMeasure, points_of
 
 _MOST_LABELINGS = 2**17  # of points on the line
-_MOST_ENUMERATED = 14  # points in higher dimensions whose labelings are listed, by one linear program each
+_MOST_ENUMERATED = 14  # points in higher dimensions whose labellings are listed, by one linear program each
 
 
 def monomial_exponents(dimension: int, degree: int) -> npt.NDArray[np.int64]:
-    """The exponents of all monomials of degree 1 .. D in n variables, by degree: shape (C(n+D, D) - 1, n).
+    """Returns the exponents of all monomials of degree 1 .. D in n variables, by degree, shape (C(n+D, D) - 1, n).
 
     The first n are the variables themselves, in order.
 
@@ -54,7 +54,7 @@ def monomial_exponents(dimension: int, degree: int) -> npt.NDArray[np.int64]:
 
 
 def monomials(points: npt.ArrayLike, dimension: int, degree: int) -> FloatArray:
-    """psi: the monomials of degree 1 .. D at points (N, n), shape (N, C(n+D, D) - 1).
+    """Returns ψ of points (N, n), their monomials of degree 1 .. D, shape (N, C(n+D, D) - 1).
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a monomial too large for a float.
@@ -63,7 +63,7 @@ def monomials(points: npt.ArrayLike, dimension: int, degree: int) -> FloatArray:
     with np.errstate(over="ignore"):
         image: FloatArray = np.prod(spots[:, None, :] ** exponents, axis=-1)
     if not np.isfinite(image).all():
-        raise InvalidDataError("points", points, "have a monomial that does not fit in a float", "scale them")
+        raise InvalidDataError("points", points, "have a monomial that does not fit in a float", "scale the points")
     return image
 
 
@@ -73,11 +73,11 @@ def _degree(value: object) -> int:
 
 @frozen
 class PolynomialThresholds(ConceptClass):
-    """The predicates 1[p(x) >= b] on R^n for polynomials p of degree at most D without a constant.
+    """The predicates 1[p(x) >= b] on R^n for polynomials p of degree at most D without a constant term.
 
     A row of parameters has the coefficients of the monomials in the order of ``monomial_exponents``, then b. Infinite b
     and p = 0 are allowed as for :class:`~hockeystick.learners.smoothed.classes.halfspaces.halfspaces.Halfspaces`.
-    Floats evaluate p, so keep points near 0, and D small.
+    p is evaluated in floats, so keep points near 0, and D small.
 
     Args:
         dimension: n >= 1.
@@ -85,25 +85,30 @@ class PolynomialThresholds(ConceptClass):
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import PolynomialThresholds
+        >>> discs = PolynomialThresholds(2, 2)  # coefficients of x, y, x^2, xy, y^2, then b
+        >>> discs.predict([[0.0, 0.0, -1.0, 0.0, -1.0, -1.0]], [[0.6, 0.6], [0.9, 0.9]]).tolist()
+        [[True, False]]
     """
 
-    _dimension: int = field(converter=arguments.dimension)
+    dimension: int = field(converter=arguments.dimension)
     degree: int = field(converter=_degree)
 
     @property
-    def dimension(self) -> int:
-        return self._dimension
-
-    @property
     def vc_dimension(self) -> int:
-        """C(n+D, D): one more than there are monomials.
+        """C(n+D, D), the number of monomials plus one.
 
         Raises:
-            InvalidArgumentError: it is beyond 2^53.
+            InvalidArgumentError: it exceeds 2^53.
         """
         if min(self.dimension, self.degree) > 53:  # then it is at least 2^54, and of millions of digits for some
             raise InvalidArgumentError(
-                "degree", self.degree, f"in {self.dimension} variables makes over 2^53 monomials", "give a smaller one"
+                "degree",
+                self.degree,
+                f"in {self.dimension} variables makes over 2^53 monomials",
+                "use a smaller degree",
             )
         return math.comb(self.dimension + self.degree, self.degree)
 
@@ -113,11 +118,11 @@ class PolynomialThresholds(ConceptClass):
 
     @property
     def halfspaces(self) -> Halfspaces:
-        """The halfspaces of the image of psi, whose parameters are the same."""
+        """The halfspaces of the image of ψ, with the same parameters."""
         return Halfspaces(self.vc_dimension - 1)
 
     def embed(self, points: npt.ArrayLike) -> FloatArray:
-        """psi: the monomials of points (N, n)."""
+        """Returns ψ of points (N, n), their monomials."""
         return monomials(points, self.dimension, self.degree)
 
     def checked_parameters(self, parameters: npt.ArrayLike) -> FloatArray:
@@ -127,17 +132,18 @@ class PolynomialThresholds(ConceptClass):
         return self.halfspaces.predict(parameters, self.embed(points))
 
     def cover(self, gamma: float, measure: BaseMeasure) -> BracketCover:
-        """One polynomial threshold for each bracket; for measures see ``brackets``."""
+        """Returns one polynomial threshold for each bracket; see ``brackets`` for the measures."""
         gamma = checked_scale("gamma", gamma)
         return bracket_cover(self, self.brackets(gamma, measure), gamma, measure)
 
     def brackets(self, epsilon: float, measure: BaseMeasure) -> Brackets:
-        """Brackets on the line for a measure without atoms, for D = 1 those of halfspaces, else pulled back along psi.
+        """Returns brackets: on the line without atoms, those of halfspaces for D = 1, or pulled back along ψ.
 
-        For pulling back, psi's image needs a finite measure in at most two dimensions: D = 2 on the line.
+        Pulling back needs a finite measure whose image under ψ has at most two dimensions: D = 2 on the line.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or another measure: ``oracle_cover`` has covers.
+            InvalidArgumentError: an argument outside its domain, or another measure, for which there is
+                ``oracle_cover``.
         """
         measure = self.checked_measure(measure)
         if self.dimension == 1 and not measure.atoms:
@@ -147,14 +153,14 @@ class PolynomialThresholds(ConceptClass):
         if isinstance(measure, ListedMeasure) and self.halfspaces.dimension <= 2:
             return pull_back(self.halfspaces.brackets(epsilon, push_forward(measure, self.embed)), self.embed)
         raise InvalidArgumentError(
-            "measure", measure, "has no brackets of these polynomials here", "take a cover from oracle_cover"
+            "measure", measure, "has no brackets of these polynomials", "use a cover from oracle_cover"
         )
 
     def labelings(self, points: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
-        """All labelings, with witnesses: signs with at most D changes on the line, else by the oracle tree.
+        """Returns all labellings, with witnesses: signs with at most D changes on the line, or by the oracle tree.
 
         Raises:
-            InvalidArgumentError: too many to be listed.
+            InvalidArgumentError: there are too many to list.
         """
         spots = self.checked_points(points)
         if self.dimension > 1:
@@ -164,7 +170,9 @@ class PolynomialThresholds(ConceptClass):
         gaps, most = max(0, len(values) - 1), min(self.degree, max(0, len(values) - 1))
         count = 2 * sum(math.comb(gaps, changes) for changes in range(most + 1))
         if count > _MOST_LABELINGS:
-            raise InvalidArgumentError("points", len(values), f"have {count} labelings", "give fewer distinct points")
+            raise InvalidArgumentError(
+                "points", len(values), f"have {count} labellings, too many to list", "give fewer distinct points"
+            )
         between = (values[:-1] + values[1:]) / 2.0
         chosen = [some for changes in range(most + 1) for some in itertools.combinations(range(gaps), changes)]
         roots = np.array([[*between[list(some)], *[np.inf] * (self.degree - len(some))] for some in chosen])
@@ -173,7 +181,7 @@ class PolynomialThresholds(ConceptClass):
         return self.predict(witnesses, spots), witnesses
 
     def consistent(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray | None:
-        """On the line a polynomial with a root at each change of the labels, else the halfspaces' linear program."""
+        """Returns a polynomial with a root at each change of the labels on the line; otherwise as for halfspaces."""
         spots, marks = self.checked_labels(points, labels)
         if self.dimension > 1:
             return self.halfspaces.consistent(self.embed(spots), marks)
@@ -187,7 +195,7 @@ class PolynomialThresholds(ConceptClass):
         return found
 
     def max_gap(self, points: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """Exact: on the line by dynamic programming over changes of sign, O(k log k + k*D), for D = 1 as halfspaces.
+        """Returns the largest gap, exact: on the line in O(k log k + k*D) by dynamic programming over changes of sign.
 
         Raises:
             InvalidArgumentError: an argument outside its domain, or, elsewhere, more than 14 points whose
@@ -203,8 +211,8 @@ class PolynomialThresholds(ConceptClass):
         return enumerated_max_gap(self, spots, difference, most_points=_MOST_ENUMERATED)
 
     def _most_on_line(self, weight: FloatArray) -> float:
-        """The largest sum over signs with at most D changes; by symmetry a sum may start in or out."""
-        out, held = np.zeros(self.degree + 1), np.zeros(self.degree + 1)  # by changes so far: at most so many
+        """Returns the largest sum over signs with at most D changes, of either first sign."""
+        out, held = np.zeros(self.degree + 1), np.zeros(self.degree + 1)  # best sums, by the number of changes so far
         for value in weight.tolist():
             entered = np.maximum(held[1:], out[:-1])
             left = np.maximum(out[1:], held[:-1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import field, frozen
+from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
@@ -21,7 +21,7 @@ from hockeystick.learners.smoothed.classes.brackets import (
     symmetric_difference,
     union,
 )
-from hockeystick.learners.smoothed.classes.concept_class import Brackets, PredicateTable
+from hockeystick.learners.smoothed.classes.concept_class import Brackets
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, UniformGrid
 
 GRID = UniformGrid(23)
@@ -30,22 +30,15 @@ ENDS = np.concatenate([POINTS, POINTS + 0.01, [-np.inf, np.inf]])
 
 
 @frozen
-class Constant(PredicateTable):
-    """One predicate with one value everywhere."""
-
-    value: bool
-
-    def contains(self, points: Any, rows: Any = None) -> Any:
-        return np.full((1, len(points)), self.value)
-
-
-@frozen
 class ConstantBracket(Brackets):
     """One bracket of two constants."""
 
-    lower: Constant = field(converter=Constant)
-    upper: Constant = field(converter=Constant)
+    low: bool
+    high: bool
     count, parameter_count, width = 1, 0, 1.0
+
+    def contains(self, points: Any, rows: Any = None, *, upper: bool) -> Any:
+        return np.full((1, len(points)), self.high if upper else self.low)
 
     def index(self, parameters: Any) -> Any:
         return np.zeros(len(parameters), dtype=np.int64)

@@ -18,7 +18,6 @@ from hockeystick.learners.smoothed.measures.smooth_data import (
     SmoothLaw,
     WindowLaw,
     around,
-    check_smooth,
     nearest_smooth,
     sampling_chi,
     smoothness,
@@ -91,9 +90,6 @@ def test_bad_laws_are_refused() -> None:
 def test_smoothness_of_masses() -> None:
     assert smoothness([0.5, 0.5, 0.0], [0.25, 0.25, 0.5]) == 0.5
     assert smoothness([1.0, 0.0], [0.0, 1.0]) == 0.0
-    check_smooth([0.5, 0.5, 0.0], [0.25, 0.25, 0.5], 0.5)
-    with pytest.raises(InvalidArgumentError):
-        check_smooth([0.5, 0.5, 0.0], [0.25, 0.25, 0.5], 0.51)
 
 
 @pytest.mark.statistical
@@ -107,7 +103,7 @@ def test_chi_of_thresholds_is_the_linear_program(data: st.DataObject) -> None:
     base, law = weights / weights.sum(), np.bincount(records, minlength=size) / len(records)
     table = np.triu(np.ones((size, size)))  # all thresholds
     chi, smooth = nearest_smooth(table, law, base, sigma)
-    check_smooth(np.maximum(smooth, 0.0) / np.maximum(smooth, 0.0).sum(), base, sigma * (1 - 1e-6))
+    assert smoothness(np.maximum(smooth, 0.0) / np.maximum(smooth, 0.0).sum(), base) >= sigma * (1 - 1e-6)
     assert np.abs(table @ (smooth - law)).max() <= chi + 1e-7
     assert threshold_chi(records, ListedMeasure(np.arange(size), base), sigma) == pytest.approx(chi, abs=1e-7)
 

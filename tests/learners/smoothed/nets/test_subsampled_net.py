@@ -90,12 +90,6 @@ def test_the_printed_weight_costs_the_width_and_says_so() -> None:
     assert corrected.largest_error([[0] * 5], data)[0] == 2 * net().largest_error([[0] * 5], data)[0]
 
 
-def test_a_doubled_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mutant e^(-epsilon n s), without the half."""
-    monkeypatch.setattr(SubsampledNet, "scale", property(lambda self: self.size / self.epsilon))
-    assert log_ratio(net(), *net().worst_case_neighbours()) > 1.4
-
-
 @pytest.mark.parametrize("concepts", [Thresholds(), Intervals(), Rectangles(2), ErrorQueries(Thresholds())])
 def test_scores_are_over_the_whole_class(concepts: ConceptClass, monkeypatch: pytest.MonkeyPatch) -> None:
     """By labelings of data and domain together, and by the class's own largest gap: the same whole numbers."""

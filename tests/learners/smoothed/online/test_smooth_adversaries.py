@@ -139,29 +139,13 @@ def test_appendix_b_has_averages_of_zero_or_one_alike_often() -> None:
 def test_cell_concentration_stays_below_the_sharp_lemma(rounds: int, sigma: float, measured: float) -> None:
     """Mean most hits of 40 runs, 5 standard errors; half of the bound's mean is exceeded."""
     adversary = CellConcentration(LINE, sigma, round(math.sqrt(rounds) / sigma))
-    found = play(Idle(), adversary, rounds, 40, dimension=1, **generators(2))
+    found = play(Coin(40), adversary, rounds, 40, dimension=1, **generators(2))
     most = adversary.hits(found.points).max(axis=1)
     error = 5 * most.std() / math.sqrt(40)
     mean, log_cells = rounds / adversary.kept, math.log(adversary.cells)
     assert most.mean() + error <= hits_bound(log_cells, mean)
     assert most.mean() - error > hits_bound(log_cells, mean / 2)
     assert most.mean() == pytest.approx(measured, abs=2.5)
-
-
-class Idle:
-    """Plays no part."""
-
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        return np.zeros(40, dtype=np.int64)
-
-    def predictions(self, played: np.ndarray, points: FloatArray) -> BoolArray:
-        return np.zeros(len(points), dtype=np.bool_)
-
-    def policy(self, points: FloatArray) -> FloatArray:
-        return np.zeros(len(points))
-
-    def update(self, points: FloatArray, labels: BoolArray) -> None:
-        return None
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1 / 16])
@@ -184,9 +168,7 @@ def test_all_adversaries_play_on_all_measures(measure: UniformCube, sigma: float
         CellConcentration(measure, sigma, 64),
         RandomLabels(WindowLaw(measure, 0.1, sigma)),
     ):
-        idle = Idle()
-        idle.draw = lambda rng: np.zeros(runs, dtype=np.int64)  # type: ignore[method-assign]
-        found = play(idle, adversary, rounds, runs, dimension=d, **generators(3))
+        found = play(Coin(runs), adversary, rounds, runs, dimension=d, **generators(3))
         assert found.points.shape == (runs, rounds, d) and np.isfinite(found.points).all()
         if isinstance(adversary, BinarySearch | NearBoundary):
             assert (found.least_errors(Rectangles(d)) == 0).all()

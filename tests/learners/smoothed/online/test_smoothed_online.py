@@ -59,8 +59,8 @@ def mean_regret(made: SmoothedOnline, adversary: SmoothAdversary, runs: int, see
 REFERENCE = [
     (256, 1 / 4, 12.1, 16.2, 14.0),
     (256, 1 / 1024, 13.0, 21.6, 22.6),
-    pytest.param(1024, 1 / 4, 25.2, 31.5, 28.8, marks=pytest.mark.statistical),
-    pytest.param(1024, 1 / 1024, 22.8, 43.6, 43.6, marks=pytest.mark.statistical),
+    (1024, 1 / 4, 25.2, 31.5, 28.8),
+    (1024, 1 / 1024, 22.8, 43.6, 43.6),
 ]
 
 
@@ -73,9 +73,7 @@ def test_reference_regrets(rounds: int, sigma: float, random: float, search: flo
         mean, error = mean_regret(made, adversary, 30, 1)
         assert abs(mean - expected) <= 5 * error + 0.06 * expected
         assert mean + 5 * error <= made.regret_bound()
-    fixed = bounds.nonadaptive_regret_bound(rounds=rounds, sigma=sigma, vc_dimension=1)  # F7
-    mean, error = mean_regret(made, NearBoundary(LINE, sigma, 0.3), 30, 1)
-    assert mean + 5 * error <= fixed < rounds
+    assert bounds.nonadaptive_regret_bound(rounds=rounds, sigma=sigma, vc_dimension=1) < rounds  # F7, played below
 
 
 @pytest.mark.statistical

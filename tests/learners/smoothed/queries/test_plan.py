@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,10 +59,13 @@ TABLE = {
     "advanced": (0.0581, 0.0411, 0.0237, 0.0130, 0.0075, 0.00411),
     "zcdp": (0.0883, 0.0624, 0.0360, 0.0197, 0.0114, 0.00624),
     "rdp": (0.1165, 0.0720, 0.0378, 0.0200, 0.01146, 0.00626),
+    "pld": (0.1150, 0.0719, 0.0387, 0.0207, 0.01188, 0.00649),
 }
 
 
-@pytest.mark.parametrize("composition", TABLE)
+@pytest.mark.parametrize(
+    "composition", [pytest.param(one, marks=[pytest.mark.statistical] * (one in ("rdp", "pld"))) for one in TABLE]
+)
 def test_budgets_of_a_step_by_every_composition(composition: str) -> None:
     found = [
         step_epsilon(R, epsilon=1.0, delta=1e-6, composition=composition)  # type: ignore[arg-type]
@@ -69,17 +75,9 @@ def test_budgets_of_a_step_by_every_composition(composition: str) -> None:
 
 
 def test_the_numerical_accountant_allows_more_than_the_papers_composition() -> None:
-    found = step_epsilon(30, epsilon=1.0, delta=1e-6, composition="pld")
-    assert found == pytest.approx(0.0387, rel=0.02)
     certified = step_epsilon(30, epsilon=1.0, delta=1e-6)
-    assert certified >= found * (1 - 1e-4)
+    assert certified >= step_epsilon(30, epsilon=1.0, delta=1e-6, composition="pld") * (1 - 1e-4)
     assert accounting.epsilon(compose((BoundedRange(certified), 30), (Laplace(1 / certified), 30)), 1e-6).upper <= 1.0
-
-
-@pytest.mark.statistical
-def test_the_column_of_loss_distributions() -> None:
-    found = [step_epsilon(R, epsilon=1.0, delta=1e-6, composition="pld") for R in (5, 10, 100, 300, 1000)]
-    np.testing.assert_allclose(found, (0.1150, 0.0719, 0.0207, 0.01188, 0.00649), rtol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -120,24 +118,29 @@ def test_further_reference_values(epsilon: float, rounds: int, delta: float, who
 # --- F26: the split --------------------------------------------------------------------------------------------------
 
 
-class _Rho:
-    """A budget of zCDP alone."""
+@frozen
+class _Spent:
+    """The target that a curve, of pure epsilon or zCDP, is at most 1 in units of ``unit``."""
+
+    curve: Callable[[PrivacyEvent], float]
+    unit: float = 1.0
 
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
-        return math.log(event.zcdp_rho() / 1e-6)
+        return math.log(self.curve(event) / self.unit)
 
 
-class _Pure:
-    def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
-        return math.log(event.pure_epsilon())
-
-
-@pytest.mark.parametrize(("target", "expected"), [(_Pure(), PURE_SPLIT), (_Rho(), ZCDP_SPLIT)])
-def test_the_best_split_is_found_by_search(target: object, expected: float) -> None:
-    """The error goes with 4/eps_em + 1/eps_lap; scales grow with noise, so they are what is searched."""
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (_Spent(lambda event: event.pure_epsilon()), PURE_SPLIT),
+        (_Spent(lambda event: event.zcdp_rho(), 1e-6), ZCDP_SPLIT),
+    ],
+)
+def test_the_best_split_is_found_by_search(target: Any, expected: float) -> None:
+    """The error goes with 4/eps_em + 1/eps_lap; the search is over scales, which grow with the noise."""
     found = split_budget(
         lambda scales: compose(BoundedRange(1.0 / scales[0]), Laplace(scales[1])),
-        target,  # type: ignore[arg-type]
+        target,
         cost=lambda scales: float(4.0 * scales[0] + scales[1]),
         guess=[5.0, 5.0],
     )
@@ -238,42 +241,24 @@ def test_the_default_bound_is_the_papers_corrected_form(
     rounds: int, width: float, sigma: float, step: str, projected: bool
 ) -> None:
     """(1 or 2) w gamma/sigma + P + (4w/eps_em + w/eps_lap) L/n + 4 chi at failure 2R/K; smaller failures cost more."""
-    given_ = {
-        "records": 1000,
-        "width": width,
-        "sigma": sigma,
-        "gamma": 1e-3,
-        "queries": 4096,
-        "rounds": rounds,
-        "epsilon_em": 0.5,
-        "epsilon_lap": 0.25,
-        "step": step,
-        "projected": projected,
-        "chi": 0.01,
-    }
-    found = error_bound(**given_)  # type: ignore[arg-type]
+    given_: dict[str, Any] = {"width": width, "sigma": sigma, "rounds": rounds, "step": step, "projected": projected}
+    given_ |= {"records": 1000, "gamma": 1e-3, "queries": 4096, "epsilon_em": 0.5, "epsilon_lap": 0.25, "chi": 0.01}
+    found = error_bound(**given_)
     left = math.log(1 / sigma) / (rounds + 1)
     moved = 2.0 * math.sqrt(left) if step == "paper" else width * math.sqrt(left / 2.0)
     noise = (4.0 * width / 0.5 + width / 0.25) * math.log(4096) / 1000
     expected = (1 + projected) * width * 1e-3 / sigma + moved + noise + 0.04
     assert found.error == pytest.approx(expected)
     assert found.failure == pytest.approx(2 * rounds / 4096)
-    assert error_bound(**given_, failure=found.failure / 10).error > found.error  # type: ignore[arg-type]
-    assert error_bound(**given_, whole_noise=True).error >= found.error  # type: ignore[arg-type]
+    assert error_bound(**given_, failure=found.failure / 10).error > found.error
+    assert error_bound(**given_, whole_noise=True).error >= found.error
 
 
-def measured(n: int, laws: int, **options: object) -> tuple[float, SmoothMWEM]:
+def measured(n: int, laws: int, **options: Any) -> tuple[float, SmoothMWEM]:
     """Mean largest error over 5 runs on data uniform on a window of width 1/16; equal budgets at epsilon = 1."""
     cells, rng, R = thresholds(), np.random.default_rng(21), laws - 1
-    learner = SmoothMWEM(
-        cells=cells,
-        records=n,
-        sigma=1 / 16,
-        rounds=R,
-        epsilon_em=0.5 / R,
-        epsilon_lap=0.5 / R,
-        **options,  # type: ignore[arg-type]
-    )
+    given_: dict[str, Any] = {"cells": cells, "records": n, "sigma": 1 / 16, "rounds": R}
+    learner = SmoothMWEM(**given_, epsilon_em=0.5 / R, epsilon_lap=0.5 / R, **options)
     records = UniformGrid(4096).position(0, 1700 + rng.integers(0, 256, n))
     truth = cells.answers(cells.counts(records)) / n
     weights = learner.weights(learner.simulate(records, rng, 5))
@@ -288,7 +273,7 @@ def measured(n: int, laws: int, **options: object) -> tuple[float, SmoothMWEM]:
         ({"step": "hoeffding", "project": True}, 0.099),
     ],
 )
-def test_reference_errors_at_sixteen_thousand_records(options: dict[str, object], expected: float) -> None:
+def test_reference_errors_at_sixteen_thousand_records(options: dict[str, Any], expected: float) -> None:
     """Specification, section 5.2, measured there with other seeds; here within a tenth, and below the bound."""
     found, learner = measured(2**14, 30, **options)
     assert found == pytest.approx(expected, rel=0.1)

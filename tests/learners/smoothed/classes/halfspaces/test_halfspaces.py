@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import optimize
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.smoothed.classes.halfspaces.cube_brackets import CubeBrackets, cube_log_count_bound
+from hockeystick.learners.smoothed.classes.halfspaces.cube_brackets import CubeBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.cuttings import CuttingBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
 from hockeystick.learners.smoothed.classes.halfspaces.rotating_line import halfplane_extremes
@@ -29,9 +29,10 @@ def separable(points, labels):
 
 
 def all_labels(points):
-    return {
-        labels for labels in itertools.product([False, True], repeat=len(points)) if separable(points, np.array(labels))
-    }
+    """By one linear program for each labelling and its complement: both are made by halfspaces, or neither is."""
+    half = [(False, *rest) for rest in itertools.product([False, True], repeat=len(points) - 1)]
+    some = {labels for labels in half if separable(points, np.array(labels))}
+    return some | {tuple(not label for label in labels) for labels in some}
 
 
 @pytest.mark.statistical
@@ -131,7 +132,9 @@ def test_brackets_of_a_cube(d, epsilon, low, high):
     brackets = concepts.brackets(epsilon, measure)
     assert isinstance(brackets, CubeBrackets)
     assert brackets.width <= epsilon
-    assert d == 1 or brackets.log_count <= cube_log_count_bound(d, epsilon)
+    root = math.sqrt(2.0 * d)  # the count by the closed form: directions times offsets
+    directions, offsets = math.ceil(2.0 * root / epsilon), d * math.log1p(4.0 * root / epsilon)
+    assert d == 1 or brackets.log_count <= math.log(directions) + offsets
     rows, points = some_halfspaces(measure, rng, 200), measure.sample(rng, 4000)
     held, at = concepts.predict(rows, points), brackets.index(rows)
     lower, upper = brackets.lower.contains(points, at), brackets.upper.contains(points, at)
@@ -181,7 +184,7 @@ def test_brackets_of_a_finite_measure(kind):
     cover = concepts.cover(epsilon, measure)
     nearest = concepts.predict(cover.parameters[cover.nearest(rows)], points)
     assert ((nearest != held) @ measure.masses).max() <= epsilon + 1e-12
-    with pytest.raises(InvalidArgumentError, match="is no point of the measure"):
+    with pytest.raises(InvalidArgumentError, match="is not a point of the measure"):
         brackets.lower.contains(points[:1] + 0.5)
 
 
