@@ -149,7 +149,7 @@ class Guarantee:
         """Returns the guarantee that ``to_json`` wrote.
 
         Raises:
-          GraphError: the text is no guarantee of this schema.
+          GraphError: the text is not a guarantee of this schema.
         """
         try:
             data = json.loads(text, object_pairs_hook=event_json.unique_keys)

@@ -240,7 +240,7 @@ def test_what_was_put_over_a_method_is_refused() -> None:
 def test_parameters_of_which_none_can_be_made_are_refused() -> None:
     made = Geometric(epsilon=0.5)
     made.epsilon = -1.0
-    with pytest.raises(InvalidArgumentError, match="from which it can.t be made"):
+    with pytest.raises(InvalidArgumentError, match="from which it can't be made"):
         from_diffprivlib(made)
 
 

