@@ -237,7 +237,7 @@ ALLOWED = {
 }
 
 
-def may_be_allowed(name: str, value: object) -> bool:
+def may_be_allowed(name: str, value: Any) -> bool:
     """Returns whether some event allows the value in the field of that name."""
     if isinstance(value, bool):
         return name in SWITCHES
