@@ -127,7 +127,17 @@ class DiscreteLaplace(PrivacyEvent):
 
 
 class Spread(PrivacyEvent):
-    """Base of events with the worst profile over all integer vectors of a norm, each a composition of shifts."""
+    """Base of events with the worst profile over all integer vectors of an L2 norm, each a composition of shifts."""
+
+    distance: float
+    coordinates: int | None
+    norm: ClassVar[str] = "l2"
+    superadditive: ClassVar[bool] = True
+
+    def _square(self) -> int:
+        """Returns an upper bound on the squared norm of an integer vector of norm at most ``distance``."""
+        square = integer_noise_tables.whole(self.distance**2)
+        return math.isqrt(square) ** 2 if self.coordinates == 1 else square
 
     def shifts(self) -> tuple[tuple[int, ...], ...]:
         """Returns the vectors that can be the worst; none if they are too many, or the noise has no table."""
@@ -265,12 +275,6 @@ def _spread(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> Priva
     return compose(*((_Shifts(noise, (s,)), 1) for s in vector))
 
 
-def _square(distance: float, coordinates: int | None) -> int:
-    """Returns an upper bound on the squared norm of an integer vector of norm at most ``distance``."""
-    square = integer_noise_tables.whole(distance**2)
-    return math.isqrt(square) ** 2 if coordinates == 1 else square
-
-
 @frozen
 class DiscreteGaussian(Spread):
     """Discrete Gaussian noise on integers, P[k] ∝ e^{−k²/(2σ²)}, the inputs ``distance`` apart in L2.
@@ -294,14 +298,9 @@ class DiscreteGaussian(Spread):
     sigma: float = field(converter=_sigma)
     distance: float = field(default=1.0, converter=integer_noise_tables.distance, kw_only=True)
     coordinates: int | None = field(default=None, converter=integer_noise_tables.coordinates, kw_only=True)
-    norm: ClassVar[str] = "l2"
-    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)
-
-    def _square(self) -> int:
-        return _square(self.distance, self.coordinates)
 
     def _table(self, further: int = 0) -> NoiseTable | None:
         return integer_noise_tables.discrete_gaussian(self.sigma, further)
@@ -386,14 +385,9 @@ class Skellam(Spread):
     variance: float = field(converter=_variance)
     distance: float = field(default=1.0, converter=integer_noise_tables.distance, kw_only=True)
     coordinates: int | None = field(default=None, converter=integer_noise_tables.coordinates, kw_only=True)
-    norm: ClassVar[str] = "l2"
-    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)
-
-    def _square(self) -> int:
-        return _square(self.distance, self.coordinates)
 
     def _table(self, further: int = 0) -> NoiseTable | None:
         reach = integer_noise_tables.skellam_reach(self.variance) + further
