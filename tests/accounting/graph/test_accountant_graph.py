@@ -145,7 +145,7 @@ def test_replace_one_over_blocks_must_be_pinned():
 
 @pytest.mark.statistical
 @given(
-    n=st.integers(1, 30),
+    n=st.integers(1, 14),  # no reach is longer than 9, so that further blocks repeat what there is
     limits=st.lists(st.tuples(st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)), min_size=1, max_size=3),
 )
 @settings(deadline=None, max_examples=60)
@@ -239,7 +239,6 @@ def test_lazy_algorithm_graph_has_the_tabled_values(n, batch, eta, p, delta, pld
     assert epsilon(event, delta, method="rdp").upper == pytest.approx(rdp, abs=3e-3)
 
 
-@pytest.mark.statistical
 def test_per_user_epsilon_decreases_to_zero_at_the_last_batch():
     graph = lazy(2000, batch=5, eta=0.01, p=0.05)
     found = [graph.epsilon_for("batches", D, member=i) for i in (1, 1000, 1900, 1999, 2000)]
@@ -470,7 +469,6 @@ def test_networkx_view_is_a_dag():
     assert view.nodes["decision"]["kind"] == "release"
 
 
-@pytest.mark.statistical
 @given(size=st.integers(1, 12), first=st.none() | st.integers(-15, 15), width=st.none() | st.integers(0, 20))
 @settings(deadline=None)
 def test_frequencies_run_straight_between_corners(size, first, width):
