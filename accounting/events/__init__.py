@@ -1,1 +1,1 @@
-"""The costs of mechanisms: every kind of event, and the catalogue that files may name."""
+"""Privacy events, the costs of mechanisms, and the catalogue of those that files may name."""

@@ -1,4 +1,4 @@
-"""All events, in one list: what ``hockeystick.events`` offers and what a file may name."""
+"""The catalogue of all events: the contents of ``hockeystick.events``, and the names that files may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as strict JSON values and back. Nothing but the events of the catalogue is ever built from a file."""
+"""Events as strict JSON values and back. Loading a file builds only events of the catalogue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DEPTH = 64
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON; of a key that stands there twice, one value would be lost unseen.
+    """Returns a JSON object, and refuses repeated keys, one of whose values would be lost.
 
     Raises:
       ValueError: a key is repeated.
@@ -37,13 +37,13 @@ def event_to_json(event: PrivacyEvent) -> dict[str, Any]:
     """Returns ``{"type": name, field: value, ...}``; an infinite value is the string "inf".
 
     Raises:
-      UnsupportedEventError: an event class of the user's own, which a file can't name.
+      UnsupportedEventError: the event is of a user's own class, which a file can't name.
     """
     name = type(event).__name__
     if EVENTS.get(name) is not type(event):
         raise UnsupportedEventError(
-            f"{name} is not one of hockeystick's own events and has no JSON form; "
-            "where one is needed, give its curve as a RenyiCurve, PrivacyProfile or TradeOff"
+            f"{name} is not one of hockeystick's own events and has no JSON form: "
+            "give its curve as a RenyiCurve, PrivacyProfile or TradeOff"
         )
     out: dict[str, Any] = {"type": name}
     for attribute in attrs.fields(type(event)):
@@ -60,7 +60,7 @@ def _value_to_json(value: Any) -> Any:
 
 
 def event_from_json(data: object, where: str = "event", depth: int = 0) -> PrivacyEvent:
-    """Returns the event that ``event_to_json`` wrote; ``where`` names the place for messages.
+    """Returns the event that ``event_to_json`` wrote; error messages name the place as ``where``.
 
     Raises:
       GraphError: unknown event, unknown or missing field, wrong type, nested too deep.
@@ -85,7 +85,7 @@ def event_from_json(data: object, where: str = "event", depth: int = 0) -> Priva
         return compose(*decoded["parts"])
     if cls is Parallel:
         branches = _tuple(decoded["branches"], f"{where}.branches")
-        return Parallel(branches) if len(branches) == 1 else parallel(*branches)  # one alone still refuses groups
+        return Parallel(branches) if len(branches) == 1 else parallel(*branches)  # a single branch still refuses groups
     return cls(**decoded)
 
 

@@ -1,1 +1,1 @@
-"""The accountant graph: who reads which data at what cost, and the guarantee that follows."""
+"""The accountant graph, which records who reads which data at what cost, and the guarantee that follows."""

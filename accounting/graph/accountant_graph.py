@@ -1,14 +1,14 @@
-"""The accountant graph: who reads which data, how strongly, and what is published.
+"""The accountant graph: who reads which data, with what sensitivity, and which values are published.
 
-A record lies in a source. Changing it moves whatever is computed from it, and costs every release that the change
-reaches without passing through an already published value. From that one rule follow sequential, parallel, adaptive and
-group composition, local DP and free post-processing; none is a special case.
+A record lies in a source. A change of the record moves all values computed from it, and costs every release that it
+reaches without passing through a published value. Sequential, parallel, adaptive and group composition, local DP and
+free post-processing all follow from this rule.
 
-A graph is an immutable value: every builder method returns a new one, and a failing one leaves nothing behind.
+A graph is an immutable value: every builder method returns a new graph, and a failing one changes nothing.
 
-Families keep it small. A source of size n stands for blocks 1…n of a partition (the batches of a stream), and a release
-with a ``Reach`` for n releases, of which the j-th reads the i-th block iff first ≤ j − i ≤ last. What block i costs is
-then a multiset of events with counts, however large n is.
+Families keep graphs small. A source of size n stands for blocks 1 … n of a partition (such as the batches of a stream),
+and a release with a ``Reach`` for n releases, the j-th of which reads the i-th block iff first ≤ j − i ≤ last. The cost
+of block i is then a multiset of events with counts, for any n.
 """
 
 from __future__ import annotations
@@ -37,15 +37,23 @@ from hockeystick.accounting.graph.parts.nodes import (
     Source,
     Transform,
     View,
+    view_named,
 )
 
 NORMS = ("records", "l1", "l2", "linf")
 
 
+def _check_name(kind: str, name: object, others: tuple[Node, ...] | tuple[View, ...]) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgumentError("name", name, "is not a non-empty string", f"give the {kind} a name")
+    if any(name == other.name for other in others):
+        raise GraphError(f"there is already a {kind} {name!r}: give this one another name")
+
+
 def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
     sentences = () if isinstance(value, str) else tuple(value)
     if isinstance(value, str) or not all(isinstance(sentence, str) for sentence in sentences):
-        raise InvalidArgumentError("assumptions", value, "is not a list of strings")
+        raise InvalidArgumentError("assumptions", value, "is not a list of strings", "give a list of sentences")
     return sentences
 
 
@@ -53,21 +61,20 @@ def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
 class AccountantGraph:
     """A directed acyclic graph of sources, transforms, releases and post-processing.
 
-    It never changes: each builder method returns a new graph, and a release whose result is dropped is in none.
+    It is immutable: each builder method returns a new graph.
 
     Args:
-      adjacency: the neighbouring relation; every sensitivity in the graph is meant under it.
-      pinned: each record stays in its block (its time step, its client). Without it replace-one over several blocks
-        would move a record from one block into another, and is refused.
-      assumptions: sentences that the guarantee rests on and carries along.
+      adjacency: the neighbouring relation of all sensitivities in the graph.
+      pinned: whether each record stays in its block (its time step, its client). If not, replace-one over several
+        blocks could move a record from one block into another, and is refused.
+      assumptions: sentences about what the guarantee assumes; it repeats them.
 
-    Example: two statistics of the same people, one after the other.
-
-    >>> from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
-    >>> graph = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
-    >>> graph = graph.release("count", Laplace(2.0), reads=["people"])
-    >>> round(graph.guarantee().epsilon(1e-6).upper, 3)
-    1.304
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
+      >>> graph = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
+      >>> graph = graph.release("count", Laplace(2.0), reads=["people"])
+      >>> round(graph.guarantee().epsilon(1e-6).upper, 3)
+      1.304
     """
 
     adjacency: Adjacency = field(default=Adjacency.ADD_OR_REMOVE_ONE)
@@ -84,11 +91,11 @@ class AccountantGraph:
     # Building -------------------------------------------------------------------------------------------------------
 
     def source(self, name: str, size: int = 1) -> AccountantGraph:
-        """Adds a source of data; ``size`` > 1 makes it a family of that many disjoint blocks.
+        """Adds a source of data, or a family of ``size`` disjoint blocks.
 
         Raises:
-          GraphError: the name is taken or empty.
-          InvalidArgumentError: size is no integer ≥ 1.
+          GraphError: the name is taken.
+          InvalidArgumentError: the name is empty, or size is not an integer ≥ 1.
         """
         return self._with(Source(name, validate.integer("size", size, low=1, high=validate.MOST)))
 
@@ -103,16 +110,17 @@ class AccountantGraph:
 
         Args:
           reads: sources, transforms or published values; distances of several inputs add up.
-          stability: {(norm in, norm out): factor} with norms among "records", "l1", "l2", "linf".
+          stability: {(norm in, norm out): factor} with the norms "records", "l1", "l2" and "linf".
 
         Raises:
-          GraphError: unknown input.
-          InvalidArgumentError: unknown norm, or a factor that is no finite number ≥ 0.
+          GraphError: an unknown input.
+          InvalidArgumentError: an unknown norm, or a factor that is not a finite number ≥ 0.
         """
         rows = []
         for key, factor in stability.items():
             if not (isinstance(key, tuple) and len(key) == 2 and set(key) <= set(NORMS)):
-                raise InvalidArgumentError("stability", key, "is no pair of norms", f"use two of {', '.join(NORMS)}")
+                remedy = f"use two of {', '.join(NORMS)}"
+                raise InvalidArgumentError("stability", key, "is not a pair of norms", remedy)
             rows.append((key[0], key[1], validate.real(f"stability[{key}]", factor, low=0.0)))
         if not rows:
             raise InvalidArgumentError("stability", stability, "is empty", "state at least one factor")
@@ -130,19 +138,20 @@ class AccountantGraph:
         leading: bool = False,
         simulated: bool = False,
     ) -> AccountantGraph:
-        """Adds a published access, or a family of them.
+        """Adds a published access, or a family of such accesses.
 
         Args:
-          event: its cost per unit of distance, in the event's norm. Read straight from a source, one changed record is
-            one unit.
+          name: of the release.
+          event: its cost per unit of distance, in the event's norm. If it reads a source directly, one changed record
+            is one unit.
           reads: at least one source or transform, and any published values.
-          count: how often it is repeated.
-          reach: for a family; see ``Reach``. It then reads exactly one source family, directly.
+          count: the number of repetitions.
+          reach: for a family that reads one source family directly; see ``Reach``.
           cumulative, leading, simulated: see ``Release``.
 
         Raises:
-          GraphError: unknown input, no data among them, or a reach without a source family.
-          UnsupportedAdjacencyError: the event has no meaning under the graph's adjacency.
+          GraphError: an unknown input, no data among the inputs, or a reach without a source family.
+          UnsupportedAdjacencyError: the event is not meaningful under the graph's adjacency.
         """
         self._check_event(name, event)
         inputs = self._inputs(name, reads)
@@ -150,56 +159,57 @@ class AccountantGraph:
         if not data:
             raise GraphError(f"release {name!r} reads no data: use post() for post-processing of published values")
         if reach is not None and not (len(data) == 1 and isinstance(data[0], Source)):
-            raise GraphError(f"release {name!r}: a reach needs exactly one source family, read directly")
+            raise GraphError(f"release {name!r} has a reach: let it read exactly one source family, directly")
         count = validate.integer("count", count, low=1, high=validate.MOST)
         marks = bool(cumulative), bool(leading), bool(simulated)
         return self._with(Release(name, inputs, event, count, reach, *marks))
 
     def simulated(self) -> tuple[str, ...]:
-        """Returns the names of the releases whose noise was simulated: the guarantee is that of a secure run."""
+        """Returns the names of the releases with simulated noise; the guarantee is that of a run with secure noise."""
         return tuple(node.name for node in self._of(Release) if node.simulated)
 
     def post(self, name: str, *, reads: list[str] | tuple[str, ...]) -> AccountantGraph:
-        """Adds post-processing of published values, at no cost.
+        """Adds post-processing of published values, which is free.
 
         Raises:
-          GraphError: an input is data, not a published value.
+          GraphError: an input is data instead of a published value.
         """
         inputs = self._inputs(name, reads)
         for node in map(self._node, inputs):
             if isinstance(node, (Source, Transform)):
-                raise GraphError(f"post {name!r} reads data from {node.name!r}: only releases and transforms may")
+                raise GraphError(f"post {name!r} reads data from {node.name!r}: use release() or transform()")
         return self._with(Post(name, inputs))
 
     def view(
         self, name: str, *, sees: list[str] | tuple[str, ...], events: Mapping[str, PrivacyEvent] | None = None
     ) -> AccountantGraph:
-        """Adds a threat model, to be asked for by ``guarantee(view=name)``; see ``View``.
+        """Adds a threat model, for ``guarantee(view=name)``; see ``View``.
 
         Args:
+          name: of the view.
           sees: the releases, posts and public values that the adversary sees.
-          events: {release: event} where a release costs this adversary another event than the stated one.
+          events: {release: event} for releases that cost this adversary another event than their own.
 
         Raises:
           GraphError: the name is taken, or an unpublished node is seen.
-          UnsupportedAdjacencyError: as in ``release``.
+          UnsupportedAdjacencyError: an event is not meaningful under the graph's adjacency.
         """
-        if not isinstance(name, str) or not name:
-            raise InvalidArgumentError("name", name, "is not a non-empty string")
-        if any(name == other.name for other in self.views):
-            raise GraphError(f"there is a view {name!r} already: give this one another name")
+        _check_name("view", name, self.views)
         seen = self._inputs(name, sees)
         for node in map(self._node, seen):
             if isinstance(node, (Source, Transform)):
-                raise GraphError(f"view {name!r} sees {node.name!r}, which is not published: only values are seen")
+                raise GraphError(f"view {name!r} sees {node.name!r}, which is not published: give published values")
         rows = []
         for release, event in (events or {}).items():
             node = self._node(release)
             if not isinstance(node, Release):
-                raise GraphError(f"view {name!r}: {release!r} is not a release")
+                raise GraphError(f"view {name!r} has an event for {release!r}, which is not a release")
             self._check_event(release, event)
             if event.norm != node.event.norm and event != NO_EVENT:
-                raise GraphError(f"view {name!r}: {release!r} is in norm {node.event.norm!r}, not {event.norm!r}")
+                raise GraphError(
+                    f"view {name!r} has an event in norm {event.norm!r} for {release!r}, which is in norm "
+                    f"{node.event.norm!r}: give an event in that norm"
+                )
             rows.append((release, event))
         return evolve(self, _views=(*self.views, View(name, seen, tuple(sorted(rows, key=lambda row: row[0])))))
 
@@ -207,15 +217,12 @@ class AccountantGraph:
         check_event(event)
         if not event.accepts(self.adjacency):
             raise UnsupportedAdjacencyError(
-                f"release {release!r}: {type(event).__name__} has no meaning under {self.adjacency.value}; "
-                f"state the graph's adjacency, or use an event that has"
+                f"release {release!r}: {type(event).__name__} has no meaning under {self.adjacency.value}: "
+                f"change the graph's adjacency, or use another event"
             )
 
     def _with(self, node: Node) -> AccountantGraph:
-        if not isinstance(node.name, str) or not node.name:
-            raise InvalidArgumentError("name", node.name, "is not a non-empty string")
-        if any(node.name == other.name for other in self.nodes):
-            raise GraphError(f"there is a node {node.name!r} already: give this one another name")
+        _check_name("node", node.name, self.nodes)
         return evolve(self, _nodes=(*self.nodes, node))
 
     def _inputs(self, name: str, reads: list[str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -224,14 +231,15 @@ class AccountantGraph:
         for other in reads:
             self._node(other)
         if len(set(reads)) != len(reads) or not reads:
-            raise InvalidArgumentError("reads", reads, "is empty or names a node twice")
+            raise InvalidArgumentError("reads", reads, "is empty or names a node twice", "name each input once")
         return tuple(reads)
 
     def _node(self, name: str) -> Node:
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise GraphError(f"no node {name!r}; there are {', '.join(repr(n.name) for n in self.nodes) or 'none'}")
+        known = ", ".join(repr(node.name) for node in self.nodes)
+        raise GraphError(f"no node {name!r}: " + (f"choose one of {known}" if known else "the graph has no nodes"))
 
     def _of(self, kind: type[NodeKind]) -> tuple[NodeKind, ...]:
         return tuple(node for node in self.nodes if isinstance(node, kind))
@@ -239,22 +247,22 @@ class AccountantGraph:
     # Evaluating -----------------------------------------------------------------------------------------------------
 
     def guarantee(self, *, group: int = 1, view: str | None = None, under: Adjacency | None = None) -> Guarantee:
-        """Returns what the whole graph guarantees to a group of ``group`` records.
+        """Returns the guarantee of the whole graph to a group of ``group`` records.
 
-        The worst move is found, not the sum over sources: the result is the parallel composition of all moves that the
-        adjacency allows, each the sequential composition of what it reaches.
+        It is the parallel composition of all moves that the adjacency allows: the worst move counts, not the sum over
+        sources. Each move is the sequential composition of the releases that it reaches.
 
         Args:
-          group: how many records may differ. Under add-or-remove-one all of them are in one data set and none in the
-            other, as the records of one person are.
-          view: the threat model, by the name of a ``view``; None for an adversary who sees every published value.
-          under: a relation that differs from the graph's. Replace-one is reached from add-or-remove-one by two moves
-            (a record leaves, another one enters, wherever each of them lies), and from replace-with-null by two moves
-            in one block.
+          group: the number of records that may differ. Under add-or-remove-one, all of them are in one data set and
+            none in the other, like the records of one person.
+          view: a threat model of the graph, by name; by default, the adversary sees every published value.
+          under: another relation than the graph's. Replace-one consists of two moves under add-or-remove-one (one
+            record leaves and another one enters, each in any block), or of two moves in one block under
+            replace-with-null.
 
         Raises:
-          UnsupportedAdjacencyError: replace-one over several blocks that are not pinned, or ``under`` can't be reached.
-          GraphError: no such view, or too many moves to enumerate.
+          UnsupportedAdjacencyError: replace-one over several blocks that are not pinned, or no moves lead to ``under``.
+          GraphError: there is no such view, or the moves are too many to enumerate.
         """
         group = validate.integer("group", group, low=1, high=validate.MOST)
         if under is not None and under is not self.adjacency:
@@ -266,21 +274,21 @@ class AccountantGraph:
     def guarantee_for(
         self, source: str, *, member: int | None = None, group: int = 1, view: str | None = None
     ) -> Guarantee:
-        """Returns what the graph guarantees to a group of records that all lie in ``source``.
+        """Returns the guarantee to a group of records that all lie in ``source``.
 
         Args:
-          member: one block 1…size of a family; None for the worst.
+          source: the name of a source.
+          member: one block 1 … size of a family; by default the worst one.
           group, view: see ``guarantee``.
 
         Raises:
-          GraphError: no such source or view.
-          InvalidArgumentError: no such member, or a member together with
-            group > 1.
+          GraphError: there is no such source or view.
+          InvalidArgumentError: there is no such member, or a member is combined with group > 1.
           UnsupportedAdjacencyError: replace-one over several blocks that are not pinned.
         """
         node = self._node(source)
         if not isinstance(node, Source):
-            raise GraphError(f"{source!r} is not a source")
+            raise GraphError(f"{source!r} is a {type(node).__name__.lower()}: give the name of a source")
         self._check_pinned()
         group = validate.integer("group", group, low=1, high=validate.MOST)
         moves = self._moves(view)
@@ -296,17 +304,17 @@ class AccountantGraph:
         return self.guarantee_for(source, member=member, view=view).epsilon(delta).upper
 
     def readings(self, *, view: str | None = None) -> tuple[tuple[Release, float], ...]:
-        """Returns each release with the most that one record moves what it reads, in the norm of its event.
+        """Returns each release with the largest distance by which one record moves its inputs, in its event's norm.
 
-        It is 1 where a release reads a source, which is to say that its event was stated for what one record moves it
-        by, under the graph's own relation; behind transforms it follows from their stability.
+        The distance is 1 if a release reads a source directly, as its event is the cost of one record under the graph's
+        relation. Behind transforms it follows from their stability.
 
         Args:
           view: see ``guarantee``; releases that it does not pay for are left out.
 
         Raises:
-          GraphError: no such view.
-          UnsupportedEventError: a transform states no stability in the norm that is needed.
+          GraphError: there is no such view.
+          UnsupportedEventError: a transform has no stability in the norm of an event.
         """
         return tuple(self._moves(view).readings())
 
@@ -314,13 +322,13 @@ class AccountantGraph:
         blocks = sum(source.size for source in self._of(Source))
         if self.adjacency is Adjacency.REPLACE_ONE and blocks > 1 and not self.pinned:
             raise UnsupportedAdjacencyError(
-                "replace-one over several blocks can take a record out of one and put it into another: "
-                "set pinned=True if records stay in their block, or state the graph under add-or-remove-one and ask "
-                "for guarantee(under=Adjacency.REPLACE_ONE)"
+                "replace-one over several blocks can move a record from one block into another: set pinned=True if "
+                "records stay in their blocks, or build the graph under add-or-remove-one and use "
+                "guarantee(under=Adjacency.REPLACE_ONE)"
             )
 
     def _guarantee(self, moves: Iterable[Move], group: int, view: str | None) -> Guarantee:
-        threat = EVERYTHING if view is None else self._view(view).describe()
+        threat = EVERYTHING if view is None else view_named(view, self.views).describe()
         assumptions = self.assumptions + simulated_assumption(self.simulated())
         return Guarantee(prune(list(moves)), self.adjacency, group, assumptions, threat)
 
@@ -329,11 +337,11 @@ class AccountantGraph:
         if under is not Adjacency.REPLACE_ONE or self.adjacency not in reachable:
             raise UnsupportedAdjacencyError(
                 f"a guarantee under {self.adjacency.value} says nothing under {getattr(under, 'value', under)}: "
-                "state the graph, with its sensitivities, under the relation asked for"
+                "build the graph, with its sensitivities, under that relation"
             )
         if group > 1:
             raise UnsupportedAdjacencyError(
-                f"group={group} together with a change of relation is not supported: state the graph under replace-one"
+                f"group={group} can't be combined with another relation: build the graph under replace-one"
             )
         moves = self._moves(view, replacement=True)
         if self.adjacency is Adjacency.ADD_OR_REMOVE_ONE and not self.pinned:
@@ -343,19 +351,13 @@ class AccountantGraph:
         return evolve(self._guarantee(found, 1, view), adjacency=under, graph=self, view=view)
 
     def _moves(self, view: str | None, *, replacement: bool = False) -> Moves:
-        releases = self._of(Release) if view is None else self._view(view).charged(self.nodes)
+        releases = self._of(Release) if view is None else view_named(view, self.views).charged(self.nodes)
         return Moves(self.nodes, releases, replacement)
-
-    def _view(self, name: str) -> View:
-        for view in self.views:
-            if view.name == name:
-                return view
-        raise GraphError(f"no view {name!r}; there are {', '.join(repr(v.name) for v in self.views) or 'none'}")
 
     # Views and files ------------------------------------------------------------------------------------------------
 
     def networkx(self) -> nx.DiGraph:
-        """Returns a networkx view: one node each, with its kind and its value, and an edge per input."""
+        """Returns a networkx graph with the same nodes, their kinds and values, and an edge for each input."""
         view = nx.DiGraph(adjacency=self.adjacency.value, pinned=self.pinned)
         for node in self.nodes:
             view.add_node(node.name, kind=type(node).__name__.lower(), node=node)
@@ -364,7 +366,7 @@ class AccountantGraph:
         return view
 
     def to_json(self) -> str:
-        """Returns the graph as JSON text, stable to the byte for equal graphs."""
+        """Returns the graph as JSON text; equal graphs have identical texts."""
         return graph_json.dump(self)
 
     @classmethod
@@ -372,7 +374,7 @@ class AccountantGraph:
         """Returns the graph that ``to_json`` wrote; unknown fields and events are refused.
 
         Raises:
-          GraphError: the text is no JSON, or no graph of this schema.
+          GraphError: the text is not JSON, or not a graph of this schema.
           InvalidArgumentError: a parameter outside its domain.
         """
         graph: AccountantGraph = graph_json.load(text, cls)

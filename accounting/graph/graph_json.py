@@ -1,4 +1,4 @@
-"""Accountant graphs as strict JSON text and back; nothing but nodes, views and known events is ever built."""
+"""Accountant graphs as strict JSON text and back. Loading builds only nodes, views and known events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 
 
 def dump(graph: Any) -> str:
-    """Returns the text of a graph."""
+    """Returns the JSON text of a graph."""
     data = {
         "schema_version": SCHEMA_VERSION,
         "adjacency": graph.adjacency.value,

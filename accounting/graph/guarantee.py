@@ -1,4 +1,4 @@
-"""What a graph guarantees: ε at δ, the whole curve, what each node contributed, and under which assumptions."""
+"""The guarantee of a graph: ε at δ, the whole curve, the contribution of each node, and the assumptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Guaranteeing(Protocol):
     """The graph that a guarantee was computed from."""
 
     def guarantee(self, *, group: int = 1, view: str | None = None, under: Adjacency | None = None) -> Guarantee:
-        """Returns what it guarantees."""
+        """Returns its guarantee."""
 
 
 @frozen
@@ -36,10 +36,19 @@ class Guarantee:
     Attributes:
       moves: the moves that can be the worst, each with its charges.
       adjacency: the neighbouring relation.
-      group: how many records may differ.
-      assumptions: what the guarantee rests on.
-      threat_model: who sees what.
-      graph, view: what it was computed from, where it is of a whole graph; not part of its value, nor of its JSON.
+      group: the number of records that may differ.
+      assumptions: the assumptions of the guarantee.
+      threat_model: which values the adversary sees, in words.
+      graph, view: where a guarantee of a whole graph was computed from; not part of its value, nor of its JSON.
+
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
+      >>> graph = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
+      >>> guarantee = graph.release("count", Laplace(2.0), reads=["people"]).guarantee()
+      >>> print(guarantee)
+      (1.304, 1e-06)-DP under add-or-remove-one
+      >>> [(share.node, round(share.epsilon_alone, 2)) for share in guarantee.contributions(1e-6)]
+      [('mean', 0.83), ('count', 0.5)]
     """
 
     moves: tuple[Move, ...]
@@ -52,14 +61,14 @@ class Guarantee:
 
     @property
     def event(self) -> PrivacyEvent:
-        """The whole guarantee as one event, which composes further.
+        """The whole guarantee as one event, for further compositions.
 
-        As other blocks may have been dropped for costing the same, it has no rule for groups: ask the graph.
+        It has no rule for groups, as blocks with the same costs are represented only once: use the graph instead.
         """
         return Parallel(tuple(move.event() for move in self.moves)) if self.moves else NO_EVENT
 
     def epsilon(self, delta: float, *, bracket: bool = False) -> Bracket:
-        """Returns the least certified ε at ``delta`` in [0, 1]; ``.upper`` is the bound, ``.method`` the winner.
+        """Returns the least certified ε at ``delta`` in [0, 1]: ``.upper`` is the bound, ``.method`` the best method.
 
         Raises:
           InvalidArgumentError: delta is not in [0, 1].
@@ -71,16 +80,16 @@ class Guarantee:
         return best_bound.delta(self.event, epsilon, bracket=bracket)
 
     def under(self, relation: Adjacency) -> Guarantee:
-        """Returns the guarantee of the same graph to the same view under another relation; see the graph's method.
+        """Returns the guarantee of the same graph and view under another relation; see ``AccountantGraph.guarantee``.
 
         Raises:
-          UnsupportedAdjacencyError: it can't be reached from the graph's relation, or the graph is not at hand.
+          UnsupportedAdjacencyError: the graph's relation does not imply it, or the graph is not known.
         """
         if relation is self.adjacency:
             return self
         if self.graph is None:
             raise UnsupportedAdjacencyError(
-                "a guarantee without its graph can't change its relation: ask the graph for guarantee(under=...)"
+                "a guarantee without its graph can't change its relation: use the graph's guarantee(under=...)"
             )
         return self.graph.guarantee(group=self.group, view=self.view, under=relation)
 
@@ -140,7 +149,7 @@ class Guarantee:
         """Returns the guarantee that ``to_json`` wrote.
 
         Raises:
-          GraphError: the text is no guarantee of this schema.
+          GraphError: the text is not a guarantee of this schema.
         """
         try:
             data = json.loads(text, object_pairs_hook=event_json.unique_keys)

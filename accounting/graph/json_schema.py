@@ -1,8 +1,8 @@
 """JSON Schema (draft 2020-12) of the files that graphs and guarantees are written to.
 
-The schema is made from the event classes, so that it can't fall behind them. It says which fields there are and of
-which type; domains (a probability, a positive scale) are checked on loading. The files in ``hockeystick/schemas`` are
-this module's output: ``python -m hockeystick.accounting.graph.json_schema hockeystick/schemas`` writes them anew.
+The schema is generated from the event classes. It describes the fields and their types; their domains (a probability, a
+positive scale) are checked on loading. The files in ``hockeystick/schemas`` are the output of this module:
+``python -m hockeystick.accounting.graph.json_schema hockeystick/schemas`` writes them again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Moves: the ways to pass to a neighbouring data set, and what each of them costs.
+"""Moves: the changes to a neighbouring data set, and their costs.
 
-A move says how many records of each source change. Distances are pushed forward once, in the order of construction;
-each release with a positive distance contributes its event at that distance. Where a group lies among the blocks of a
-family is enumerated while that is few, and bounded beyond; see ``graph/parts/group_placements.py``.
+A move is a number of changed records for each source. Distances are propagated once, in the order of construction, and
+each release with a positive distance contributes its event at that distance. The placements of a group among the blocks
+of a family are enumerated if they are few, and bounded otherwise; see ``graph/parts/group_placements.py``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Moves:
     """The moves of a graph.
 
     Attributes:
-      nodes: all nodes in the order of construction, hence topologically sorted.
-      releases: those that are charged, in that order, with the events they are charged with.
-      replacement: whether one half of the records leaves and the other half enters; else all leave, or all enter.
+      nodes: all nodes in the order of construction, which is a topological order.
+      releases: the charged releases, in that order, with the events that they are charged with.
+      replacement: whether half of the records leave and the others enter; otherwise all leave, or all enter.
     """
 
     nodes: tuple[Node, ...]
@@ -58,7 +58,7 @@ class Moves:
             yield from self.of_records({source.name: k for source, k in zip(sources, split, strict=True) if k})
 
     def of_records(self, records: Records) -> Iterator[Move]:
-        """Yields moves that change ``records[name]`` records of each source, one of which costs at least what any does.
+        """Yields moves that change ``records[name]`` records of each source, the worst one (or a bound) among them.
 
         Raises:
           GraphError: too many moves to enumerate.
@@ -76,7 +76,9 @@ class Moves:
             for name, own in windows.items()
         ]
         if math.prod(map(len, places)) > MAX_SPLITTINGS:
-            raise GraphError(f"a group has more than {MAX_SPLITTINGS} placements over the blocks of its sources")
+            raise GraphError(
+                f"a group has more than {MAX_SPLITTINGS} placements over the blocks of its sources: give a smaller one"
+            )
         for chosen in itertools.product(*places):
             yield self._of_placements(records, windows, dict(zip(records, chosen, strict=True)))
 
@@ -84,13 +86,13 @@ class Moves:
         """Yields the moves that change ``records`` records of one block, over the blocks that can be the worst."""
         members = self._corners(source)
         rows = self._rows(source, members)
-        # Along a straight line on which not all releases get more frequent together, or rarer, no block is the worst.
+        # If some counts rise and others fall along a linear stretch, any of its blocks may be the worst.
         turns = np.diff(rows, axis=0)
         mixed = np.flatnonzero((turns > 0).any(axis=1) & (turns < 0).any(axis=1))
         if int((members[mixed + 1] - members[mixed]).sum()) > _MAX_STRETCH:
             raise GraphError(
-                f"{source.name!r}: releases that read earlier blocks more often, and others later ones, over more than "
-                f"{_MAX_STRETCH} blocks: state a smaller family, or ask for one member"
+                f"{source.name!r} has releases that read earlier blocks more often, and others later ones, over more "
+                f"than {_MAX_STRETCH} blocks: give a smaller family, or a single member"
             )
         if mixed.size:
             between = [np.arange(members[j], members[j + 1] + 1) for j in mixed]
@@ -104,7 +106,7 @@ class Moves:
         return self._of_member(source, index + 1, 1)
 
     def readings(self) -> Iterator[tuple[Release, float]]:
-        """Yields each release with the most that one record moves what it reads, in the norm of its event."""
+        """Yields each release with the largest distance by which one record moves its inputs, in its event's norm."""
         moved = [self._distances({source.name: 1}) for source in self._of(Source)]
         for release in self.releases:
             yield release, max((sum(self._inputs(release, distances).values()) for distances in moved), default=0.0)
@@ -125,7 +127,7 @@ class Moves:
         return [release for release in self.releases if sum(self._inputs(release, distances).values()) > 0]
 
     def _corners(self, source: Source) -> Members:
-        """Blocks of ``source``, from 1, between which each release's frequency runs along a straight line."""
+        """Returns blocks of ``source``, from 1, between which the counts of all releases are linear."""
         found = {1, source.size}
         for release in self._reached(source):
             if release.reach is not None:
@@ -133,25 +135,25 @@ class Moves:
         return np.array(sorted(found), np.int64)
 
     def _rows(self, source: Source, members: Members) -> Members:
-        """How often each of ``members`` pays for each release that ``source`` reaches, of shape (members, releases)."""
+        """Returns the counts, shape (members, releases), of the releases that ``source`` reaches."""
         columns = [self._uses(release, source, members) for release in self._reached(source)]
         return np.stack(columns, axis=1) if columns else np.zeros((members.size, 0), np.int64)
 
     def _uses(self, release: Release, source: Source, members: Members) -> Members:
         met = np.ones_like(members) if release.reach is None else release.reach.counts(source.size, members)
-        self._times(release, int(met.max(initial=0)))  # 64 bits would wrap around, to a small number
+        self._times(release, int(met.max(initial=0)))  # a product beyond 64 bits would wrap around to a small number
         return release.count * met
 
     @staticmethod
     def _times(release: Release, met: int) -> int:
         if release.count * met > MOST:
             raise GraphError(
-                f"{release.name!r}: a record is met more than 2^53 times: state a smaller count or a smaller family"
+                f"{release.name!r} reads a record more than 2^53 times: give a smaller count or a smaller family"
             )
         return release.count * met
 
     def _windows(self, source: Source) -> dict[str, Window]:
-        """The release families that read blocks of ``source``."""
+        """Returns the release families that read blocks of ``source``."""
         return {
             release.name: Window(release.reach, release.cumulative, release.event.superadditive)
             for release in self.releases
@@ -161,14 +163,14 @@ class Moves:
     def _of_placements(
         self, records: Records, windows: Mapping[str, Mapping[str, Window]], placed: Mapping[str, Placement]
     ) -> Move:
-        """The move of a group whose records lie as ``placed`` says for each source."""
+        """Returns the move of a group with the given placement for each source."""
         distances = self._distances(records)
         costs = {
             release: (source, cost)
             for source, own in windows.items()
             for release, cost in zip(own, placed[source].costs, strict=True)
         }
-        # What leads is the first to tell two worlds apart that differ in a block it reads, whatever reads others when.
+        # A leading release comes first only among the releases that read the same block.
         leads = not costs or (len(records) == 1 and all(place.in_one_block for place in placed.values()))
         charges: list[Charge] = []
         for release in self.releases:
@@ -185,7 +187,7 @@ class Moves:
     # Distances and events -------------------------------------------------------------------------------------------
 
     def _distances(self, records: Records) -> dict[str, dict[str, float]]:
-        """Pushes distances through sources and transforms, once."""
+        """Returns the distances of sources and transforms, each computed once."""
         out: dict[str, dict[str, float]] = {}
         for node in self.nodes:
             if isinstance(node, Source):
@@ -200,13 +202,13 @@ class Moves:
                             moved[norm_out] = min(total, moved.get(norm_out, math.inf))
                     if not moved:
                         raise UnsupportedEventError(
-                            f"transform {node.name!r} states no stability for the norms of its inputs"
+                            f"transform {node.name!r} states no stability for the norms of its inputs: add a factor"
                         )
                 out[node.name] = moved or {"records": 0.0}
         return out
 
     def _inputs(self, release: Release, distances: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """The distance that each input contributes, in the norm of the release's event."""
+        """Returns the distance that each input contributes, in the norm of the release's event."""
         out = {}
         for name in release.reads:
             distance = distances.get(name)
@@ -217,7 +219,7 @@ class Moves:
             if value is None:
                 raise UnsupportedEventError(
                     f"release {release.name!r} needs the distance of {name!r} in norm {release.event.norm!r}, "
-                    f"known are {', '.join(sorted(distance))}: add that factor to the transform's stability"
+                    f"and knows it in {', '.join(sorted(distance))}: add that factor to the transform's stability"
                 )
             out[name] = value
         return out
@@ -229,9 +231,9 @@ class Moves:
         direct = all(isinstance(self._by_name[name], Source) for name in inputs)
         if direct and not self.replacement:
             return event.at(total)
-        if direct and total == 2.0:  # one record leaves, another one enters, and both are read
+        if direct and total == 2.0:  # one record leaves, another one enters, and the release reads both
             return event.replaced(1, 1)
-        # A record that enters a source may take one out of a transform's result: the direction is lost there.
+        # A record that enters a source may remove one from a transform's result, so that the direction is unknown.
         count = math.ceil(total)
         both = [event.replaced(removed, count - removed) for removed in range(1, count)]
         return parallel(*event.at(count).directions(), *both)
@@ -248,7 +250,7 @@ class Moves:
 
 
 def prune(moves: list[Move]) -> tuple[Move, ...]:
-    """Drops moves whose multiset of charges is contained in another's; labels don't matter."""
+    """Returns the moves without those whose multiset of charges is contained in that of another."""
     kept: list[tuple[Move, dict[Any, int]]] = []
     for move in sorted(moves, key=lambda m: -sum(c.count for c in m.charges)):
         multiset: dict[Any, int] = {}
@@ -261,7 +263,7 @@ def prune(moves: list[Move]) -> tuple[Move, ...]:
 
 
 def _convert(distance: Mapping[str, float], norm: str) -> float | None:
-    """The distance in ``norm``, by ‖·‖∞ ≤ ‖·‖₂ ≤ ‖·‖₁; None where only a smaller norm is known."""
+    """Returns the distance in ``norm``, by ‖·‖∞ ≤ ‖·‖₂ ≤ ‖·‖₁; None if only smaller norms are known."""
     if max(distance.values()) == 0.0:
         return 0.0
     order = {"records": ("records",), "l1": ("l1",), "l2": ("l2", "l1"), "linf": ("linf", "l2", "l1")}[norm]

@@ -1,9 +1,9 @@
-"""A ledger refines a plan: what was released is what the plan allowed, or less.
+"""Refinement: a check that the releases in a ledger are those of a plan, or cost less.
 
-A plan is a graph drawn up before any data is seen; its events are envelopes. A ledger says what a run released, and a
-run may choose its parameters from earlier outcomes, as long as every event is dominated by the plan's at that place and
-there are no more of them. The guarantee then is the plan's. The realised counts and events depend on the data, so what
-*they* add up to is an odometer's reading, never a guarantee.
+A plan is a graph made before any data are seen; its events are envelopes. A ledger is the graph of the releases of a
+run. A run may choose its parameters from earlier outcomes, as long as every event is dominated by the plan's event at
+that place and the counts are not larger. The guarantee is then the plan's. As the realised counts and events depend on
+the data, their total is an odometer reading, never a guarantee.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _GENTLER: dict[type[PrivacyEvent], dict[str, int]] = {
     LazySwitchDecision: {"keep_probability": -1, "log_ratio": -1, "log_ratio_cap": -1},
     RandomizedResponse: {"epsilon": -1},
 }
-"""Which way a parameter may move so that the event can be computed from the old one, or is one of its class."""
+"""The direction in which each parameter may change such that the event costs no more."""
 
 
 class RefinementError(HockeystickError):
-    """A release is not one that the plan allows; nothing was recorded.
+    """The error that a plan does not allow a release; nothing was recorded. See ``refines`` for an example.
 
     Attributes:
       release: the name of the offending node.
-      reason: what the plan says against it.
+      reason: why the plan does not allow it.
     """
 
     def __init__(self, release: str, reason: str) -> None:
@@ -52,15 +52,23 @@ class RefinementError(HockeystickError):
 
 
 def dominates(envelope: PrivacyEvent, event: PrivacyEvent) -> bool:
-    """Says whether ``event`` is shown to cost no more than ``envelope``, at every distance and in every curve.
+    """Returns whether ``event`` is shown to cost no more than ``envelope``, at every distance and in every curve.
 
-    Distances must be measured alike for both, in records or in one norm. True only where a rule proves it: equal
-    events; a parameter moved to the gentler side; ``PureDP``, ``ApproximateDP`` and ``ZCDP`` over all that has their
-    guarantee (for groups by group privacy, which holds for the mechanism itself); one branch of a ``Parallel``, all
-    branches of an event's; a rarer ``VisibleMixture``; a composition part by part. False means "not shown".
+    The distances of both must be in the same unit: in records, or in the same norm. The result is True only if a rule
+    proves it: equal events; a parameter changed to the cheaper side; ``PureDP``, ``ApproximateDP`` or ``ZCDP`` over any
+    event with that guarantee (for groups by group privacy, which holds for the mechanism itself); one branch of a
+    ``Parallel`` envelope, or all branches of a ``Parallel`` event; a ``VisibleMixture`` of smaller probability; a
+    composition part by part. False means "not shown".
 
     Raises:
-      InvalidArgumentError: an argument is no event.
+      InvalidArgumentError: an argument is not an event.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, Laplace, PureDP, compose, dominates
+      >>> dominates(Gaussian(2.0), Gaussian(3.0)), dominates(PureDP(1.0), compose((Laplace(4.0), 4)))
+      (True, True)
+      >>> dominates(Laplace(1.0), PureDP(1.0))
+      False
     """
     check_event(envelope)
     check_event(event)
@@ -103,7 +111,7 @@ def _parts(event: PrivacyEvent) -> tuple[tuple[PrivacyEvent, int], ...]:
 
 
 def _contains(envelopes: Sequence[tuple[PrivacyEvent, int]], events: Sequence[tuple[PrivacyEvent, int]]) -> bool:
-    """Whether each event finds an envelope of its own: a flow from events to envelopes that leaves none over."""
+    """Returns whether each event has an envelope of its own: whether a flow from events to envelopes covers all."""
     flow = nx.DiGraph()
     flow.add_nodes_from(["from", "to"])
     for i, (_, count) in enumerate(envelopes):
@@ -120,15 +128,28 @@ def _contains(envelopes: Sequence[tuple[PrivacyEvent, int]], events: Sequence[tu
 
 
 def refines(ledger: AccountantGraph, plan: AccountantGraph, *, mapping: Mapping[str, str] | None = None) -> None:
-    """Checks that every release of ``ledger`` is one of ``plan``, with the same edges, a dominated event and no more.
+    """Checks that every release of ``ledger`` is a release of ``plan``, with the same edges and at most its cost.
 
     Args:
-      mapping: {release of the ledger: release of the plan} where the names differ; several may map to one, and their
+      ledger: the graph of the releases of a run.
+      plan: the graph made before the run.
+      mapping: {release of the ledger: release of the plan} for different names; if several map to the same one, their
         counts add up.
 
     Raises:
-      RefinementError: naming the first node that the plan does not allow.
-      GraphError: the two graphs differ in what they are about: adjacency, pinned, or an assumption not in the plan.
+      RefinementError: the plan does not allow a node; it names the first such node.
+      GraphError: the graphs differ in adjacency or pinned, or the ledger has an assumption that the plan lacks.
+
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Gaussian, RefinementError, refines
+      >>> people = AccountantGraph().source("people")
+      >>> plan = people.release("mean", Gaussian(5.0), reads=["people"], count=10)
+      >>> refines(people.release("mean", Gaussian(6.0), reads=["people"], count=3), plan)
+      >>> try:
+      ...     refines(people.release("mean", Gaussian(4.0), reads=["people"]), plan)
+      ... except RefinementError as error:
+      ...     print(error.release)
+      mean
     """
     given = dict(mapping or {})
     _check_same_setting(ledger, plan)
@@ -144,16 +165,16 @@ def refines(ledger: AccountantGraph, plan: AccountantGraph, *, mapping: Mapping[
         reads = {given.get(other, other) for other in getattr(node, "reads", ())}
         planned_reads = getattr(target, "reads", ())
         if reads != set(planned_reads):
-            raise RefinementError(node.name, f"it reads {sorted(reads)}, in the plan {sorted(planned_reads)}")
+            raise RefinementError(node.name, f"it reads {sorted(reads)}, and in the plan {sorted(planned_reads)}")
         if not isinstance(node, Release) or not isinstance(target, Release):
             same = evolve(node, reads=planned_reads) if isinstance(node, Transform | Post) else node  # in any order
             if same != target:
-                raise RefinementError(node.name, f"it is {node}, in the plan {target}")
+                raise RefinementError(node.name, f"it is {node}, and in the plan {target}")
             continue
         if (node.reach, node.cumulative, node.leading) != (target.reach, target.cumulative, target.leading):
             raise RefinementError(node.name, "its reach, cumulative or leading differs from the plan's")
         if node.leading and place[name] < last_place:
-            raise RefinementError(node.name, "it is leading, and stands after a release that follows it in the plan")
+            raise RefinementError(node.name, "it is leading, and comes after a release that follows it in the plan")
         last_place = max(last_place, place[name])
         check_envelope(node.name, node.event, target, planned)
         total[name] = total.get(name, 0) + node.count
@@ -165,10 +186,10 @@ def _check_same_setting(ledger: AccountantGraph, plan: AccountantGraph) -> None:
     if ledger.adjacency is not plan.adjacency or ledger.pinned != plan.pinned:
         raise GraphError(
             f"a ledger under {ledger.adjacency.value} (pinned={ledger.pinned}) can't refine a plan under "
-            f"{plan.adjacency.value} (pinned={plan.pinned}): state both under one relation"
+            f"{plan.adjacency.value} (pinned={plan.pinned}): build both under the same relation"
         )
     if extra := [sentence for sentence in ledger.assumptions if sentence not in plan.assumptions]:
-        raise GraphError(f"the ledger assumes {extra[0]!r}, which the plan does not: state it there")
+        raise GraphError(f"the ledger assumes {extra[0]!r}, which the plan does not: add it to the plan")
 
 
 def check_envelope(name: str, event: PrivacyEvent, target: Release, nodes: Mapping[str, Node]) -> None:

@@ -1,1 +1,1 @@
-"""Events to and from other libraries."""
+"""Translations of events from and to other libraries, and accountants for them."""

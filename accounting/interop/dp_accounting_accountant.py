@@ -20,43 +20,43 @@ _CHOICES = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_O
 
 
 class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-accounting is not typed
-    """Composes events, native to dp-accounting or ours, and returns ε or δ by the best sound method.
+    """An accountant with the interface of dp-accounting that composes its events or ours and uses the best method.
 
-    It takes the place of ``dp_accounting.rdp.RdpAccountant`` or ``dp_accounting.pld.PLDAccountant``, in
-    ``dp_accounting.calibrate_dp_mechanism`` too. For structure (several sources, groups, parallel blocks) use
-    ``AccountantGraph``.
+    It replaces ``dp_accounting.rdp.RdpAccountant`` and ``dp_accounting.pld.PLDAccountant``, also in
+    ``dp_accounting.calibrate_dp_mechanism``. For several sources, groups or parallel blocks use ``AccountantGraph``.
+
+    Under REPLACE_ONE, dp-accounting's Gaussian and Laplace events are at distance 2, as their noise multiplier is for
+    values whose norm is at most 1 per record. Our events, and ZCDp events, are stated for one relation and taken
+    literally, as their cost under another relation is unknown. With them the relation never changes to REPLACE_ONE
+    implicitly.
 
     Args:
-      neighboring_relation: a ``dp_accounting.NeighboringRelation``. None takes the relation under which all native
-        events composed so far have a meaning: ADD_OR_REMOVE_ONE if possible, else REPLACE_ONE; an event that leaves
-        neither is refused. Composing randomised response after a Gaussian therefore moves the Gaussian, too, to
-        REPLACE_ONE; ``neighboring_relation`` says which it is. An explicit relation refuses what has no meaning under
-        it.
+      neighboring_relation: a ``dp_accounting.NeighboringRelation``, under which other events are refused. By default it
+        is the relation under which all events composed so far have a meaning: ADD_OR_REMOVE_ONE if possible, otherwise
+        REPLACE_ONE; an event that allows neither is refused. So composing randomised response after a Gaussian event
+        moves the Gaussian event to REPLACE_ONE as well. The attribute ``neighboring_relation`` is the current relation.
 
     Raises:
-      InvalidArgumentError: ``neighboring_relation`` is no ``dp_accounting.NeighboringRelation``.
+      InvalidArgumentError: ``neighboring_relation`` is not a ``dp_accounting.NeighboringRelation``.
 
-    Under REPLACE_ONE a native Gaussian or Laplace event is at distance 2: its noise multiplier is meant for values
-    whose norm is at most 1 per record. Events of ours are normalised already and taken as they are, and so is a ZCDp
-    event: what they cost under the other relation nobody knows. With them the relation never moves to REPLACE_ONE
-    unless it was asked for.
-
-    >>> import dp_accounting
-    >>> from hockeystick.accounting import Accountant
-    >>> accountant = Accountant().compose(dp_accounting.GaussianDpEvent(1.0), 10)
-    >>> round(accountant.get_epsilon(1e-6), 4)
-    19.4237
+    Example:
+      >>> import dp_accounting
+      >>> from hockeystick.accounting import Accountant
+      >>> accountant = Accountant().compose(dp_accounting.GaussianDpEvent(1.0), 10)
+      >>> round(accountant.get_epsilon(1e-6), 4)
+      19.4237
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
         if neighboring_relation is not None and not isinstance(neighboring_relation, NeighboringRelation):
             names = ", ".join(str(relation) for relation in NeighboringRelation)
-            raise InvalidArgumentError("neighboring_relation", neighboring_relation, "is none", f"use one of {names}")
+            reason = "is not a NeighboringRelation of dp_accounting"
+            raise InvalidArgumentError("neighboring_relation", neighboring_relation, reason, f"use one of {names}")
         super().__init__(_CHOICES[0] if neighboring_relation is None else neighboring_relation)
         self._choices = _CHOICES if neighboring_relation is None else (neighboring_relation,)
         # The composition under each relation that is still possible.
         self._events: dict[NeighboringRelation, PrivacyEvent] = dict.fromkeys(self._choices, NO_EVENT)
-        self._normalised: object = None  # the first event that was stated for one relation, nobody said which
+        self._normalised: object = None  # the first event that is stated for one, unspecified, relation
 
     def _maybe_compose(
         self, event: dp_accounting.DpEvent, count: int, do_compose: bool
@@ -73,13 +73,13 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
             assert refusal is not None
             reason = refusal.reason
             if len(self._choices) > 1 and len(self._events) < len(self._choices):
-                reason += f"; what was composed before has a meaning under {self.neighboring_relation} alone"
+                reason += f"; the earlier events have a meaning only under {self.neighboring_relation}"
             return self.CompositionErrorDetails(refusal.event, reason)
         normalised = self._normalised or _normalised(event)
         if normalised is not None and len(self._choices) > 1 and _CHOICES[0] not in composed:
             reason = (
-                f"would move all to {next(iter(composed))}, and {normalised} does not say for which relation it is "
-                "meant: give it, as neighboring_relation"
+                f"would change the relation to {next(iter(composed))}, and {normalised} does not state its relation: "
+                "give it as neighboring_relation"
             )
             return self.CompositionErrorDetails(event, reason)
         if do_compose:
@@ -89,23 +89,23 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
         return None
 
     def compose(self, event: dp_accounting.DpEvent, count: int = 1) -> Accountant:
-        """Adds ``count`` accesses at the cost of ``event``; nothing changes where that is refused.
+        """Adds ``count`` accesses at the cost of ``event``; a refusal changes nothing.
 
         Raises:
           UnsupportedEventError: (dp-accounting's) a subevent is unknown or has no meaning under the relation.
-          InvalidArgumentError: count is no integer ≥ 0.
+          InvalidArgumentError: count is not an integer ≥ 0.
         """
-        # A native composition holds the caller's list: a copy keeps the ledger from changing afterwards.
+        # A composition of dp-accounting holds the caller's list: a copy protects the ledger from later changes.
         super().compose(copy.deepcopy(event), count)
         return self
 
     @property
     def event(self) -> PrivacyEvent:
-        """Everything composed so far, as one event of ours."""
+        """All events so far, as one event of this library."""
         return self._events[self.neighboring_relation]
 
     def bracket(self, target_delta: float) -> Bracket:
-        """Returns ε at ``target_delta`` from above and below, and the winning method."""
+        """Returns an upper and a lower bound on ε at ``target_delta``, and the best method."""
         return best_bound.epsilon(self.event, target_delta, bracket=True)
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -126,7 +126,7 @@ class Accountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]  # dp-a
 
 
 def _normalised(event: object) -> object:
-    """The first event in a native tree whose cost is as declared under either relation; None where there is none."""
+    """Returns the first event in a tree that is stated for one, unspecified, relation; None if there is none."""
     match event:
         case PrivacyEvent():
             free = event in (NO_EVENT, NonPrivate()) or not all(event.accepts(ADJACENCY[one]) for one in _CHOICES)

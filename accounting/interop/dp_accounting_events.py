@@ -1,7 +1,7 @@
-"""Between ``dp_accounting``'s events and ours.
+"""Translations between the events of ``dp_accounting`` ("native") and those of this library.
 
 A native event states a mechanism and leaves the neighbouring relation to the accountant; ours are normalised per unit
-of distance. What one record means to a native event, under each relation:
+of distance. The meaning of one record for a native event, under each relation:
 
 | native event                | add-or-remove-one | replace-one            | replace-special |
 |-----------------------------|-------------------|------------------------|-----------------|
@@ -17,9 +17,9 @@ of distance. What one record means to a native event, under each relation:
 | RepeatAndSelect             | as its event      | as its event           | as its event    |
 | NoOp, NonPrivate, our own   | as they are       | as they are            | as they are     |
 
-Gaussian and Laplace noise is native to a value whose norm is at most 1 per record, so that replacing a record moves it
-by 2. dp-accounting's own RDP accountant takes 1 there, also in a sample without replacement; its PLD accountant takes
-2. What is inside a Poisson sample is always meant for adding a record to the sample.
+Native Gaussian and Laplace noise is for a value whose norm is at most 1 per record, so that replacing a record moves it
+by 2. Here dp-accounting's RDP accountant takes 1, also in a sample without replacement, and its PLD accountant takes 2.
+An event inside a Poisson sample is always for a record added to the sample.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ ADJACENCY = {
     NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,
     NeighboringRelation.REPLACE_SPECIAL: Adjacency.REPLACE_WITH_NULL,
 }
-"""Native relations and ours."""
+"""The relations of this library, by the native ones."""
 
 
 class Refusal(Exception):
-    """Why a (sub)event can't be translated."""
+    """The reason why an event, or a part of it, can't be translated."""
 
     def __init__(self, event: object, reason: str) -> None:
         super().__init__(event, reason)
@@ -71,10 +71,19 @@ class Refusal(Exception):
 def from_dp_event(
     event: dp_accounting.DpEvent, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 ) -> PrivacyEvent:
-    """Returns our event for a native tree (which may hold events of ours) under ``relation``.
+    """Returns the event of a native tree, which may also hold events of this library, under ``relation``.
 
     Raises:
-      UnsupportedEventError: a subevent is unknown, has no meaning under the relation, or a parameter is out of range.
+      UnsupportedEventError: a subevent is unknown or has no meaning under the relation, or a parameter is out of range.
+
+    Example:
+      >>> import dp_accounting
+      >>> from hockeystick.accounting import from_dp_event
+      >>> native = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(2.0))
+      >>> from_dp_event(native)
+      PoissonSampled(probability=0.1, event=Gaussian(noise_multiplier=2.0), direction='both')
+      >>> from_dp_event(native, dp_accounting.NeighboringRelation.REPLACE_ONE)
+      PoissonSampledReplace(probability=0.1, event=Gaussian(noise_multiplier=2.0), group=1)
     """
     try:
         return translate(event, relation)
@@ -83,7 +92,7 @@ def from_dp_event(
 
 
 def translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
-    """``from_dp_event`` that raises ``Refusal``, which keeps the offending subevent."""
+    """Returns the same as ``from_dp_event``, or raises a ``Refusal``, which holds the offending subevent."""
     try:
         return _translate(event, relation)
     except HockeystickError as error:
@@ -97,7 +106,7 @@ def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
     raise Refusal(event, "is not a supported event type")
 
 
-# --- one function for each native event: it takes the event and the relation ------------------------------------------
+# --- one function for each native event -------------------------------------------------------------------------------
 
 
 def _ours(event: PrivacyEvent, relation: NeighboringRelation) -> PrivacyEvent:
@@ -106,28 +115,12 @@ def _ours(event: PrivacyEvent, relation: NeighboringRelation) -> PrivacyEvent:
     return event
 
 
-def _nothing(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
-    return NO_EVENT
-
-
-def _non_private(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
-    return NonPrivate()
-
-
 def _composed(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
     return compose(*(translate(inner, relation) for inner in event.events))
 
 
 def _self_composed(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
     return compose((translate(event.event, relation), validate.integer("count", event.count, low=0)))
-
-
-def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
-    return _noise(Gaussian, event.noise_multiplier, relation)
-
-
-def _laplace(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
-    return _noise(Laplace, event.noise_multiplier, relation)
 
 
 def _noise(kind: type[Gaussian] | type[Laplace], noise: object, relation: NeighboringRelation) -> PrivacyEvent:
@@ -215,17 +208,17 @@ def _zcdp(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
 
 def _require(event: object, relation: NeighboringRelation, only: NeighboringRelation) -> None:
     if relation is not only:
-        raise Refusal(event, f"has a meaning under {only.name} alone")
+        raise Refusal(event, f"has a meaning only under {only.name}")
 
 
 _TRANSLATORS: Mapping[type, Callable[[Any, NeighboringRelation], PrivacyEvent]] = {
     PrivacyEvent: _ours,
-    dp_accounting.NoOpDpEvent: _nothing,
-    dp_accounting.NonPrivateDpEvent: _non_private,
+    dp_accounting.NoOpDpEvent: lambda event, relation: NO_EVENT,
+    dp_accounting.NonPrivateDpEvent: lambda event, relation: NonPrivate(),
     dp_accounting.ComposedDpEvent: _composed,
     dp_accounting.SelfComposedDpEvent: _self_composed,
-    dp_accounting.GaussianDpEvent: _gaussian,
-    dp_accounting.LaplaceDpEvent: _laplace,
+    dp_accounting.GaussianDpEvent: lambda event, relation: _noise(Gaussian, event.noise_multiplier, relation),
+    dp_accounting.LaplaceDpEvent: lambda event, relation: _noise(Laplace, event.noise_multiplier, relation),
     dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
     dp_accounting.RandomizedResponseDpEvent: _randomized_response,
     dp_accounting.PoissonSampledDpEvent: _poisson,
@@ -242,30 +235,35 @@ _TRANSLATORS: Mapping[type, Callable[[Any, NeighboringRelation], PrivacyEvent]] 
 
 
 def to_dp_event(event: PrivacyEvent, *, strict: bool = False) -> dp_accounting.DpEvent:
-    """Returns the native tree of ``event`` where each leaf has a native form, to be evaluated under add-or-remove-one.
+    """Returns the native tree of ``event``, for add-or-remove-one.
 
-    Leaves that have none stay events of ours; as dp-accounting does not know them, its accountants refuse the tree.
-    So do randomised response and samples without replacement: their native forms have no meaning under
-    add-or-remove-one. And so does discrete noise at a distance that is no integer.
+    Leaves without a native form remain events of this library; accountants of dp-accounting refuse such a tree. Among
+    these are randomised response and samples without replacement, whose native forms have no meaning under
+    add-or-remove-one, and discrete noise at a distance that is not an integer.
 
     Args:
       event: to be translated.
-      strict: refuse an event that is not native throughout.
+      strict: whether to refuse an event with such leaves.
 
     Raises:
-      UnsupportedEventError: naming the leaves that have no native form, if ``strict``.
+      UnsupportedEventError: ``strict``, and there are leaves without a native form; it names them.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, compose, to_dp_event
+      >>> to_dp_event(compose((Gaussian(2.0), 10)))
+      SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=2.0), count=10)
     """
     native = _native(event)
     if strict and (foreign := _foreign(native)):
         named = ", ".join(sorted({type(one).__name__ for one in foreign}))
         raise UnsupportedEventError(
-            f"{named}: no native form that means the same; hs.Accountant takes the event as it is"
+            f"{named}: no native form has the same meaning; use hs.Accountant, which takes the event itself"
         )
     return native
 
 
 def _foreign(native: dp_accounting.DpEvent) -> list[PrivacyEvent]:
-    """Our own events in a tree."""
+    """Returns the events of this library in a native tree."""
     match native:
         case PrivacyEvent():
             return [native]

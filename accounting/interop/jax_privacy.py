@@ -1,14 +1,13 @@
-"""Trainings of jax-privacy, charged here.
+"""Accounting for training with jax-privacy.
 
-Its event builders make native trees of dp-accounting: ``from_dp_event`` and ``hs.Accountant`` take them as they are,
-under the relation that a builder is for. Its training accountants take a configuration that makes an accountant;
-``jax_privacy_config`` is one that makes ours, also for its calibration:
+Its event builders make trees of dp-accounting events; ``from_dp_event`` and ``hs.Accountant`` accept them under the
+relation of the builder. Its training accountants take a configuration that makes an accountant. ``jax_privacy_config``
+is such a configuration for ``hs.Accountant``, also for calibration:
 
     accountant = jax_privacy.accounting.DpsgdTrainingAccountant(jax_privacy_config())
 
-What goes wrong elsewhere and is refused here, or charged for what it is: a fixed-size batch under add-or-remove-one has
-no cost of its own, and under replace-one dp-accounting's RDP accountant takes a replaced record for one unit instead of
-two.
+Two traps are avoided: a fixed-size batch under add-or-remove-one, for which there is no bound, is refused. Under
+replace-one a replaced record is at distance 2, where dp-accounting's RDP accountant takes distance 1.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from hockeystick.accounting.optional_packages import require
 def _config_class() -> Any:
     base: Any = require("jax_privacy.accounting", "a configuration for it", extra="jax").DpAccountantConfig
 
-    class HockeystickAccountantConfig(base):  # type: ignore[misc]  # known once it is imported
-        """Makes ``hs.Accountant`` for trainings of jax-privacy."""
+    class HockeystickAccountantConfig(base):  # type: ignore[misc]  # its type is unknown without jax-privacy
+        """A configuration that makes an ``hs.Accountant`` for training with jax-privacy."""
 
         def __init__(self, relation: NeighboringRelation) -> None:
             self.relation = relation
@@ -40,17 +39,18 @@ def _config_class() -> Any:
 
 
 def jax_privacy_config(relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Any:
-    """Returns a ``jax_privacy.accounting.DpAccountantConfig`` whose accountants are ours.
+    """Returns a ``jax_privacy.accounting.DpAccountantConfig`` that makes ``hs.Accountant``.
 
     Args:
-      relation: of dp-accounting. jax-privacy's own training accountants are for add-or-remove-one. For batches of a
-        fixed size they, too, compose events that are to be read under it, with twice the sensitivity, and so in one
-        order of the two worlds throughout: a native tree of such batches under replace-one may cost more here.
+      relation: of dp-accounting. The training accountants of jax-privacy are for add-or-remove-one. For batches of a
+        fixed size they also compose events under that relation, with twice the sensitivity, and so with a fixed order
+        of the two laws throughout. A tree of such batches under replace-one may cost more here.
 
     Raises:
       MissingExtraError: jax-privacy is not installed.
-      InvalidArgumentError: no such relation.
+      InvalidArgumentError: the relation is not a ``NeighboringRelation``.
     """
     if not isinstance(relation, NeighboringRelation):
-        raise InvalidArgumentError("relation", relation, "is no NeighboringRelation of dp_accounting")
+        remedy = f"use one of {', '.join(map(str, NeighboringRelation))}"
+        raise InvalidArgumentError("relation", relation, "is not a NeighboringRelation of dp_accounting", remedy)
     return _config_class()(relation)

@@ -1,4 +1,4 @@
-"""What an Opacus accountant recorded, as an event of ours: a history of (noise multiplier, sample rate, steps)."""
+"""The event of the history that an Opacus accountant records: (noise multiplier, sample rate, steps)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 
 
 def from_opacus(history: object) -> PrivacyEvent:
-    """Returns the event of a training run, to be read under add-or-remove-one.
+    """Returns the event of a training run, under add-or-remove-one.
 
-    Each row is so many steps, each with Gaussian noise on a Poisson sample: Opacus' ``PrivacyEngine`` with
-    ``poisson_sampling=True``. Shuffled batches are not such samples, whatever was recorded, and have another cost.
+    Each row is a number of steps with Gaussian noise on a Poisson sample, as in Opacus' ``PrivacyEngine`` with
+    ``poisson_sampling=True``. Shuffled batches are not Poisson samples and have another cost.
 
     Args:
       history: an Opacus accountant, its ``state_dict()``, or its list of (noise multiplier, sample rate, steps).
 
     Raises:
-      InvalidArgumentError: no such history, or a row outside its domain.
+      InvalidArgumentError: not a history, or a row outside its domain.
 
-    >>> from hockeystick.accounting import epsilon
-    >>> round(epsilon(from_opacus([(0.8, 0.01, 1000)]), 1e-6).upper, 4)
-    3.7062
+    Example:
+      >>> from hockeystick.accounting import delta, from_opacus
+      >>> round(delta(from_opacus([(1.1, 0.03, 100)]), 1.0).upper, 5)
+      0.00104
     """
     rows = history.get("history") if isinstance(history, Mapping) else getattr(history, "history", history)
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)):
-        raise InvalidArgumentError("history", history, "is no history", "give the accountant, or its state_dict()")
+        raise InvalidArgumentError("history", history, "is not a history", "give the accountant, or its state_dict()")
     parts = []
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)) or len(row) != 3:
-            raise InvalidArgumentError(f"history[{i}]", row, "is no row", "expected (noise multiplier, rate, steps)")
+            remedy = "give (noise multiplier, sample rate, steps)"
+            raise InvalidArgumentError(f"history[{i}]", row, "is not a row of three numbers", remedy)
         parts.append((_step(i, row[0], row[1]), validate.integer(f"history[{i}] steps", row[2], low=0)))
     return compose(*parts)
 

@@ -1,30 +1,33 @@
-"""Training with Opacus, charged here: an accountant for its privacy engine, and the engine with that accountant.
+"""Private training with Opacus: an accountant of this package for its privacy engine, and an engine that uses it.
 
     engine = opacus_engine()
     model, optimizer, loader = engine.make_private(module=model, optimizer=optimizer, data_loader=loader, ...)
-    ...  # the training loop, as it was
-    engine.accountant.graph()  # its steps, as a graph to be composed with other releases
+    ...  # the training loop is unchanged
+    engine.accountant.graph()  # the steps so far as a graph, to be composed with other releases
     engine.get_epsilon(delta=1e-5)
 
-Opacus tells an accountant the noise multiplier and the sample rate of each step, and not whether they mean anything.
-So what its numbers do not cover is refused here, before the step that it concerns changes the model:
+Opacus gives an accountant the noise multiplier and the sample rate of each step. These two numbers don't describe every
+training that Opacus allows. A step that they don't describe is refused before it changes the model:
 
-* Batches that are no Poisson samples (``poisson_sampling=False``): a shuffled batch of the same size costs more.
+* Batches that are not Poisson samples (``poisson_sampling=False``): a shuffled batch of the same size costs more.
 * Gradients of k batches added up in one step. Opacus charges them as one sample at rate kq, but a record may be in
-  several of them: at q = 0.01, k = 4, sigma = 1 and 1000 steps, ε is 8.90 at δ = 1e-5 and not 8.49.
-* Steps of several batches of the loader, or of none: by ``optimizer.signal_skip_step``, say, or of joined batches.
-  The engine counts what its loader hands out: each batch has a step of its own. So it is under Opacus's
-  ``BatchMemoryManager``, which makes a step of the pieces of one batch (with ``num_workers=0``: workers draw ahead).
-* A clipping norm below the one that the gradients were clipped to, as a scheduler leaves it in "ghost" and "per_layer".
-* Adaptive clipping. Its clipping norm follows the share of unclipped gradients, and the size of the batch in that
-  share's denominator is not noised.
-* A made-up record in place of an empty sample (``rand_on_empty``): whoever is alone in a batch changes it by twice the
-  clipping norm. Distributed training: there Opacus passes over empty samples, so that a record is in more of the rest.
+  several of the batches: at q = 0.01, k = 4, σ = 1 and 1000 steps, ε is 8.90 at δ = 1e-5, not 8.49.
+* A step over several batches of the loader, or over none, for example by ``optimizer.signal_skip_step`` or after
+  joining batches. The engine counts the batches that its loader yields: each one needs its own step. This also holds
+  under Opacus's ``BatchMemoryManager``, which makes one step of the pieces of a batch. It needs ``num_workers=0``,
+  because workers draw batches ahead.
+* A clipping norm lower than the one that the gradients were clipped to, as a scheduler leaves it under "ghost" and
+  "per_layer" clipping.
+* Adaptive clipping. The clipping norm follows the share of unclipped gradients, and the denominator of that share, the
+  size of the batch, has no noise.
+* An artificial record in place of an empty sample (``rand_on_empty``): a record that is alone in its batch then changes
+  the gradient by twice the clipping norm.
+* Distributed training. There Opacus skips empty samples, so a record is in the remaining ones more often.
 
-An engine of Opacus's own, with the accountant alone, does not say how its loader fills an empty sample, nor how many
-batches were drawn: there steps that add up pieces are refused, and the rest is the caller's to see to.
+With a plain Opacus engine, the accountant does not learn how the loader fills an empty sample, nor how many batches
+were drawn. It then refuses steps that add up pieces, and the caller has to see to the other conditions.
 
-Opacus looks accountants up by name: making the first of these registers "hockeystick".
+Opacus finds accountants by name: the first use of this module registers "hockeystick".
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from hockeystick.accounting.interop.opacus_history import from_opacus
 from hockeystick.accounting.optional_packages import require
 
 NAME = "hockeystick"
-"""Under which Opacus finds the accountant."""
+"""The name under which Opacus finds the accountant."""
 
 _ARGUMENTS = frozenset(
     (
@@ -53,85 +56,93 @@ _ARGUMENTS = frozenset(
         "loss_reduction", "noise_generator", "grad_sample_mode", "wrap_model", "poisson_sampling", "clipping",
         "rand_on_empty", "epsilon_tolerance",
     )
-)  # fmt: skip  # of make_private; the last is of the calibration alone, which hands it on
+)  # fmt: skip  # those of make_private, and epsilon_tolerance, which make_private_with_epsilon passes on to it
 _TARGETS = frozenset(("target_epsilon", "target_delta", "epochs"))
-_ROUNDED = 1.0 - 1e-6  # norms of several layers are added up in single precision
+_ROUNDING = 1.0 - 1e-6  # Opacus combines the norms of several layers in single precision
 
 _ASSUMPTION = "each batch is a Poisson sample at the recorded rate; gradients are clipped to the stated norm"
 
 
 class _Batches:
-    """What a loader handed out since the last step, and the largest norm that gradients were clipped to meanwhile."""
+    """The number of batches drawn since the last step, and the largest clipping norm in that time."""
 
     def __init__(self, clipping_norm: Callable[[], float]) -> None:
         self._clipping_norm = clipping_norm
         self._drawn, self._norm = 0, 0.0
 
     def add(self) -> None:
-        """Counts a batch, before it is handed out."""
+        """Counts a batch, just before the loader yields it."""
         self._drawn += 1
         self._norm = max(self._norm, self._clipping_norm())
 
     def check(self, optimizer: Any) -> None:
-        """Refuses a step that is not of one batch, or whose noise is for a smaller norm than it was clipped to.
+        """Refuses a step that is not over exactly one batch, or whose noise is scaled to less than its clipping norm.
 
         Raises:
-          InvalidArgumentError: it is such a step.
+          InvalidArgumentError: the step is of one of these kinds.
         """
         if self._drawn != 1:
-            reason = "batches of the loader were drawn since the last step, and its charge is for one"
+            reason = "batches of the loader were drawn since the last step, whose cost is that of one batch"
             remedy = (
-                "make a step for each batch of the loader that make_private returned, and draw no others from it (nor"
-                " ahead, as workers under a memory manager do: num_workers=0)"
+                "make one step for each batch of the loader that make_private returned, and draw no batches ahead of"
+                " their step (workers under a memory manager do: set num_workers=0)"
             )
             raise InvalidArgumentError("batches", self._drawn, reason, remedy)
         norm = max(self._norm, self._clipping_norm())
-        if not optimizer.max_grad_norm >= norm * _ROUNDED:
-            reason = f"is below {norm}, to which gradients were clipped: the noise does not cover them"
-            remedy = "change it between steps, with flat clipping and in another mode than ghost"
+        if not optimizer.max_grad_norm >= norm * _ROUNDING:
+            reason = f"is below {norm}, the norm to which gradients were clipped, so the noise is too small for them"
+            remedy = "change it only between steps, under flat clipping, and not in ghost mode"
             raise InvalidArgumentError("max_grad_norm", optimizer.max_grad_norm, reason, remedy)
 
     def restart(self) -> None:
-        """Begins to count for the next step."""
+        """Resets the count for the next step."""
         self._drawn, self._norm = 0, 0.0
 
 
 class _Counting:
-    """A loader, or its sampler, that counts what it hands out."""
+    """A loader or a sampler that counts the batches it yields."""
 
     _counted: Any
     _batches: _Batches
 
     def __iter__(self) -> Iterator[Any]:
-        for each in self._counted:
+        for batch in self._counted:
             self._batches.add()
-            yield each
+            yield batch
 
 
-def _counting(counted: Any, batches: _Batches, **others: Any) -> Any:
-    """A copy that counts, of the same class for all that asks."""
-    kind: Any = type(type(counted).__name__, (_Counting, type(counted)), {})
-    made = kind.__new__(kind)
-    vars(made).update(vars(counted), _counted=counted, _batches=batches, **others)  # a loader lets none be set
-    return made
+def _counting(counted: Any, batches: _Batches, **changes: Any) -> Any:
+    """Returns a copy of a loader or sampler that counts its batches, of a subclass of the same name."""
+    subclass: Any = type(type(counted).__name__, (_Counting, type(counted)), {})
+    copy = subclass.__new__(subclass)
+    vars(copy).update(vars(counted), _counted=counted, _batches=batches, **changes)  # a loader forbids setattr
+    return copy
 
 
 class TrainingAccountant:
-    """What an Opacus accountant does, without Opacus; ``opacus_accountant`` makes one of Opacus's kind.
+    """The methods of an Opacus accountant, without Opacus. ``opacus_accountant`` makes one that Opacus accepts.
 
     Attributes:
-      history: steps as Opacus keeps them, [(noise multiplier, sample rate, number of steps)].
-      poisson_sampling: whether batches are Poisson samples; it has to be True before an optimizer is hooked.
-      filter: what is left of the budget; None without one.
+      history: the steps in Opacus's form, [(noise multiplier, sample rate, number of steps)].
+      poisson_sampling: whether batches are Poisson samples. It has to be True before an optimizer is hooked.
+      filter: the privacy filter with the rest of the budget, or None.
+
+    Example:
+      >>> accountant = TrainingAccountant(poisson_sampling=True)
+      >>> for _ in range(3):
+      ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+      >>> accountant.history, len(accountant)
+      ([(1.0, 0.01, 3)], 3)
     """
 
     def __init__(self, *, poisson_sampling: bool | None = None, filter: PrivacyFilter | None = None) -> None:
         if poisson_sampling is not None and not isinstance(poisson_sampling, bool):
             raise InvalidArgumentError("poisson_sampling", poisson_sampling, "is not a bool")
         if filter is not None and not isinstance(filter, PrivacyFilter):
-            raise InvalidArgumentError("filter", filter, "is no privacy filter", "give an RDPFilter, say")
+            raise InvalidArgumentError("filter", filter, "is not a privacy filter", "use an RDPFilter, for example")
         if filter is not None and filter.adjacency is not Adjacency.ADD_OR_REMOVE_ONE:
-            raise InvalidArgumentError("filter", filter, "has another relation than Poisson samples", "add-or-remove")
+            reason = "is under another neighbouring relation than Poisson samples"
+            raise InvalidArgumentError("filter", filter, reason, "use a filter under add-or-remove-one")
         self.history: list[tuple[float, float, int]] = []
         self.poisson_sampling = poisson_sampling
         self.filter = filter
@@ -139,15 +150,15 @@ class TrainingAccountant:
 
     @classmethod
     def mechanism(cls) -> str:
-        """The accountant's name for Opacus."""
+        """Returns the name under which Opacus knows the accountant."""
         return NAME
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Records one step.
 
         Raises:
-          InvalidArgumentError: a number out of range.
-          BudgetExceededError: the filter has no room for it; nothing was recorded.
+          InvalidArgumentError: a number is out of range.
+          BudgetExceededError: the step exceeds the filter's budget; nothing was recorded.
         """
         event = from_opacus([(noise_multiplier, sample_rate, 1)])
         if self.filter is not None:
@@ -159,58 +170,59 @@ class TrainingAccountant:
             self.history.append((*row, 1))
 
     def event(self) -> PrivacyEvent:
-        """All steps so far, as one event, under add-or-remove-one."""
+        """Returns all steps so far as one event, under add-or-remove-one."""
         return from_opacus(self.history)
 
     def graph(self, *, source: str = "records", name: str = "training") -> AccountantGraph:
-        """All steps so far as a graph: one release of ``source``, to be composed with what else reads it."""
+        """Returns all steps so far as a graph with one release of ``source``, to be composed with other releases."""
         graph = AccountantGraph(adjacency=Adjacency.ADD_OR_REMOVE_ONE, assumptions=(_ASSUMPTION,)).source(source)
         return graph.release(name, self.event(), reads=[source])
 
     def guarantee(self) -> Guarantee:
-        """What the steps so far cost one record, had their number and noise been fixed in advance.
+        """Returns the guarantee of the steps so far, if their number and noise were fixed in advance.
 
-        Where these follow what was seen, as with early stopping, the guarantee is the filter's: ``filter.epsilon``.
+        If they depend on earlier results, as with early stopping, only the guarantee of the filter holds
+        (``filter.epsilon``).
         """
         return self.graph().guarantee()
 
     def get_epsilon(self, delta: float) -> float:
-        """The least certified ε of the steps so far at ``delta``; inf if there is none."""
+        """Returns the smallest certified ε of the steps so far at ``delta``, or inf if none is finite."""
         return best_bound.epsilon(self.event(), delta).upper
 
     def __len__(self) -> int:
-        """How many steps there were."""
+        """Returns the number of steps."""
         return sum(steps for _, _, steps in self.history)
 
     def get_optimizer_hook_fn(self, sample_rate: float, *, batches: _Batches | None = None) -> Callable[[Any], None]:
-        """What Opacus calls with its optimizer after the noise was added, and before the model changes.
+        """Returns the hook that Opacus calls with its optimizer after adding noise and before changing the model.
 
-        Without a count of ``batches``, which ``interop.opacus_training`` keeps, a step that adds up pieces is refused:
-        they may be of one batch or of several. Nor is it seen then whether the loader has ``rand_on_empty``.
+        Without a count of ``batches``, which only ``opacus_engine`` keeps, a step that adds up pieces is refused: they
+        may be of one batch or of several. The hook does not see then whether the loader uses ``rand_on_empty``.
 
         Raises:
-          InvalidArgumentError: nobody said that batches are Poisson samples.
+          InvalidArgumentError: ``poisson_sampling`` is not True.
         """
         if self.poisson_sampling is not True:
-            reason = "but the rates that Opacus tells are those of Poisson samples"
-            remedy = (
-                "use opacus_engine(), or set accountant.poisson_sampling = True where the loader draws such samples"
-            )
+            reason = "has to be True, as the sample rates that Opacus reports are those of Poisson samples"
+            remedy = "use opacus_engine(), or set accountant.poisson_sampling = True if the loader draws such samples"
             raise InvalidArgumentError("poisson_sampling", self.poisson_sampling, reason, remedy)
 
         def record(optimizer: Any) -> None:
             if hasattr(optimizer, "unclipped_num_std"):
                 raise _adaptive("an optimizer that adapts its clipping norm")
-            added = optimizer.accumulated_iterations
-            if added != 1:
-                reason = "batches add up in one step, in several of which a record may be"
-                remedy = "make a step for each, or a larger batch in pieces by Opacus's BatchMemoryManager"
-                raise InvalidArgumentError("accumulated_iterations", added, reason, remedy)
+            accumulated = optimizer.accumulated_iterations
+            if accumulated != 1:
+                reason = "adds up batches in one step, and a record may be in several of them"
+                remedy = "make one step for each batch, or split a larger batch by Opacus's BatchMemoryManager"
+                raise InvalidArgumentError("accumulated_iterations", accumulated, reason, remedy)
             if batches is not None:
                 batches.check(optimizer)
             elif getattr(optimizer, "_is_last_step_skipped", False):
-                reason = "added up what may be several batches, in some of which a record is more than once"
-                raise InvalidArgumentError("signal_skip_step", True, reason, "use opacus_engine(), which counts them")
+                reason = "may have added up several batches, and a record may be in more than one of them"
+                raise InvalidArgumentError(
+                    "signal_skip_step", True, reason, "use opacus_engine(), which counts batches"
+                )
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
             if batches is not None:
                 batches.restart()
@@ -218,12 +230,12 @@ class TrainingAccountant:
         return record
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes the steps of a checkpoint in place of its own; a filter is charged with them.
+        """Replaces the steps by those of a checkpoint, and charges the filter's whole budget with them.
 
         Raises:
-          InvalidArgumentError: a row outside its domain.
-          BudgetExceededError: the filter's whole budget has no room for them; nothing was changed.
-          ValueError: (Opacus's) no state of this accountant.
+          InvalidArgumentError: a row is out of range.
+          BudgetExceededError: the steps exceed the filter's whole budget; nothing was changed.
+          ValueError: (raised by Opacus) the state is not one of this accountant.
         """
         if isinstance(state_dict, Mapping) and "history" in state_dict:
             event = from_opacus(state_dict)
@@ -235,52 +247,57 @@ class TrainingAccountant:
 
 
 def _adaptive(value: object) -> InvalidArgumentError:
-    reason = "has a clipping norm that follows the size of each batch, which no noise covers"
+    reason = "has a clipping norm that follows the size of each batch, which no noise hides"
     return InvalidArgumentError("clipping", value, reason, 'use "flat" or "per_layer"')
 
 
-def _known(arguments: dict[str, Any], more: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The arguments of an engine's, if all are known to leave the cost of a step as it is."""
+def _checked(arguments: dict[str, Any], more: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Returns the arguments of an engine's method, if they are known not to change the cost of a step."""
     sampling = arguments.get("poisson_sampling", True)
     if sampling is not True:
-        reason = "is asked for, and then batches are no Poisson samples: their cost is another"
+        reason = "gives batches that are not Poisson samples, whose cost is different"
         raise InvalidArgumentError("poisson_sampling", sampling, reason, "leave it at True")
     if arguments.get("clipping") == "adaptive":
         raise _adaptive("adaptive")
-    made_up = arguments.get("rand_on_empty", False)
-    if made_up is not False:
-        reason = "puts a made-up record into an empty batch, which a record then changes by twice the clipping norm"
-        raise InvalidArgumentError("rand_on_empty", made_up, reason, "leave it at False")
+    rand_on_empty = arguments.get("rand_on_empty", False)
+    if rand_on_empty is not False:
+        reason = "fills an empty batch by an artificial record, so a record may change it by twice the clipping norm"
+        raise InvalidArgumentError("rand_on_empty", rand_on_empty, reason, "leave it at False")
     known = _ARGUMENTS | more
     for name in sorted(arguments.keys() - known):
-        reason = "is not known to leave the cost of a step as it is"
-        raise InvalidArgumentError(name, arguments[name], reason, f"known are {', '.join(sorted(known))}")
+        reason = "is not known to leave the cost of a step unchanged"
+        raise InvalidArgumentError(name, arguments[name], reason, f"use {', '.join(sorted(known))}")
     return {name: value for name, value in arguments.items() if name != "rand_on_empty"}
 
 
 @cache
 def _accountant_class() -> Any:
     accountants = require("opacus.accountants", "an accountant for Opacus", extra="opacus")
-    kind = type(
-        "HockeystickAccountant", (TrainingAccountant, accountants.IAccountant), {"__doc__": TrainingAccountant.__doc__}
-    )
-    accountants.register_accountant(NAME, kind, force=True)
-    return kind
+    bases = (TrainingAccountant, accountants.IAccountant)
+    accountant = type("HockeystickAccountant", bases, {"__doc__": TrainingAccountant.__doc__})
+    accountants.register_accountant(NAME, accountant, force=True)
+    return accountant
 
 
 def opacus_accountant(*, poisson_sampling: bool | None = None, filter: PrivacyFilter | None = None) -> Any:
-    """Returns an ``opacus.accountants.IAccountant`` that charges steps here; a ``TrainingAccountant`` besides.
+    """Returns an ``opacus.accountants.IAccountant`` that is also a ``TrainingAccountant``.
 
-    From then on Opacus knows it as "hockeystick", in ``PrivacyEngine(accountant="hockeystick")`` and in
-    ``get_noise_multiplier``. An engine of Opacus's own does not say how its loader samples: tell the accountant.
+    Afterwards Opacus knows the name "hockeystick", as in ``PrivacyEngine(accountant="hockeystick")`` and
+    ``get_noise_multiplier``. A plain Opacus engine does not pass on how its loader samples: state it here.
 
     Args:
-      poisson_sampling: whether batches are Poisson samples, each record in each batch by a coin of its own.
-      filter: a budget; the step that does not fit into it raises, and does not change the model.
+      poisson_sampling: whether batches are Poisson samples, where each record is in each batch independently.
+      filter: a privacy filter with the budget. A step that exceeds it raises, and does not change the model.
 
     Raises:
       MissingExtraError: Opacus is not installed.
-      InvalidArgumentError: an argument of another kind.
+      InvalidArgumentError: an argument has the wrong type, or the filter another relation than add-or-remove-one.
+
+    Example (with Opacus installed):
+      accountant = opacus_accountant(poisson_sampling=True)
+      optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=0.01))
+
+    See ``TrainingAccountant`` for an example that runs without Opacus.
     """
     return _accountant_class()(poisson_sampling=poisson_sampling, filter=filter)
 
@@ -290,26 +307,26 @@ def _engine_class() -> Any:
     base: Any = require("opacus", "a privacy engine", extra="opacus").PrivacyEngine
     _accountant_class()
 
-    class PrivacyEngine(base):  # type: ignore[misc]  # known once it is imported
-        """Opacus's engine with an accountant of this package, which refuses what that can't charge."""
+    class PrivacyEngine(base):  # type: ignore[misc]  # the base is known only after its import
+        """Opacus's engine with the accountant of this package, which refuses steps of unknown cost."""
 
         def __init__(self, *, filter: PrivacyFilter | None = None, secure_mode: bool = False) -> None:
             super().__init__(accountant=NAME, secure_mode=secure_mode)
             self.accountant = opacus_accountant(filter=filter)
 
         def make_private(self, **arguments: Any) -> Any:
-            """As Opacus's, for Poisson samples and clipping norms that do not follow the data.
+            """Works like Opacus's method, for Poisson samples and clipping norms that do not depend on the data.
 
             Raises:
-              InvalidArgumentError: batches of another kind, adaptive clipping, distributed training, or an argument
-                that is not known to leave a step's cost as it is.
+              InvalidArgumentError: batches are not Poisson samples, clipping is adaptive, training is distributed, or
+                an argument is not known to leave the cost of a step unchanged.
             """
-            arguments = _known(arguments)
+            arguments = _checked(arguments)
             arguments.pop("epsilon_tolerance", None)
             self.accountant.poisson_sampling = True
             module, optimizer, *others, loader = super().make_private(**arguments)
             if type(loader.batch_sampler).__name__ != "UniformWithReplacementSampler":
-                reason = "passes over empty samples, so that a record is in more of the others than its rate says"
+                reason = "passes over empty samples, so a record is in the other samples more often than at its rate"
                 sampler = type(loader.batch_sampler).__name__
                 raise InvalidArgumentError("sampler", sampler, reason, "train in one process, not distributed")
 
@@ -321,24 +338,29 @@ def _engine_class() -> Any:
 
             batches = _Batches(clipping_norm)
             optimizer.attach_step_hook(self.accountant.get_optimizer_hook_fn(1 / len(loader), batches=batches))
-            sampler = _counting(loader.batch_sampler, batches)  # for what makes a loader of its own, as in pieces
+            sampler = _counting(loader.batch_sampler, batches)  # for a loader built on it, as by BatchMemoryManager
             return module, optimizer, *others, _counting(loader, batches, batch_sampler=sampler)
 
         def make_private_with_epsilon(self, **arguments: Any) -> Any:
-            """As Opacus's, with noise for a target; the same is refused as in ``make_private``."""
-            return super().make_private_with_epsilon(**_known(arguments, _TARGETS))
+            """Works like Opacus's method, with the noise for a target ε; refuses the same as ``make_private``."""
+            return super().make_private_with_epsilon(**_checked(arguments, _TARGETS))
 
     return PrivacyEngine
 
 
 def opacus_engine(*, filter: PrivacyFilter | None = None, secure_mode: bool = False) -> Any:
-    """Returns an ``opacus.PrivacyEngine`` whose ``accountant`` is that of ``opacus_accountant``.
+    """Returns an ``opacus.PrivacyEngine`` whose ``accountant`` comes from ``opacus_accountant``.
 
     Args:
-      filter: a budget; a step that does not fit in raises ``BudgetExceededError`` and does not change the model.
-      secure_mode: Opacus's, for noise from a secure generator; without it a training is an experiment.
+      filter: a privacy filter with the budget. A step that exceeds it raises ``BudgetExceededError``, and does not
+        change the model.
+      secure_mode: Opacus's option for noise from a secure generator. By default a training is only an experiment.
 
     Raises:
       MissingExtraError: Opacus is not installed.
+
+    Example (with Opacus installed):
+      engine = opacus_engine()
+      model, optimizer, loader = engine.make_private(module=model, optimizer=optimizer, data_loader=loader, ...)
     """
     return _engine_class()(filter=filter, secure_mode=secure_mode)

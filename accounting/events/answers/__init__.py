@@ -1,1 +1,1 @@
-"""Events of single answers: selections, thresholds, reports and other laws over few outcomes."""
+"""Events of single answers: selections, thresholds, reports and other mechanisms with few outcomes."""

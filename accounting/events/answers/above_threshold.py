@@ -1,27 +1,29 @@
-"""Sparse vector: report which queries of a stream exceed a noisy threshold, for the price of the few that do.
+"""Sparse vector: report which queries of a stream exceed a noisy threshold, and pay only for those that do.
 
-All bounds here rest on one substitution. The law of an outcome is an integral over the threshold's noise ρ of factors
-"below" (F(T + ρ − q), rising in ρ) and "above" (S(T + ρ − q), falling). Where queries moved by δ ∈ [−1, 1], moving ρ by
-1 as well leaves every "below" at least as likely; it costs the threshold's noise one unit, and each "above" up to
-1 − δ ≤ 2. So the queries below are free, however many.
+All bounds here rest on one substitution. The probability of an outcome is an integral over the threshold's noise ρ of
+factors "below" (F(T + ρ − q), rising in ρ) and "above" (S(T + ρ − q), falling). If queries move by δ ∈ [−1, 1], moving
+ρ by 1 as well leaves every "below" at least as likely; it costs one unit of the threshold's noise, and up to
+1 − δ ≤ 2 units of the noise of each "above". So any number of queries below the threshold is free.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from scipy import special
 
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.events.answers.drifting_law import BoundedBy, LogLipschitz
+from hockeystick.accounting.events.basic.checked_event import is_boolean
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import DominatingPair, GaussianPair
 from hockeystick.accounting.numerics.directed_rounding import quotient_down, quotient_up, sum_up
-from hockeystick.accounting.validate import boolean
+
+_Scaled = TypeVar("_Scaled", "AboveThreshold", "GaussianAboveThreshold")
 
 
 def _queries(value: int) -> int:
@@ -32,55 +34,69 @@ def _answer_scale(value: float) -> float:
     return min(validate.real("answer_scale", value, low=field_checks.SMALLEST), field_checks.LARGEST)
 
 
-def _check_monotone(_: object, __: object, value: object) -> None:
-    boolean("monotone", value)
-
-
 @frozen
 class AboveThreshold(BoundedBy):
     """Sparse vector with Laplace noise: report which queries exceed a noisy threshold, stop after ``answers`` of them.
 
-    The threshold's noise is drawn once, with scale ``threshold_scale``; each query's afresh, with scale
-    ``query_scale``; both are per unit of change of the queries. ε = 1/threshold_scale + 2·answers/query_scale, or
-    1/threshold_scale + answers/query_scale where all queries move in one direction (``monotone``); Lyu, Su & Li 2017,
-    Thms 2 and 3. Nothing but the bits is published. Queries may be chosen after the bits before.
+        ε = 1/threshold_scale + 2·answers/query_scale,
+
+    or 1/threshold_scale + answers/query_scale if all queries move in one direction (Lyu, Su & Li 2017, Thms 2 and 3).
+    Only the bits are published. Each query may depend on the earlier bits.
 
     At distance t it is εt-DP, so it is dominated by Laplace noise of scale 1/ε (``LogLipschitz``). In the monotone case
-    no outcome gets likelier by more than answers/query_scale as the queries rise: then only the factors "above" do. The
-    noise is continuous: of noise on a grid only ``pure_epsilon`` is certain.
+    no outcome becomes likelier by more than answers/query_scale as the queries rise, as only the factors "above" rise.
+    The noise is continuous; for noise on a grid, only ``pure_epsilon`` is known to hold.
+
+    Attributes:
+      threshold_scale: scale of the threshold's noise, which is drawn once, per unit of change of the queries.
+      query_scale: scale of the fresh noise of each query, in the same unit.
+      answers: the number of queries reported as "above", after which the run stops.
+      monotone: whether all queries move in one direction, or not at all.
+
+    Example:
+      >>> from hockeystick.accounting import AboveThreshold
+      >>> AboveThreshold(2.0, 8.0).pure_epsilon(), AboveThreshold(2.0, 8.0, answers=4, monotone=True).pure_epsilon()
+      (0.75, 1.0)
     """
 
     threshold_scale: float = field(converter=field_checks.threshold_scale)
     query_scale: float = field(converter=field_checks.query_scale)
     answers: int = field(default=1, converter=field_checks.answers)
-    monotone: bool = field(default=False, validator=_check_monotone)
+    monotone: bool = field(default=False, validator=is_boolean)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return AboveThreshold(
-            quotient_down(self.threshold_scale, distance),
-            quotient_down(self.query_scale, distance),
-            self.answers,
-            self.monotone,
-        )
+        return _nearer(self, distance)
 
     def bound(self) -> PrivacyEvent:
         one, each = quotient_up(1.0, self.threshold_scale), quotient_up(self.answers, self.query_scale)
         return LogLipschitz(sum_up([one, each]), each) if self.monotone else LogLipschitz(sum_up([one, 2 * each]))
 
 
+def _nearer(event: _Scaled, distance: float) -> _Scaled:
+    """Returns the event with its noise divided by ``distance``."""
+    threshold, query = (quotient_down(scale, distance) for scale in (event.threshold_scale, event.query_scale))
+    return evolve(event, threshold_scale=threshold, query_scale=query)
+
+
 @frozen
 class CumulativeAboveThreshold(BoundedBy):
-    """AboveThreshold for running sums, up to the first "above": one record moves all later queries alike.
+    """``AboveThreshold`` for running sums, up to the first "above": a record moves all later queries equally.
 
-    Each query is a running sum with one term per record, in [0, 1]; which terms is public. Another record in one place
-    moves every query from there on by one δ ∈ [−1, 1], and none before. As the sums rise an outcome gets likelier by
-    e^{1/query_scale} at most, through the last query, and less likely by e^{1/threshold_scale}, as threshold and last
-    query move together. A window of a stream between two answers, with fresh noise, is one such event, and a record
-    lies in one window only. Sums must not be clipped or normalised. Of several records some may rise and others fall:
-    at a distance above 1 both numbers are the larger one.
+    Each query is a running sum with one term in [0, 1] per record; which terms it holds is public. Replacing the record
+    at one place moves every query from there on by the same δ ∈ [−1, 1], and no earlier query. As the sums rise, an
+    outcome becomes likelier by at most e^{1/query_scale}, through the last query, and less likely by at most
+    e^{1/threshold_scale}, as threshold and last query move together. A window of a stream between two answers, with
+    fresh noise, is one such event, and a record lies in only one window. Sums must not be clipped or normalised.
 
-    Args:
-      threshold_scale, query_scale: of the Laplace noise on the threshold and on each query, per unit of a term.
+    Among several records some may rise and others fall: at a distance above 1 both scales are the smaller one.
+
+    Attributes:
+      threshold_scale, query_scale: scales of the Laplace noise on the threshold and on each query, per unit of a term.
+
+    Example:
+      >>> from hockeystick.accounting import AboveThreshold, CumulativeAboveThreshold
+      >>> CumulativeAboveThreshold(4.0, 8.0).pure_epsilon(), AboveThreshold(4.0, 8.0).pure_epsilon()
+      (0.25, 0.5)
     """
 
     threshold_scale: float = field(converter=field_checks.threshold_scale)
@@ -98,44 +114,44 @@ class CumulativeAboveThreshold(BoundedBy):
 
 @frozen
 class GaussianAboveThreshold(PrivacyEvent):
-    """Sparse vector with Gaussian noise, over at most ``queries`` queries; stops after ``answers`` "above".
+    """Sparse vector with Gaussian noise, over at most ``queries`` queries; it stops after ``answers`` "above".
 
-    The threshold's noise is drawn once, each query's afresh. Its Rényi divergence is at most
+    The threshold's noise is drawn once, and fresh noise for each query. The Rényi divergence is at most
 
         D_α(threshold moved by 1) + answers·D_α(query moved by 2) + ln(number of outcomes)/(α − 1),
 
-    a form of Zhu & Wang 2020's bounds. By joint convexity an outcome's P^α·Q^{1−α} is at most the integral of the same
-    expression in the integrands, those of Q at the moved threshold (see the module): at most 1 for each "below", and
-    e^{(α−1)·D_α} for each "above". There are Σ_{j ≤ answers} C(queries, j) outcomes at most. A query moves by 1 only
-    where all move in one direction (``monotone``).
+    a form of the bounds of Zhu & Wang 2020. By joint convexity, P^α·Q^{1−α} of an outcome is at most the integral of
+    the same expression in the integrands, with that of Q at the moved threshold (see the module): at most 1 for each
+    "below", and e^{(α−1)·D_α} for each "above". There are at most Σ_{j ≤ answers} C(queries, j) outcomes. A query moves
+    by 1 instead of 2 if all queries move in one direction (``monotone``).
 
-    Another bound, which gives the profile, is to publish each query less the threshold, with both noises: no worse than
+    The profile comes from another bound: publishing each query minus the threshold, with both noises, is no worse than
     a Gaussian mechanism of ``queries`` values.
 
-    Args:
+    Attributes:
       threshold_scale, query_scale: standard deviations per unit of change of the queries.
-      queries: the most that are asked before the stream is halted.
-      answers: how many may be reported as above.
-      monotone: all queries move in one direction, or not at all.
+      queries: the largest number of queries before the stream is halted.
+      answers: the largest number of queries reported as "above".
+      monotone: whether all queries move in one direction, or not at all.
 
     Raises:
       InvalidArgumentError: a number outside its domain.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, GaussianAboveThreshold, compose, epsilon
+      >>> every = compose((Gaussian(20.0), 1000))  # a noisy value for each of the queries
+      >>> [round(epsilon(event, 1e-6).upper, 2) for event in (GaussianAboveThreshold(10.0, 20.0, 1000), every)]
+      [0.81, 8.31]
     """
 
     threshold_scale: float = field(converter=field_checks.threshold_scale)
     query_scale: float = field(converter=field_checks.query_scale)
     queries: int = field(converter=_queries)
     answers: int = field(default=1, converter=field_checks.answers)
-    monotone: bool = field(default=False, validator=_check_monotone)
+    monotone: bool = field(default=False, validator=is_boolean)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        return GaussianAboveThreshold(
-            quotient_down(self.threshold_scale, distance),
-            quotient_down(self.query_scale, distance),
-            self.queries,
-            self.answers,
-            self.monotone,
-        )
+        return _nearer(self, distance)
 
     def zcdp_rho(self) -> float:
         return self.queries / (2 * self.query_scale**2)
@@ -151,7 +167,7 @@ class GaussianAboveThreshold(PrivacyEvent):
 
 
 def log_outcomes(queries: int, answers: int) -> float:
-    """Returns ln Σ_{j ≤ answers} C(queries, j), rounded up: how many bit strings have so few ones."""
+    """Returns ln Σ_{j ≤ answers} C(queries, j), the logarithm of the number of outcomes, rounded up."""
     n, c = float(queries), float(answers)
     everything = n * math.log(2.0)
     if 2 * c >= n:
@@ -175,13 +191,19 @@ def sparse_vector(
 
     Args:
       threshold_scale, query_scale, answers, monotone: as for ``AboveThreshold``.
-      redraw: the threshold's noise is drawn afresh after each "above", which makes a composition of ``answers`` runs.
-      answer_scale: with each "above" the query's value is published, under fresh Laplace noise of this scale per unit
-        of its change: a further access for each answer. Publishing the noisy value that was compared is not private at
-        this cost (Lyu, Su & Li 2017, §3.2).
+      redraw: whether the threshold's noise is redrawn after each "above", which makes a composition of ``answers``
+        runs.
+      answer_scale: if given, each "above" also publishes the query's value under fresh Laplace noise of this scale per
+        unit of its change, a further access for each answer. Publishing the noisy value that was compared is not
+        private at this cost (Lyu, Su & Li 2017, §3.2).
 
     Raises:
       InvalidArgumentError: a number outside its domain.
+
+    Example:
+      >>> from hockeystick.accounting import sparse_vector
+      >>> [sparse_vector(2.0, 8.0, answers=3, redraw=redraw).pure_epsilon() for redraw in (False, True)]
+      [1.25, 2.25]
     """
     count = field_checks.answers(answers)
     parts: list[Any] = [AboveThreshold(threshold_scale, query_scale, count, monotone)]

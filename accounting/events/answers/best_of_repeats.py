@@ -1,9 +1,9 @@
-"""Repeat a mechanism a random number of times and publish the best run alone: private tuning of hyperparameters.
+"""Private hyperparameter tuning: repeat a mechanism a random number of times and publish only the best run.
 
-The number of runs K is drawn first, independently of the data, and each run is fresh; "best" is by a fixed total order
-of the outcomes (ties broken at random, as part of the outcome). With f(x) = E[x^K], and x the probability of a worse
-outcome, the published outcome y has the law Q(y)·E_t[f'(Q(<y) + t·Q(y))]: the run's own law, weighted by how likely all
-others are worse. What the weight may add to the privacy loss is all there is to bound.
+The number of runs K is drawn first, independently of the data, and each run uses fresh randomness. "Best" refers to a
+fixed total order of the outcomes (ties are broken at random, as part of the outcome). With f(x) = E[x^K], the published
+outcome y has the law Q(y)·E_t[f'(Q(<y) + t·Q(y))]: the law of one run, weighted by the probability that all other runs
+are worse. The bounds concern the privacy loss that this weight adds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from attrs import field, frozen
 from scipy import optimize
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
-from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.built_event import BuiltEvent
+from hockeystick.accounting.events.basic.checked_event import is_event
 from hockeystick.accounting.events.basic.composition import parallel
 from hockeystick.accounting.events.basic.declared import two_point_rdp
 from hockeystick.accounting.events.basic.discretised import discretise
@@ -44,11 +44,11 @@ def _shape(value: float) -> float:
 
 @frozen
 class Repetitions:
-    """The law of the number of runs, given that none of them failed.
+    """The law of the number of runs K, given that none of them failed.
 
     Attributes:
       shape: η of the truncated negative binomial, inf for Poisson.
-      rate: its γ, rounded down; the Poisson mean, rounded up.
+      rate: its γ, rounded down; for Poisson the mean, rounded up.
     """
 
     shape: float
@@ -59,7 +59,7 @@ class Repetitions:
         return math.isinf(self.shape)
 
     def any_of(self, probability: Array) -> Array:
-        """1 − E[(1 − probability)^K]: that at least one run meets what each meets with ``probability``."""
+        """Returns 1 − E[(1 − probability)^K], the probability of an event of ``probability`` in at least one run."""
         if self.is_poisson:
             return np.asarray(-np.expm1(-self.rate * probability))
         gamma, eta = self.rate, self.shape
@@ -70,65 +70,63 @@ class Repetitions:
         return np.asarray(log_ratio / total if eta == 0.0 else np.expm1(-eta * log_ratio) / math.expm1(-eta * total))
 
     def log_mean(self) -> float:
-        """ln E[K]."""
+        """Returns ln E[K]."""
         if self.is_poisson:
             return math.log(self.rate)
         return _log_mean(self.shape, -math.log(self.rate))
 
     def without_failures(self, failure: float) -> Repetitions:
-        """The law given that no run failed: of the same kind, and smaller."""
+        """Returns the law given that no run failed, which is of the same kind and smaller."""
         if self.is_poisson:
             # The difference, the product and the product with the factor are off by U each.
             return Repetitions(self.shape, self.rate * (1.0 - failure) * (1 + 4 * U) if failure else self.rate)
-        # The difference and two products are off by U each, of the 9 here; a step makes good for the sum.
+        # The difference and two products are off by U each; 1e-15 is 9 U, and ``nextafter`` covers the sum.
         rate = self.rate + (1.0 - self.rate) * failure * (1 - 1e-15)
         return Repetitions(self.shape, min(1.0, math.nextafter(rate, 0.0) if failure else self.rate))
 
 
 @frozen
-class RepeatAndSelect(PrivacyEvent):
-    """The best of K runs of ``event``, K from a truncated negative binomial or a Poisson law with mean ``mean``.
+class RepeatAndSelect(BuiltEvent):
+    """The best of K runs of ``event``, with K from a truncated negative binomial or a Poisson law.
 
-    Args:
-      event: one run, which may publish its score too.
-      mean: E[K]; at least 1 unless K is Poisson, where K = 0 publishes nothing.
+    Its curves, with γ the parameter of the negative binomial law:
+
+    * Rényi: Papernot & Steinke 2022, Thm 2 (negative binomial) and Thm 6 (Poisson). The moment of K = 0 is added to the
+      latter, which is false without it for a mean below 1;
+    * pure: ε + (1+η)·ln((e^ε + γ)/(1 + γe^ε)), at most (2+η)·ε (Liu & Talwar 2019 for η = 1); for Poisson
+      ε + mean·tanh(ε/2);
+    * profile: the convex envelope of 1 − E[(1 − δ(ε − s))^K] (plus a tail for Poisson), where s bounds the loss of the
+      weight, symmetric in both orders; cf. Koskela, Redberg & Wang 2024;
+    * failure: 1 − E[(1 − failure)^K], at most mean·failure. Given that no run failed, K has a law of the same kind.
+
+    Attributes:
+      event: the cost of one run, which may also publish its score.
+      mean: E[K]; at least 1 unless K is Poisson, for which K = 0 publishes nothing.
       shape: η > −1 of the truncated negative binomial: 1 is geometric, 0 logarithmic; inf is Poisson.
 
-    Curves, with γ the negative binomial's parameter:
-
-    * Rényi: Papernot & Steinke 2022, Thm 2 (negative binomial) and Thm 6 (Poisson), the latter with the moment of K = 0
-      added, without which it is false for a mean below 1;
-    * pure: ε + (1+η)·ln((e^ε + γ)/(1 + γe^ε)), at most (2+η)·ε (Liu & Talwar 2019 for η = 1), and ε + mean·tanh(ε/2);
-    * profile: 1 − E[(1 − δ(ε − s))^K] (plus a tail for Poisson), where s bounds the loss of the weight; cf. Koskela,
-      Redberg & Wang 2024. The bound is their convex envelope, both orders alike;
-    * failure: 1 − E[(1 − failure)^K], at most mean·failure. Given that no run failed, K is of the same kind, smaller.
-
     Raises:
-      InvalidArgumentError: not an event, or a law of K that does not exist.
+      InvalidArgumentError: not an event, or no law of K has this mean and shape.
+
+    Example:
+      >>> from hockeystick.accounting import PureDP, RepeatAndSelect
+      >>> round(RepeatAndSelect(PureDP(0.1), mean=100, shape=1.0).pure_epsilon(), 4)
+      0.296
     """
 
-    event: PrivacyEvent = field()
+    event: PrivacyEvent = field(validator=is_event)
     mean: float = field(kw_only=True, converter=_mean)
     shape: float = field(kw_only=True, converter=_shape)
-
-    @event.validator
-    def _event_is_event(self, _: object, value: object) -> None:
-        check_event(value)
 
     def __attrs_post_init__(self) -> None:
         if not math.isinf(self.shape):
             validate.real("mean", self.mean, low=1.0)
             validate.real("shape", self.shape, high=1e6)
 
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return self.event.norm
-
     def _scaled(self, distance: float) -> PrivacyEvent:
         return RepeatAndSelect(self.event.at(distance), mean=self.mean, shape=self.shape)
 
     def repetitions(self) -> Repetitions:
-        """Returns the law of K, its parameter rounded to the costlier side."""
+        """Returns the law of K, with its parameter rounded to the more expensive side."""
         if math.isinf(self.shape):
             return Repetitions(self.shape, self.mean)
         return Repetitions(self.shape, _gamma(self.shape, self.mean))
@@ -137,12 +135,12 @@ class RepeatAndSelect(PrivacyEvent):
         return self.repetitions().without_failures(self.event.failure_delta())
 
     def one_run(self) -> PrivacyEvent:
-        """Returns one run in the worse of its directions: the run and what beats it may be bounded in opposite ones."""
+        """Returns one run in the worse of its directions, as the best run and the others may have opposite ones."""
         return parallel(*self.event.directions())
 
     def failure_delta(self) -> float:
         failure = self.event.failure_delta()
-        # Six operations on positive numbers and three functions off by 2 U: 12 of 90 U.
+        # Six operations on positive numbers and three functions off by 2 U: 12 U; 1e-14 is 90 U.
         return min(1.0, float(self.repetitions().any_of(np.array(failure))) * (1 + 1e-14)) if failure else 0.0
 
     def pure_epsilon(self) -> float:
@@ -150,7 +148,7 @@ class RepeatAndSelect(PrivacyEvent):
         if math.isinf(epsilon) or epsilon == 0.0:
             return epsilon
         if runs.is_poisson:
-            # tanh is off by 4 U, two products and the sum by U each: 7 of the 10 U that this comes to.
+            # tanh is off by 4 U, two products and the sum by U each: 7 U; 1e-15 is 9 U.
             return (epsilon + runs.rate * math.tanh(epsilon / 2)) * (1 + 1e-15)
         weight = math.log1p((1.0 - runs.rate) * -math.expm1(-epsilon) / (runs.rate + math.exp(-epsilon)))
         # exp, expm1 and log1p are off by 2 U each, the eight other operations by U: 14, and all terms are positive.
@@ -166,20 +164,20 @@ class RepeatAndSelect(PrivacyEvent):
         with np.errstate(invalid="ignore", over="ignore"):
             if runs.is_poisson:
                 added = runs.rate * self._best_delta(np.log1p(1.0 / (every - 1.0)))
-                # Both worlds publish nothing with probability e^{−mean}, which the moment has to hold too.
+                # With probability e^{−mean} nothing is published for either data set; the moment includes that outcome.
                 bound = _log_moment(runs.rate, (every - 1.0) * (curve + added)) / (every - 1.0)
             else:
                 spread = -math.log(runs.rate)
                 least = min(spread, float(np.min((1 - 1 / every) * curve + spread / every)))
                 bound = curve + (1.0 + runs.shape) * least + runs.log_mean() / (every - 1.0)
-        # What is left are sums, products and quotients of positive terms and logarithms: about 20 of the 90 U.
+        # The rest are sums, products and quotients of positive terms and logarithms: about 20 U; 1e-14 is 90 U.
         bound = np.minimum.accumulate(np.where(np.isnan(bound), math.inf, bound)[::-1])[::-1] * (1 + 1e-14)
         found = np.maximum(bound[np.searchsorted(every, a)], 0.0)
         pure = self.pure_epsilon()
         return np.asarray(found if math.isinf(pure) else np.minimum(found, two_point_rdp(pure, a)))
 
     def _best_delta(self, epsilons: Array) -> Array:
-        """δ of one run at each of ``epsilons`` by its Rényi curve and, where it has one, its profile."""
+        """Returns δ of one run at each of ``epsilons``, by its Rényi curve and its profile, if it has one."""
         inner, orders = self.one_run(), _CONVERSION_ORDERS
         with np.errstate(invalid="ignore", over="ignore"):
             fixed = (orders - 1) * (inner.rdp(orders) + np.log1p(-1 / orders)) - np.log(orders)
@@ -188,15 +186,6 @@ class RepeatAndSelect(PrivacyEvent):
         if inner.has_profile():
             best = np.minimum(best, _run_profile(inner).delta(epsilons))
         return np.asarray(best)
-
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return self.event.accepts(adjacency)
-
-    def children(self) -> tuple[PrivacyEvent, ...]:
-        return (self.event,)
-
-    def has_profile(self) -> bool:
-        return self.event.has_profile()
 
     def pair(self) -> DominatingPair | None:
         if self.pure_epsilon() == 0.0:
@@ -211,13 +200,13 @@ class RepeatAndSelect(PrivacyEvent):
         return found
 
     def reach(self, run: RunProfile) -> float:
-        """Returns a loss above which the bound falls no further."""
+        """Returns a loss beyond which the bound is constant."""
         return run.top + max(shift for shift, _ in self._shifts(run))
 
     def _shifts(self, run: RunProfile) -> list[tuple[float, float]]:
-        """Pairs (s, tail): but for outcomes of probability ``tail`` the weight's loss is at most s.
+        """Returns pairs (s, tail): outside a set of outcomes of probability ``tail``, the weight's loss is at most s.
 
-        Let h and h' be the probabilities of a better outcome in the two worlds. They obey h' ≤ e^t·h + δ(t) for each t.
+        Let h and h' be the probabilities of a better outcome under the two laws: h' ≤ e^t·h + δ(t) for each t.
         """
         runs, t, delta = self._sound_runs(), run.losses(), run.values
         if not runs.is_poisson:
@@ -226,7 +215,7 @@ class RepeatAndSelect(PrivacyEvent):
             gamma = runs.rate
             worst = np.maximum(t, np.log1p(delta * (1.0 - gamma) / gamma))
             return [((1.0 + runs.shape) * max(0.0, float(worst.min())), 0.0)]
-        # The weight is e^{−mean·h}: the ratio is e^{mean·(h'−h)}, small unless h is large, and large h weigh little.
+        # The weight is e^{−mean·h}: the ratio is e^{mean·(h'−h)}, small unless h is large, where the weight is small.
         ways = []
         for reach in np.append(np.geomspace(1e-3, 1.0, 40) * min(1.0, 60.0 / runs.rate), 1.0):
             gap = max(0.0, float(np.min(delta + np.expm1(np.minimum(t, 700.0)) * reach)))
@@ -236,7 +225,7 @@ class RepeatAndSelect(PrivacyEvent):
 
 
 def _log_mean(shape: float, total: float) -> float:
-    """ln E[K] with ``total`` = ln(1/γ): E[K] = (1−γ)/γ · η/(1 − γ^η), and (1−γ)/γ / ln(1/γ) at η = 0."""
+    """Returns ln E[K], where E[K] = (1−γ)/γ · η/(1 − γ^η), (1−γ)/γ / ln(1/γ) at η = 0, and ``total`` = ln(1/γ)."""
     if total == 0.0:
         return 0.0
     mean_if_zero = total + math.log(-math.expm1(-total))
@@ -250,7 +239,7 @@ def _log_mean(shape: float, total: float) -> float:
 
 @lru_cache(maxsize=256)
 def _gamma(shape: float, mean: float) -> float:
-    """γ of the truncated negative binomial with this mean, rounded down: K is stochastically larger for smaller γ."""
+    """Returns γ of the truncated negative binomial with this mean, rounded down, as K grows when γ falls."""
     if mean == 1.0:
         return 1.0
     target = math.log(mean)
@@ -262,7 +251,7 @@ def _gamma(shape: float, mean: float) -> float:
     while excess(high) < 0.0:
         low, high = high, 2.0 * high
         if high > 690.0:
-            raise InvalidArgumentError("mean", mean, f"is out of reach with shape={shape}", "use a smaller one")
+            raise InvalidArgumentError("mean", mean, f"is out of reach with shape={shape}", "use a smaller mean")
     total = float(optimize.brentq(excess, low, high, xtol=1e-17, rtol=1e-14)) if excess(low) < 0.0 else low
     nudge = 1e-14
     while excess(total) < 1e-14:
@@ -272,7 +261,7 @@ def _gamma(shape: float, mean: float) -> float:
 
 @frozen(eq=False)
 class RunProfile:
-    """δ(ε) of one run on a grid of losses from 0 on, linear in e^ε between: the profile of a law above the run's."""
+    """A bound on the profile δ(ε) of one run, on a grid of losses from 0 on and linear in e^ε between them."""
 
     step: float
     values: Array
@@ -282,7 +271,7 @@ class RunProfile:
         return np.asarray(np.arange(len(self.values)) * self.step)
 
     def delta(self, epsilons: Array) -> Array:
-        """Returns δ at each of ``epsilons``; below 0 by swapping the worlds, δ(−ε) = 1 − e^{−ε} + e^{−ε}·δ(ε)."""
+        """Returns δ at each of ``epsilons``; below 0 by exchanging the laws, δ(−ε) = 1 − e^{−ε} + e^{−ε}·δ(ε)."""
         e = np.abs(epsilons)
         i = np.minimum((e / self.step).astype(int), len(self.values) - 1)
         j = np.minimum(i + 1, len(self.values) - 1)
@@ -292,23 +281,23 @@ class RunProfile:
 
 
 def _log_moment(rate: float, exponents: Array) -> Array:
-    """ln(e^{−rate} + rate·e^x), rounded up."""
+    """Returns ln(e^{−rate} + rate·e^x), rounded up."""
     log_mean = math.log(rate)
-    # Both may cancel: x is off by 3 U of itself, ln by 2 U of itself; both sums by U, functions by 2 U.
+    # Both terms may cancel: x is off by 3 U of itself, ln by 2 U of itself; both sums by U, functions by 2 U.
     slack = 8 * U * (1 + exponents + abs(log_mean))
     return np.asarray(np.logaddexp(-rate, exponents + log_mean) + slack)
 
 
 @lru_cache(maxsize=64)
 def _run_profile(event: PrivacyEvent) -> RunProfile:
-    """The profile of ``event``, its failure left out, in the worse of its directions."""
+    """Returns the profile of ``event`` without its failure, in the worse of its directions."""
     low, high = event.loss_support()
-    if max(high, -low) == 0.0:  # no finite loss but 0
+    if max(high, -low) == 0.0:  # the only finite loss is 0
         low, high = -1e-6, 1e-6
     law = discretise(event, max(high, -low) / _CELLS, True)
     start = min(law.start, 0) - 1
     values = _profile(law, start, max(law.start + len(law.p), 1) - start)[-start:]
-    # The cumulative sum is off by U for each cell, the recursion by 3 U; its factors and this product take up the rest.
+    # The cumulative sum is off by U per cell and the recursion by 3 U; its factors and this product add a few U.
     slack = 4 * U * (len(values) + 4)
     return RunProfile(law.step, np.minimum(values * (1 + slack), 1.0), (len(values) - 1) * law.step)
 
@@ -323,10 +312,10 @@ def _dominating_pair(event: RepeatAndSelect) -> DominatingPair:
 
 
 def symmetric_pair(losses: Array, deltas: Array) -> Atoms:
-    """Returns the pair whose profile, in both orders, is the greatest that respects δ(losses[i]) ≤ deltas[i].
+    """Returns the pair with the greatest profile, in both orders, that respects δ(losses[i]) ≤ deltas[i].
 
-    That is the convex hull over x = e^ε of the points and their mirror images δ(1/x) = 1 − 1/x + δ/x. A line that
-    touches both a point at x and the image of it passes ε = 0 at (x − 1 + 2δ)/(x + 1).
+    That is the convex hull over x = e^ε of the points and their mirror images δ(1/x) = 1 − 1/x + δ/x. The line through
+    a point at x and its image has the value (x − 1 + 2δ)/(x + 1) at ε = 0.
 
     Args:
       losses: increasing from 0, at most 700.

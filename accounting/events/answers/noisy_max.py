@@ -1,9 +1,9 @@
-"""Report-noisy-max: add independent noise to the scores of several candidates and publish who has the largest.
+"""Report-noisy-max: add independent noise to the scores of several candidates and publish which one has the largest.
 
-The noise of one candidate against all others: given theirs, candidate r wins where its own noise exceeds a cut, which a
-change of the scores moves by at most the range R of the changes (the largest minus the least, as what all scores gain
-alike changes nothing). Noise of scale b whose tail falls by at most e^{−x/b} over a distance x makes that R/b-DP, at
-every R. The least of noisy scores is the same with signs changed.
+Given the noise of all other candidates, candidate r wins if its own noise exceeds a threshold, which a change of the
+scores moves by at most the range R of the changes (the largest minus the least, as a common change of all scores has no
+effect). If the tail of the noise falls by at most e^{−x/b} over a distance x, for its scale b, this is R/b-DP for every
+R. Reporting the smallest noisy score is the same with signs changed.
 """
 
 from __future__ import annotations
@@ -31,23 +31,29 @@ def _score_range(value: float) -> float:
 
 @frozen
 class ReportNoisyMax(BoundedBy):
-    """The candidate of the largest (or least) score after ``noise`` of ``scale`` on each; nothing else is published.
+    """Report-noisy-max: publishes only which candidate has the largest (or smallest) noisy score.
 
-    It is ``score_range``/``scale``-DP with each noise. With Gumbel noise it is the exponential mechanism, hence of
-    bounded range (``BoundedRange``). With Laplace noise (Dwork & Roth 2014, Claim 3.9, for counting queries, where the
-    range is 1) and with exponential noise, which is permute-and-flip, it is not; these two are dominated by Laplace
-    noise of scale ``scale``/``score_range`` (``LogLipschitz``).
+    It is ``score_range``/``scale``-DP for each noise. With Gumbel noise it has the law of the exponential mechanism and
+    so is of bounded range (``BoundedRange``). With Laplace noise (Dwork & Roth 2014, Claim 3.9, for counting queries,
+    of range 1) and with exponential noise, which is permute-and-flip, it is not of bounded range; both are dominated by
+    Laplace noise of scale ``scale``/``score_range`` (``LogLipschitz``).
 
-    The noise is continuous: of noise on a grid only ``pure_epsilon`` is certain.
+    The noise is continuous; for noise on a grid, only ``pure_epsilon`` is known to hold.
 
-    Args:
-      scale: of the noise, in the unit of the scores.
+    Attributes:
+      scale: of the noise on each score, in the unit of the scores.
       noise: "laplace", "gumbel", or "exponential".
-      score_range: by how much the change of one score may exceed that of another, at distance 1. The default 2 where
-        each score moves by up to 1 either way; 1 where all move in one direction or not at all.
+      score_range: the largest difference between the changes of two scores at distance 1. Use the default, 2, if each
+        score moves by up to 1 either way; 1 if all move in one direction or not at all.
 
     Raises:
       InvalidArgumentError: a number is not positive and finite, or the noise is unknown.
+
+    Example:
+      >>> from hockeystick.accounting import ReportNoisyMax
+      >>> events = [ReportNoisyMax(20.0, noise) for noise in ("laplace", "gumbel")]
+      >>> [(event.pure_epsilon(), round(event.zcdp_rho(), 6)) for event in events]
+      [(0.1, 0.004837), (0.1, 0.00125)]
     """
 
     scale: float = field(converter=_scale)
@@ -68,17 +74,22 @@ class ReportNoisyMax(BoundedBy):
 
 
 def gumbel_top(k: int, scale: float, *, score_range: float = 2.0) -> PrivacyEvent:
-    """Returns the event of publishing the ``k`` candidates of the largest noisy scores, in order, Gumbel noise on each.
+    """Returns the event of publishing, in order, the ``k`` candidates with the largest scores under Gumbel noise.
 
-    One draw of noise serves all k: the outcome has the law of k exponential mechanisms, each over the candidates left
-    (Durfee & Rogers 2019, Lemma 4.2). That is a property of Gumbel noise alone.
+    The noise is drawn once for all k: the outcome has the law of k exponential mechanisms, each over the remaining
+    candidates (Durfee & Rogers 2019, Lemma 4.2). No other noise has this property.
 
     Args:
-      k: how many candidates, ≥ 1.
+      k: the number of candidates, ≥ 1.
       scale, score_range: as for ``ReportNoisyMax``.
 
     Raises:
       InvalidArgumentError: an argument outside its domain.
+
+    Example:
+      >>> from hockeystick.accounting import epsilon, gumbel_top
+      >>> [round(epsilon(gumbel_top(k, 10.0, score_range=1.0), 1e-6).upper, 3) for k in (1, 20)]
+      [0.099, 0.979]
     """
     count = validate.integer("k", k, low=1)
     return compose((ReportNoisyMax(scale, "gumbel", score_range=score_range), count))

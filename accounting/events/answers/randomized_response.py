@@ -1,4 +1,4 @@
-"""Events of a few outcomes: randomised response, and the decision to keep or redraw of a lazy algorithm."""
+"""Events of few outcomes: randomised response, and the keep-or-redraw decision of a lazy algorithm."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ from scipy import special
 from hockeystick.accounting import field_checks
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.basic.checked_event import is_boolean
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.renyi_closed_forms import three_point_rdp, three_point_rho
-from hockeystick.accounting.validate import boolean
 
 
 @frozen
 class RandomizedResponse(PrivacyEvent):
-    """k-ary randomised response: the true category with odds e^epsilon against each of the others.
+    """k-ary randomised response: it reports the true category with odds e^ε against each of the others.
 
-    One input takes another value, so the event is meant under replace-one and local adjacency alone. A group of k may
-    change k reports and is charged for as many.
+    One input takes another value, so the event is meant only under replace-one and local adjacency. A group of k
+    records may change k reports and is charged for all of them.
+
+    Attributes:
+      epsilon: ≥ 0.
+      categories: k, ≥ 2.
+
+    Example:
+      >>> from hockeystick.accounting import RandomizedResponse, delta
+      >>> [round(delta(RandomizedResponse(1.0, k), 0.5).upper, 4) for k in (2, 4, 16)]
+      [0.2876, 0.187, 0.0604]
     """
 
     epsilon: float = field(converter=field_checks.epsilon)
@@ -38,7 +47,7 @@ class RandomizedResponse(PrivacyEvent):
         return self.epsilon
 
     def _masses(self) -> tuple[float, float, float]:
-        """P's mass at loss +ε, −ε and 0."""
+        """Returns P's mass at loss +ε, −ε and 0."""
         total = 1.0 + (self.categories - 1) * math.exp(-self.epsilon)
         less = math.exp(-self.epsilon) / total
         return 1.0 / total, less, (self.categories - 2) * less
@@ -59,15 +68,24 @@ class RandomizedResponse(PrivacyEvent):
 
 @frozen
 class LazySwitchDecision(PrivacyEvent):
-    """One public bit "keep or redraw" whose keep probability depends on the changed record.
+    """A public bit "keep or redraw" whose keep probability depends on the changed record.
 
-    The two keep probabilities k, k' are at most ``keep_probability`` and |ln(k/k')| ≤ ``log_ratio`` per unit of
-    distance, up to ``log_ratio_cap`` at any distance. In each direction the pair is dominated by
-    Ber(K) against Ber(K·e^{−log_ratio}), K = keep_probability, in one of the two orders.
-
-    Which order is in force may depend on earlier outcomes. Composed freely, the event therefore charges the pointwise
-    maximum of both; a release that is the first to tell the two worlds apart may take the maximum last, by
+    The keep probabilities k, k' for the two data sets are at most K = ``keep_probability``, and |ln(k/k')| is at most
+    ``log_ratio`` per unit of distance. In each direction the pair is dominated by Ber(K) against Ber(K·e^{−log_ratio})
+    in one of the two orders, which may depend on earlier outcomes. So a composition charges the pointwise maximum of
+    both. Only if the release is the first whose law differs between the data sets may the maximum be taken last, by
     ``orientations``.
+
+    Attributes:
+      keep_probability: K, in [0, 1].
+      log_ratio: ≥ 0, per unit of distance.
+      log_ratio_cap: the largest |ln(k/k')| at any distance; inf by default.
+
+    Example:
+      >>> from hockeystick.accounting import LazySwitchDecision, epsilon
+      >>> event = LazySwitchDecision(0.9, 0.01)
+      >>> round(event.pure_epsilon(), 4), round(epsilon(event, 1e-3).upper, 4)
+      (0.0858, 0.0765)
     """
 
     keep_probability: float = field(converter=field_checks.keep_probability)
@@ -76,16 +94,15 @@ class LazySwitchDecision(PrivacyEvent):
 
     def __attrs_post_init__(self) -> None:
         if self.log_ratio_cap < self.log_ratio:
-            raise InvalidArgumentError(
-                "log_ratio_cap", self.log_ratio_cap, f"is below log_ratio={self.log_ratio}", "give the larger range"
-            )
+            reason = f"is below log_ratio={self.log_ratio}"
+            raise InvalidArgumentError("log_ratio_cap", self.log_ratio_cap, reason, "give at least log_ratio")
 
     def _scaled(self, distance: float) -> LazySwitchDecision:
         ratio = min(self.log_ratio * distance, self.log_ratio_cap)
         return LazySwitchDecision(self.keep_probability, ratio, self.log_ratio_cap)
 
     def redraw_log_ratio(self) -> float:
-        """Returns ln((1−k')/(1−k)), the loss of a redraw; inf where the redraw never happens in one world."""
+        """Returns ln((1−k')/(1−k)), the loss of a redraw; inf if only one of the data sets allows a redraw."""
         k = self.keep_probability
         gap = -k * math.expm1(-self.log_ratio)
         if gap == 0.0:
@@ -104,8 +121,8 @@ class LazySwitchDecision(PrivacyEvent):
         return np.maximum(*(event.rdp(orders) for event in self.orientations()))
 
     def pair(self) -> DominatingPair:
-        # The two orders' profiles are lines in e^ε that meet at ε = 0, so for ε ≥ 0 one of them lies above the other
-        # throughout; with its mirror image below 0 that is a symmetric pair of three atoms.
+        # The profiles of the two orders are lines in e^ε that meet at ε = 0, so for ε ≥ 0 one of them is the larger one
+        # throughout; with its mirror image below 0 it gives a symmetric pair of three atoms.
         k, loss = self.keep_probability, self.redraw_log_ratio()
         other = k * math.exp(-self.log_ratio)
         if 1.0 - k <= other:
@@ -122,25 +139,31 @@ class LazySwitchDecision(PrivacyEvent):
 
 @frozen
 class Oriented(PrivacyEvent):
-    """A keep-or-redraw decision in one direction: ``keep_more`` says whether P is the world that keeps more often."""
+    """A keep-or-redraw decision in one direction; only the worse of both directions is a guarantee.
+
+    Attributes:
+      event: the decision in both directions.
+      keep_more: whether P is the law that keeps more often.
+
+    Example:
+      >>> from hockeystick.accounting import LazySwitchDecision, Oriented, delta
+      >>> [round(delta(Oriented(LazySwitchDecision(0.9, 0.1), more), 0.2).upper, 4) for more in (True, False)]
+      [0.0, 0.0635]
+    """
 
     event: LazySwitchDecision = field()
-    keep_more: bool = field()
+    keep_more: bool = field(validator=is_boolean)
 
     @event.validator
     def _event_is_decision(self, _: object, value: object) -> None:
         if not isinstance(value, LazySwitchDecision):
             raise InvalidArgumentError("event", value, "has no orientation", "give a LazySwitchDecision")
 
-    @keep_more.validator
-    def _keep_more_is_bool(self, _: object, value: object) -> None:
-        boolean("keep_more", value)
-
     def _scaled(self, distance: float) -> PrivacyEvent:
         return Oriented(self.event._scaled(distance), self.keep_more)
 
     def _atoms(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """(P's mass, loss) of "keep" and of "redraw"."""
+        """Returns (P's mass, loss) of "keep" and of "redraw"."""
         k, kappa, loss = self.event.keep_probability, self.event.log_ratio, self.event.redraw_log_ratio()
         if self.keep_more:
             return (k, kappa), (1.0 - k, -loss)
@@ -154,11 +177,7 @@ class Oriented(PrivacyEvent):
 
     def _rdp(self, orders: Array) -> Array:
         a = np.asarray(orders, dtype=float)
-        terms = []
-        for mass, loss in self._atoms():
-            if mass == 0.0:
-                continue
-            terms.append(math.log(mass) + (a - 1) * loss)
+        terms = [math.log(mass) + (a - 1) * loss for mass, loss in self._atoms() if mass]
         return np.asarray(special.logsumexp(np.stack(terms), axis=0) / (a - 1))
 
     def pair(self) -> DominatingPair:

@@ -1,4 +1,4 @@
-"""Unary encoding: a category as a vector of bits, each reported with its own noise (RAPPOR, and its optimised form)."""
+"""Unary encoding: a category as a vector of independently randomised bits (RAPPOR, and its optimised form)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,23 @@ def _q(value: float) -> float:
 
 @frozen
 class UnaryEncoding(PrivacyEvent):
-    """The bit of the true category is reported as 1 with probability ``p``, every other bit with probability ``q``.
+    """Unary encoding: the bit of the true category is 1 with probability ``p``, every other bit with probability ``q``.
 
-    Another category flips two bits, one each way, whatever their number: exactly two independent pairs of coins,
-    Ber(p) against Ber(q) and Ber(q) against Ber(p). So ε = |ln(p(1−q)/((1−p)q))| (Wang, Blocki, Li & Jha 2017), and
-    where both bits agree nothing is lost. As one input takes another value, the event is meant under replace-one and
-    local adjacency alone. A group of k may change k reports and is charged for as many.
+    Another category flips two bits, one each way: exactly two independent pairs of coins, Ber(p) against Ber(q) and
+    Ber(q) against Ber(p), for any number of categories. So ε = |ln(p(1−q)/((1−p)q))| (Wang, Blocki, Li & Jha 2017),
+    and the loss is 0 if both bits agree. As one input takes another value, the event is meant only under replace-one
+    and local adjacency. A group of k records may change k reports and is charged for all of them.
 
-    With p or q at 0 or 1 (and p ≠ q) some reports reveal the category: ε is infinite, the profile is not trivial.
+    If p or q is 0 or 1 (and p ≠ q), some reports reveal the category: ε is infinite, but the profile is not trivial.
+
+    Attributes:
+      p, q: in [0, 1].
+
+    Example:
+      >>> from hockeystick.accounting import UnaryEncoding
+      >>> event = UnaryEncoding.optimised(1.0)
+      >>> event.p, round(event.q, 4), round(event.pure_epsilon(), 6)
+      (0.5, 0.2689, 1.0)
     """
 
     p: float = field(converter=_p)
@@ -44,7 +53,7 @@ class UnaryEncoding(PrivacyEvent):
         """Returns basic RAPPOR at ``epsilon`` (Erlingsson, Pihur & Korolova 2014): p = 1 − q = 1/(1 + e^{−ε/2}).
 
         Raises:
-          InvalidArgumentError: epsilon negative or not finite.
+          InvalidArgumentError: epsilon is negative or not finite.
         """
         odds = math.exp(-field_checks.epsilon(epsilon) / 2)
         return cls(1.0 / (1.0 + odds), odds / (1.0 + odds))
@@ -54,7 +63,7 @@ class UnaryEncoding(PrivacyEvent):
         """Returns the encoding of least variance at ``epsilon`` (Wang, Blocki, Li & Jha 2017): p = ½, q = 1/(1 + e^ε).
 
         Raises:
-          InvalidArgumentError: epsilon negative or not finite.
+          InvalidArgumentError: epsilon is negative or not finite.
         """
         odds = math.exp(-field_checks.epsilon(epsilon))
         return cls(0.5, odds / (1.0 + odds))
@@ -63,7 +72,7 @@ class UnaryEncoding(PrivacyEvent):
         return compose((self, math.ceil(distance)))
 
     def _more(self) -> float:
-        """P's mass at the largest loss: the two bits as P would have them."""
+        """Returns P's mass at the largest loss, where both bits agree with P."""
         high, low = max(self.p, self.q), min(self.p, self.q)
         return high * (1.0 - low)
 
@@ -73,7 +82,7 @@ class UnaryEncoding(PrivacyEvent):
             return 0.0
         if low == 0.0 or high == 1.0:
             return math.inf
-        # Four operations, off by U each, which log1p counts no more; log1p by 2 U, the product by U: 7 of 10 U.
+        # Four operations are off by U each, which log1p does not increase; log1p by 2 U, the product by U: 7 U of 9 U.
         return math.log1p((high - low) / low / (1.0 - high)) * (1 + 1e-15)
 
     def zcdp_rho(self) -> float:

@@ -1,1 +1,1 @@
-"""What an event is, and events built from events, curves, laws or a claim."""
+"""The base class of events, and events built from events, curves, laws or a claimed guarantee."""

@@ -9,15 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from attrs import field, frozen
 
 from hockeystick.accounting import field_checks, validate
-from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
-from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.built_event import Termwise
+from hockeystick.accounting.events.basic.checked_event import check_event, is_event
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.losses.loss_grid import LossPmf, convolution, maximum, mixture
@@ -28,11 +26,19 @@ Part = tuple[PrivacyEvent, int]
 
 
 @frozen
-class Composed(PrivacyEvent):
-    """A sequence of accesses, each possibly chosen after seeing the outcomes of the ones before.
+class Composed(Termwise):
+    """An adaptive composition: a sequence of accesses, each of which may depend on the outcomes of the earlier ones.
 
-    ``parts`` is a multiset {event: count} in canonical order: build it with ``compose``, which flattens and merges, so
-    that ten equal events in a list and one event with count 10 are the same value, and nothing is ``NO_EVENT``.
+    Build it with ``compose``, which flattens and merges: ten equal events in a list and one event with count 10 are the
+    same value, and an empty composition is ``NO_EVENT``.
+
+    Attributes:
+      parts: the multiset (event, count), … in canonical order.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, PureDP, compose
+      >>> compose((Gaussian(5.0), 60), PureDP(0.5), (Gaussian(5.0), 40)).parts
+      ((Gaussian(noise_multiplier=5.0), 100), (PureDP(epsilon=0.5), 1))
     """
 
     parts: tuple[Part, ...]
@@ -40,20 +46,19 @@ class Composed(PrivacyEvent):
     def __attrs_post_init__(self) -> None:
         for part in validate.items("parts", self.parts):
             if not isinstance(part, tuple) or len(part) != 2:
-                raise InvalidArgumentError("parts", part, "is no pair of an event and a count", "use compose")
+                raise InvalidArgumentError("parts", part, "is not a pair of an event and a count", "use compose")
             check_event(part[0])
             validate.integer("count", part[1], low=1)
-
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return _common_norm(event for event, _ in self.parts)
 
     @property
     def superadditive(self) -> bool:  # type: ignore[override]
         return all(event.superadditive for event, _ in self.parts)
 
-    def _scaled(self, distance: float) -> PrivacyEvent:
-        return compose(*((event.at(distance), count) for event, count in self.parts))
+    def _with(self, events: tuple[PrivacyEvent, ...]) -> PrivacyEvent:
+        return compose(*((event, count) for event, (_, count) in zip(events, self.parts, strict=True)))
+
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        return self._with(tuple(event.replaced(removed, added) for event in self.children()))
 
     def pure_epsilon(self) -> float:
         return sum_up(product_up(count, event.pure_epsilon()) for event, count in self.parts)
@@ -70,22 +75,8 @@ class Composed(PrivacyEvent):
     def failure_delta(self) -> float:
         return min(1.0, sum_up(product_up(count, event.failure_delta()) for event, count in self.parts))
 
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return all(event.accepts(adjacency) for event, _ in self.parts)
-
     def children(self) -> tuple[PrivacyEvent, ...]:
         return tuple(event for event, _ in self.parts)
-
-    def directions(self) -> tuple[PrivacyEvent, ...]:
-        ways = _in_each_direction(self.children())
-        counts = [count for _, count in self.parts]
-        return tuple(compose(*zip(events, counts, strict=True)) for events in ways) if len(ways) > 1 else (self,)
-
-    def replaced(self, removed: int, added: int) -> PrivacyEvent:
-        return compose(*((event.replaced(removed, added), count) for event, count in self.parts))
-
-    def has_profile(self) -> bool:
-        return all(event.has_profile() for event in self.children())
 
     def loss_support(self) -> tuple[float, float]:
         ends = [(count * low, count * high) for event, count in self.parts for low, high in [event.loss_support()]]
@@ -101,7 +92,14 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
     Compositions inside are flattened and equal events merged; a single event with count 1 is returned as it is.
 
     Raises:
-      InvalidArgumentError: a part is no event, or a count is no integer ≥ 0.
+      InvalidArgumentError: a part is not an event, or a count is not an integer ≥ 0.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, compose, epsilon
+      >>> round(epsilon(compose((Gaussian(10.0), 100)), 1e-6).upper, 3)
+      4.887
+      >>> compose(Gaussian(2.0), Gaussian(2.0)) == compose((Gaussian(2.0), 2))
+      True
     """
     counts: dict[PrivacyEvent, int] = {}
 
@@ -126,13 +124,21 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
 
 
 @frozen
-class Parallel(PrivacyEvent):
-    """One of several events, and not more than one, was met by the changed record; which one is anybody's guess.
+class Parallel(Termwise):
+    """A parallel composition: the changed record meets exactly one of several events, and the worst one is charged.
 
-    Blocks of a partition, the moves of a neighbouring relation, the two orders of a decision. It composes further in
-    every curve, also where the branch was chosen by earlier outcomes. Build it with ``parallel``.
+    The branches may be blocks of a partition, the moves of a neighbouring relation, or the two orders of a decision. It
+    composes further in every curve, also where earlier outcomes choose the branch. Build it with ``parallel``.
 
-    It has no rule for groups: several records may meet several branches. A graph knows who meets what.
+    It has no rule for groups, as several records may meet several branches: use the guarantee of a graph.
+
+    Attributes:
+      branches: the events, in canonical order.
+
+    Example:
+      >>> from hockeystick.accounting import Laplace, PureDP, parallel
+      >>> parallel(PureDP(0.5), Laplace(1.0)).pure_epsilon()
+      1.0
     """
 
     branches: tuple[PrivacyEvent, ...]
@@ -141,15 +147,14 @@ class Parallel(PrivacyEvent):
         for event in validate.items("branches", self.branches):
             check_event(event)
 
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return _common_norm(self.branches)
+    def _with(self, events: tuple[PrivacyEvent, ...]) -> PrivacyEvent:
+        return parallel(*events)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         if distance > 1.0:
             raise UnsupportedEventError(
                 f"branches have no rule at distance {distance:g}: several records may meet several of them; "
-                "ask the graph for guarantee(group=...)"
+                "use a graph's guarantee(group=...)"
             )
         return Parallel(tuple(event.at(distance) for event in self.branches))
 
@@ -165,18 +170,8 @@ class Parallel(PrivacyEvent):
     def failure_delta(self) -> float:
         return max(event.failure_delta() for event in self.branches)
 
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return all(event.accepts(adjacency) for event in self.branches)
-
     def children(self) -> tuple[PrivacyEvent, ...]:
         return self.branches
-
-    def directions(self) -> tuple[PrivacyEvent, ...]:
-        ways = _in_each_direction(self.branches)
-        return tuple(parallel(*events) for events in ways) if len(ways) > 1 else (self,)
-
-    def has_profile(self) -> bool:
-        return all(event.has_profile() for event in self.branches)
 
     def loss_support(self) -> tuple[float, float]:
         ends = [event.loss_support() for event in self.branches]
@@ -187,10 +182,17 @@ class Parallel(PrivacyEvent):
 
 
 def parallel(*events: PrivacyEvent) -> PrivacyEvent:
-    """Returns the parallel composition of events; equal ones are merged, one alone is returned as it is.
+    """Returns the parallel composition of events; equal ones are merged, and a single event is returned as it is.
 
     Raises:
-      InvalidArgumentError: an argument is no event.
+      InvalidArgumentError: an argument is not an event.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, Laplace, compose, epsilon, parallel
+      >>> round(epsilon(parallel(Gaussian(5.0), Laplace(4.0)), 1e-6).upper, 3)  # either of the two
+      0.834
+      >>> round(epsilon(compose(Gaussian(5.0), Laplace(4.0)), 1e-6).upper, 3)  # both of them
+      1.054
     """
     branches: set[PrivacyEvent] = set()
     for event in events:
@@ -202,26 +204,31 @@ def parallel(*events: PrivacyEvent) -> PrivacyEvent:
 
 
 @frozen
-class VisibleMixture(PrivacyEvent):
-    """With probability ``probability`` the event happens, else nothing, and everybody sees which.
+class VisibleMixture(Termwise):
+    """An event that a public coin triggers with probability ``probability``; otherwise the data are not accessed.
 
-    The coin must have the same law in both worlds given what is already public. As it is seen, this is no
-    amplification by sampling: that needs a *secret* choice.
+    Given what is already public, the coin must have the same law for both data sets. As everybody sees it, this is not
+    amplification by sampling, which needs a *secret* choice.
+
+    Attributes:
+      probability: of the access, in [0, 1].
+      event: the cost of the access.
+
+    Example:
+      >>> from hockeystick.accounting import PureDP, VisibleMixture, delta
+      >>> event = VisibleMixture(0.1, PureDP(1.0))
+      >>> event.pure_epsilon(), round(delta(event, 0.0).upper / delta(PureDP(1.0), 0.0).upper, 6)
+      (1.0, 0.1)
     """
 
     probability: float = field(converter=field_checks.probability)
-    event: PrivacyEvent = field()
+    event: PrivacyEvent = field(validator=is_event)
 
-    @event.validator
-    def _event_is_event(self, _: object, value: object) -> None:
-        check_event(value)
+    def _with(self, events: tuple[PrivacyEvent, ...]) -> PrivacyEvent:
+        return VisibleMixture(self.probability, *events)
 
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return self.event.norm
-
-    def _scaled(self, distance: float) -> PrivacyEvent:
-        return VisibleMixture(self.probability, self.event.at(distance))
+    def replaced(self, removed: int, added: int) -> PrivacyEvent:
+        return VisibleMixture(self.probability, self.event.replaced(removed, added))
 
     def pure_epsilon(self) -> float:
         return self.event.pure_epsilon() if self.probability else 0.0
@@ -239,42 +246,9 @@ class VisibleMixture(PrivacyEvent):
     def failure_delta(self) -> float:
         return self.probability * self.event.failure_delta()
 
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return self.event.accepts(adjacency)
-
-    def children(self) -> tuple[PrivacyEvent, ...]:
-        return (self.event,)
-
-    def directions(self) -> tuple[PrivacyEvent, ...]:
-        ways = self.event.directions()
-        return tuple(VisibleMixture(self.probability, event) for event in ways) if len(ways) > 1 else (self,)
-
-    def replaced(self, removed: int, added: int) -> PrivacyEvent:
-        return VisibleMixture(self.probability, self.event.replaced(removed, added))
-
-    def has_profile(self) -> bool:
-        return self.event.has_profile()
-
     def loss_support(self) -> tuple[float, float]:
         low, high = self.event.loss_support()
         return min(0.0, low), max(0.0, high)
 
     def _loss_law(self, step: float, upper: bool) -> LossPmf:
         return mixture(discretise(self.event, step, upper), self.probability)
-
-
-def _in_each_direction(events: tuple[PrivacyEvent, ...]) -> list[tuple[PrivacyEvent, ...]]:
-    """All events with P the world that holds the record, then all with P the other; one entry where all are free."""
-    ways = [event.directions() for event in events]
-    most = max((len(way) for way in ways), default=1)
-    return [tuple(way[min(i, len(way) - 1)] for way in ways) for i in range(most)]
-
-
-def _common_norm(events: Iterable[PrivacyEvent]) -> str:
-    norms = {event.norm for event in events if event != NO_EVENT}
-    if len(norms) > 1:
-        raise UnsupportedEventError(
-            f"events in different norms ({', '.join(sorted(norms))}) have no common distance: "
-            "scale each with .at() or give each its own release"
-        )
-    return norms.pop() if norms else "records"

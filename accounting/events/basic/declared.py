@@ -1,4 +1,4 @@
-"""Events that state a guarantee and nothing of the mechanism behind it."""
+"""Events that state a guarantee and say nothing about the mechanism behind it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ def two_point_pair(epsilon: float) -> DominatingPair:
 
 @frozen
 class PureDP(PrivacyEvent):
-    """Any ``epsilon``-DP mechanism. At distance d it is d·epsilon-DP (d > 1 by group privacy, so d is rounded up)."""
+    """Any ``epsilon``-DP mechanism. At distance d it is ⌈d⌉·ε-DP, by group privacy.
+
+    Example:
+      >>> from hockeystick.accounting import PureDP, epsilon
+      >>> epsilon(PureDP(0.5).at(3), 0.0).upper
+      1.5
+    """
 
     epsilon: float = field(converter=field_checks.epsilon)
     superadditive: ClassVar[bool] = True
@@ -55,9 +61,15 @@ class PureDP(PrivacyEvent):
 
 @frozen
 class ApproximateDP(PrivacyEvent):
-    """Any (``epsilon``, ``delta``)-DP mechanism: with probability delta it reveals all, else it is epsilon-DP.
+    """Any (``epsilon``, ``delta``)-DP mechanism.
 
-    That this is the worst such mechanism is Kairouz, Oh & Viswanath 2015, Thm 2.5.
+    The worst one reveals everything with probability δ and is ε-DP otherwise (Kairouz, Oh & Viswanath 2015, Thm 2.5).
+
+    Example:
+      >>> from hockeystick.accounting import ApproximateDP, compose, epsilon
+      >>> event = compose((ApproximateDP(0.1, 1e-8), 50))
+      >>> round(event.failure_delta(), 12), round(epsilon(event, 1e-6).upper, 3)
+      (5e-07, 3.264)
     """
 
     epsilon: float = field(converter=field_checks.epsilon)
@@ -71,7 +83,7 @@ class ApproximateDP(PrivacyEvent):
         if epsilon > 700:
             return ApproximateDP(epsilon, 1.0 if self.delta else 0.0)
         factor = math.expm1(epsilon) / math.expm1(self.epsilon) if self.epsilon else float(k)
-        # The exponent is from above; two exponentials of 2 U each, a quotient and two products: 7 U of the 90 here.
+        # The exponent is rounded up. Two exponentials (2 U each), a quotient and two products make 7 U; 1e-14 is 90 U.
         return ApproximateDP(epsilon, min(1.0, self.delta * factor * (1 + 1e-14)))
 
     def pure_epsilon(self) -> float:
@@ -95,7 +107,13 @@ class ApproximateDP(PrivacyEvent):
 
 @frozen
 class ZCDP(PrivacyEvent):
-    """Any ``rho``-zCDP mechanism (Bun & Steinke 2016). At distance d it is d²·rho-zCDP, d rounded up."""
+    """Any ``rho``-zCDP mechanism (Bun & Steinke 2016). At distance d it is ⌈d⌉²·ρ-zCDP.
+
+    Example:
+      >>> from hockeystick.accounting import ZCDP, epsilon
+      >>> round(epsilon(ZCDP(0.1), 1e-6).upper, 3)
+      2.142
+    """
 
     rho: float = field(converter=field_checks.rho)
     superadditive: ClassVar[bool] = True
@@ -109,10 +127,15 @@ class ZCDP(PrivacyEvent):
 
 @frozen
 class Failure(PrivacyEvent):
-    """A side condition of other events that fails with probability at most ``delta``; then anything may be revealed.
+    """The failure of a side condition of other events, of probability at most ``delta``; then anything may be revealed.
 
-    It has no rule for groups: what it adds at a distance above 1 depends on the events that it qualifies, as the δ of
+    It has no rule for groups: at a distance above 1 its cost depends on the events that it qualifies, as the δ of
     ``ApproximateDP`` grows with e^ε.
+
+    Example:
+      >>> from hockeystick.accounting import Failure, PureDP, compose, delta
+      >>> round(delta(compose(PureDP(1.0), Failure(1e-6)), 1.0).upper, 9)
+      1e-06
     """
 
     delta: float = field(converter=field_checks.delta)
@@ -136,7 +159,13 @@ class Failure(PrivacyEvent):
 
 @frozen
 class NonPrivate(PrivacyEvent):
-    """An access without any guarantee: whatever is composed with it has none either."""
+    """An access without any guarantee: no composition that holds it has a guarantee.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, NonPrivate, compose, epsilon
+      >>> epsilon(compose(Gaussian(9.0), NonPrivate()), 1e-6).upper
+      inf
+    """
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return self

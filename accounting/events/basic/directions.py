@@ -1,4 +1,4 @@
-"""Events whose two directions differ and are tied by which of the two data sets holds the record."""
+"""The base class of events that depend on which of the two data sets holds the changed record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIRECTIONS = ("both", "removal", "addition")
 
 
 def direction(value: object) -> str:
-    """Converts the field of that name: "both", "removal" (P is the world with the record) or "addition"."""
+    """Returns "both", "removal" (P is the output law with the record) or "addition"; a converter of attrs fields."""
     if not isinstance(value, str) or value not in DIRECTIONS:
         raise InvalidArgumentError("direction", value, "is unknown", f"give one of {', '.join(DIRECTIONS)}")
     return value
@@ -26,9 +26,9 @@ Self = TypeVar("Self", bound="DirectedEvent")
 
 
 class DirectedEvent(PrivacyEvent):
-    """Base of events with a field ``direction``; with "both" the profile is the pointwise maximum of the two.
+    """Base of events with a field ``direction``; for "both" the profile is the pointwise maximum of the other two.
 
-    A subclass gives ``_directed_pair`` (or the law of its loss) for "removal" and "addition".
+    A subclass defines ``_directed_pair``, or the law of its loss, for "removal" and "addition".
     """
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class DirectedEvent(PrivacyEvent):
     def replaced(self, removed: int, added: int) -> PrivacyEvent:
         raise UnsupportedEventError(
             f"{self} has no rule for {removed} records that leave while {added} enter: "
-            "state the graph under the relation asked for, with the event of that relation"
+            "build the graph under the other neighbouring relation, with the event for that relation"
         )
 
     def pair(self) -> DominatingPair | None:

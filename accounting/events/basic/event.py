@@ -1,14 +1,14 @@
-"""What one access to the data cost: the base class of all privacy events.
+"""The base class of privacy events: an event is the privacy cost of one access to the data.
 
-An event is a frozen, hashable value that bounds a *class* of pairs of output laws: whatever the mechanism did, the pair
-of its output laws on two inputs at distance 1 is no easier to tell apart than the event says. It knows nothing of data
-or randomness. Three kinds of curve describe it, and none is ever added to another:
+An event is a frozen, hashable value that bounds a *class* of pairs of output laws: the output laws of the mechanism on
+any two inputs at distance 1 are no easier to tell apart than the event says. It holds neither data nor randomness. It
+is described by three kinds of curve, which are never added to each other:
 
 * pure: the largest privacy loss, ``pure_epsilon``;
 * Rényi: ``rdp`` at any order, and ``zcdp_rho`` with rdp(α) ≤ ρα;
 * profile δ(ε): through the dominating pair of output laws, ``pair``.
 
-All three hold after a failure event of probability ``failure_delta`` has been set aside; that δ is added at the end.
+All three hold outside a failure of probability ``failure_delta``; that δ is added at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hockeystick.accounting.losses.dominating_pairs import Array as Array  # for
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
 
-if TYPE_CHECKING:  # dp-accounting is not typed: from its class, an event would be taken for whatever is asked for
+if TYPE_CHECKING:  # dp-accounting is not typed: with its class as a base, every attribute of an event would be Any
     from builtins import object as DpEvent
 else:
     from dp_accounting.dp_event import DpEvent
@@ -34,33 +34,35 @@ else:
 
 @frozen
 class PrivacyEvent(DpEvent):
-    """Base of all events; a subclass is one frozen attrs class and needs no registration.
+    """Base of all events; a subclass is a frozen attrs class and needs no registration.
 
-    A subclass states what is known of its mechanism: at least one of ``pure_epsilon``, ``zcdp_rho``, ``rdp`` and
-    ``pair``; what it leaves out is taken to be unknown. For groups, for transforms that stretch distances, and for
-    what replaces a record, it also needs ``_scaled``. It has no JSON form.
+    A subclass defines at least one of ``pure_epsilon``, ``zcdp_rho``, ``rdp`` and ``pair``; the others are taken to be
+    unknown. For groups, for transforms of stability above 1, and for replaced records it also needs ``_scaled``. It has
+    no JSON form.
 
-    >>> import attrs
-    >>> from hockeystick.accounting import PrivacyEvent, chain, epsilon
-    >>> @attrs.frozen
-    ... class Mine(PrivacyEvent):
-    ...     rate: float
-    ...
-    ...     def rdp(self, orders):
-    ...         return self.rate * orders
-    ...
-    ...     def _scaled(self, distance):
-    ...         return chain(self, math.ceil(distance))  # as many steps from one data set to the next
-    >>> round(epsilon(Mine(0.005).at(2), 1e-6).upper, 3)
-    0.9
-
-    Being a ``dp_accounting.DpEvent``, an event of ours may stand inside a native tree; accountants of other
-    libraries refuse it as unknown, as they should.
+    An event is a ``dp_accounting.DpEvent``, so it may stand inside a tree of such events; accountants of other
+    libraries refuse it as unknown.
 
     Class attributes:
-      norm: the norm in which one unit of input distance is meant: "records", "l1", "l2" or "linf".
-      adjacencies: the relations under which the event has a meaning; None for all.
-      superadditive: whether at s + t, whole numbers, it is known to cost at least what it does at s and t together.
+      norm: the norm of the input distance: "records", "l1", "l2" or "linf".
+      adjacencies: the neighbouring relations under which the event is meaningful; None for all.
+      superadditive: whether the event at distance s + t (whole numbers) is known to cost at least as much as its
+        composition at distances s and t.
+
+    Example:
+      >>> import attrs
+      >>> from hockeystick.accounting import PrivacyEvent, chain, epsilon
+      >>> @attrs.frozen
+      ... class Mine(PrivacyEvent):
+      ...     rate: float
+      ...
+      ...     def rdp(self, orders):
+      ...         return self.rate * orders
+      ...
+      ...     def _scaled(self, distance):
+      ...         return chain(self, math.ceil(distance))  # one step for each changed record
+      >>> round(epsilon(Mine(0.005).at(2), 1e-6).upper, 3)
+      0.9
     """
 
     norm: ClassVar[str] = "records"
@@ -80,23 +82,23 @@ class PrivacyEvent(DpEvent):
         return self if number == 1.0 else self._scaled(number)
 
     def _scaled(self, distance: float) -> PrivacyEvent:
-        """``at`` for a positive distance other than 1; a subclass that leaves it out has that one distance alone."""
+        """Returns ``at(distance)`` for a positive distance other than 1; by default only distance 1 is supported."""
         raise UnsupportedEventError(
             f"{type(self).__name__} has no rule for inputs {distance:g} units apart: define _scaled(self, distance) in "
-            "its class, say as hockeystick.events.chain(self, math.ceil(distance))"
+            "its class, for example as hockeystick.events.chain(self, math.ceil(distance))"
         )
 
     def pure_epsilon(self) -> float:
-        """Returns ε such that the event is ε-DP once its failure is set aside; inf if there is none."""
+        """Returns ε such that the event is ε-DP outside its failure; inf if no such ε is known."""
         return math.inf
 
     def zcdp_rho(self) -> float:
-        """Returns ρ such that the event is ρ-zCDP once its failure is set aside; inf if there is none."""
+        """Returns ρ such that the event is ρ-zCDP outside its failure; inf if no such ρ is known."""
         epsilon = self.pure_epsilon()
         return 0.5 * epsilon * epsilon  # Bun & Steinke 2016, Prop. 1.4
 
     def rdp(self, orders: Array) -> Array:
-        """Returns a bound on the Rényi divergence, in either direction, at each of ``orders``, of any shape.
+        """Returns a bound on the Rényi divergence in either direction, for each order of an array of any shape.
 
         Raises:
           InvalidArgumentError: an order is not in (1, 1e100].
@@ -107,61 +109,61 @@ class PrivacyEvent(DpEvent):
         return self._rdp(found)
 
     def _rdp(self, orders: Array) -> Array:
-        """``rdp`` at orders that were checked; a subclass gives this one."""
+        """Returns ``rdp`` at orders that are already checked; subclasses override this method."""
         return np.asarray(self.zcdp_rho() * orders)
 
     def failure_delta(self) -> float:
-        """Returns the probability that is set aside before the curves above hold."""
+        """Returns the probability of the failure outside which the other curves hold."""
         return 0.0
 
     def pair(self) -> DominatingPair | None:
-        """Returns a dominating pair of the event without its failure, or None if it has no known profile.
+        """Returns a dominating pair of the event without its failure, or None if no such pair is known.
 
-        The pair dominates both directions: its profile is at least that of (P, Q) and of (Q, P). An ``Oriented``
-        event alone bounds a single direction.
+        The pair dominates both directions: its profile is at least those of (P, Q) and of (Q, P). An ``Oriented`` event
+        bounds only one direction.
         """
         return None
 
     def sampled_access(self) -> tuple[float, PrivacyEvent, str] | None:
-        """Returns (q, access, way) of an access behind a secret sample of rate q that has a profile but no pair.
+        """Returns (rate, event, direction) of an access to a secret sample that has a profile but no pair, else None.
 
-        ``way`` is "removal", "addition" or "replacement"; None for all other events.
+        The direction is "removal", "addition" or "replacement".
         """
         return None
 
     def two_point(self) -> tuple[float, float] | None:
-        """Returns (ε, δ) if the event is no better than the worst (ε, δ)-DP mechanism, a randomised response at ε."""
+        """Returns (ε, δ) if the event is as bad as any (ε, δ)-DP mechanism (randomised response at ε), else None."""
         return None
 
     def orientations(self) -> tuple[PrivacyEvent, ...]:
-        """Returns the events of the two directions, or the event itself where both have one profile."""
+        """Returns the events of the two orders of the output laws, or the event alone if both have the same profile."""
         return (self,)
 
     def directions(self) -> tuple[PrivacyEvent, ...]:
-        """Returns the event with P the world that holds the record, and with P the world that lacks it.
+        """Returns the events for P the output law with the record, and for P the output law without it.
 
-        The event alone, the default, where nothing depends on which data set is the larger one. Where something does,
-        as for a secret sample, all accesses are in the same direction: a composition takes the worse direction last.
+        By default, nothing depends on which data set is the larger one, and the event alone is returned. Where it does
+        matter, as for a secret sample, all accesses have the same direction, and a composition takes the maximum last.
         """
         return (self,)
 
     def replaced(self, removed: int, added: int) -> PrivacyEvent:
-        """Returns the event when ``removed`` records leave the data and ``added`` ones enter, or the other way round.
+        """Returns the event when ``removed`` records leave the data and ``added`` records enter, or vice versa.
 
-        Where nothing depends on which data set is the larger one that is the event at their number.
+        By default, nothing depends on which data set is the larger one, and it is the event at their total number.
         """
         return self.at(removed + added)
 
     def has_profile(self) -> bool:
-        """Says whether the event has a dominating pair."""
+        """Returns whether the event has a known privacy profile."""
         return self.pair() is not None
 
     def loss_support(self) -> tuple[float, float]:
-        """Returns losses between which all but a negligible mass lies; see ``DominatingPair.support``."""
+        """Returns the ends of an interval of losses that holds all but a negligible mass; see ``DominatingPair``."""
         return self._known_pair().support()
 
     def loss_law(self, step: float, upper: bool) -> LossPmf:
-        """Returns the law of the privacy loss on a grid, above or below; use ``loss_grid.discretise``, which caches.
+        """Returns the law of the privacy loss rounded to multiples of ``step``, up or down; ``discretise`` caches it.
 
         Raises:
           InvalidArgumentError: the step is not in (0, 1e100].
@@ -171,17 +173,17 @@ class PrivacyEvent(DpEvent):
         return self._loss_law(validate.real("step", step, low=0.0, low_open=True, high=field_checks.LARGEST), upper)
 
     def _loss_law(self, step: float, upper: bool) -> LossPmf:
-        """``loss_law`` on a grid that was checked; a subclass gives this one."""
+        """Returns ``loss_law`` for a step that is already checked; subclasses override this method."""
         return from_pair(self._known_pair(), step, upper)
 
     def _known_pair(self) -> DominatingPair:
         pair = self.pair()
         if pair is None:
-            raise UnsupportedEventError(f"{self} has no privacy profile; its zCDP or RDP curve can be used")
+            raise UnsupportedEventError(f"{self} has no privacy profile: use its zCDP or RDP curve")
         return pair
 
     def accepts(self, adjacency: Adjacency) -> bool:
-        """Says whether the event has a meaning under ``adjacency``."""
+        """Returns whether the event is meaningful under ``adjacency``."""
         return self.adjacencies is None or adjacency in self.adjacencies
 
     def children(self) -> tuple[PrivacyEvent, ...]:
@@ -191,7 +193,13 @@ class PrivacyEvent(DpEvent):
 
 @frozen
 class NoEvent(PrivacyEvent):
-    """An access that costs nothing: post-processing, or a release that the changed records don't reach."""
+    """The cost of an access that reveals nothing: post-processing, or a release that the changed records don't reach.
+
+    Example:
+      >>> from hockeystick.accounting import NO_EVENT, Gaussian, compose
+      >>> compose() == Gaussian(1.0).at(0) == NO_EVENT, NO_EVENT.pure_epsilon()
+      (True, 0.0)
+    """
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return self
@@ -204,4 +212,4 @@ class NoEvent(PrivacyEvent):
 
 
 NO_EVENT = NoEvent()
-"""The only value of ``NoEvent``; what a composition of nothing is."""
+"""The only value of ``NoEvent``, and the composition of no events."""

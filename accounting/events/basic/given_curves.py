@@ -1,8 +1,8 @@
-"""Events of your own: a Gaussian-DP parameter, a Rényi curve, a privacy profile or a trade-off function.
+"""Events given by a curve: a Gaussian-DP parameter, a Rényi curve, a privacy profile or a trade-off function.
 
-Each is a claim about every pair of neighbours, in both orders, and each is charged as the worst pair of laws that the
-claim allows; what lies between the given points follows from convexity and monotonicity alone. Points are taken for
-exact: arithmetic on them is rational, and only the atoms of the worst pair are rounded, upwards.
+Each is a claim about all pairs of neighbouring data sets, in both orders, and is charged as the worst pair of laws that
+the claim allows. Between the given points, only convexity and monotonicity are used. Points are taken to be exact: the
+arithmetic on them is rational, and only the atoms of the worst pair are rounded, upwards.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from attrs import field, frozen
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.basic.checked_event import is_boolean
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.events.basic.given_laws import atoms_rdp, numbers
 from hockeystick.accounting.events.basic.group_steps import chain
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair, GaussianPair
 from hockeystick.accounting.losses.piecewise_profiles import Point, atoms, largest_symmetric, lower_hull
 from hockeystick.accounting.numerics.directed_rounding import U
-from hockeystick.accounting.validate import boolean
 
-_TOLERANCE = 1e-9  # how far, relatively, a point may lie above its neighbours' chord by rounding
+_TOLERANCE = 1e-9  # relative distance by which rounding may place a point above the chord of its neighbours
 
 
 def _mu(value: float) -> float:
@@ -34,10 +34,17 @@ def _mu(value: float) -> float:
 
 @frozen
 class GaussianDP(PrivacyEvent):
-    """Any ``mu``-Gaussian-DP mechanism (Dong, Roth & Su 2022, Def. 2.6): no easier to test than N(0, 1) from N(mu, 1).
+    """Any ``mu``-Gaussian-DP mechanism: its outputs are no easier to tell apart than N(0, 1) and N(μ, 1).
+
+    See Dong, Roth & Su 2022, Def. 2.6. For a group of k records it is kμ-Gaussian-DP (ibid., Thm 2.14).
 
     Attributes:
-      mu: > 0. A group of k records is kμ-Gaussian-DP (Dong, Roth & Su 2022, Thm 2.14).
+      mu: > 0.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, GaussianDP, delta
+      >>> round(delta(GaussianDP(0.5), 1.0).upper, 6), round(delta(Gaussian(2.0), 1.0).upper, 6)
+      (0.00683, 0.00683)
     """
 
     mu: float = field(converter=_mu)
@@ -69,14 +76,21 @@ def _epsilons_of_orders(values: object) -> tuple[float, ...]:
 class RenyiCurve(PrivacyEvent):
     """Any mechanism that is (orders[i], epsilons[i])-RDP for each i (Mironov 2017).
 
-    Between the orders (α−1)·rdp(α) is convex, being the logarithm of a moment, and vanishes at 1: the bound is the
-    greatest such function below the points, with rdp nondecreasing. So it is constant below the first order; beyond the
-    last nothing is known. A group is charged by the weak triangle inequality, see ``Chain``: k records at order α take
-    the curve up to order kα.
+    As the logarithm of a moment, (α−1)·rdp(α) is convex, and it vanishes at α = 1. The bound between the orders is the
+    greatest such function below the points, with rdp nondecreasing. It is constant below the first order; beyond the
+    last one nothing is known. Groups are charged by the weak triangle inequality (see ``Chain``): for k records, the
+    bound at order α needs the curve up to order kα.
 
     Attributes:
       orders: increasing, > 1.
       epsilons: at least 0, one for each order. They need not be convex: each is an upper bound by itself.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.accounting import RenyiCurve, epsilon
+      >>> event = RenyiCurve((2, 4, 8, 16, 32), (0.1, 0.2, 0.4, 0.8, 1.6))
+      >>> event.rdp(np.array([6.0])).round(3), round(epsilon(event, 1e-6).upper, 3)
+      (array([0.34]), 1.472)
     """
 
     orders: tuple[float, ...] = field(converter=_orders)
@@ -84,7 +98,8 @@ class RenyiCurve(PrivacyEvent):
 
     def __attrs_post_init__(self) -> None:
         if len(self.orders) != len(self.epsilons):
-            raise InvalidArgumentError("epsilons", self.epsilons, f"has not {len(self.orders)} entries, one per order")
+            reason = f"doesn't have {len(self.orders)} entries"
+            raise InvalidArgumentError("epsilons", self.epsilons, reason, "give one per order")
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return chain(self, math.ceil(distance))
@@ -118,18 +133,14 @@ def _deltas(values: object) -> tuple[float, ...]:
     return numbers("deltas", values, low=0.0, high=1.0)
 
 
-def _rates(name: str, values: object) -> tuple[float, ...]:
-    return numbers(name, values, low=0.0, high=1.0)
-
-
 def _false_positive_rates(values: object) -> tuple[float, ...]:
-    rates = _rates("false_positive_rates", values)
+    rates = numbers("false_positive_rates", values, low=0.0, high=1.0)
     _check_increasing("false_positive_rates", rates)
     return rates
 
 
 def _false_negative_rates(values: object) -> tuple[float, ...]:
-    return _rates("false_negative_rates", values)
+    return numbers("false_negative_rates", values, low=0.0, high=1.0)
 
 
 def _check_increasing(name: str, values: tuple[float, ...]) -> None:
@@ -140,11 +151,11 @@ def _check_increasing(name: str, values: tuple[float, ...]) -> None:
 
 @frozen
 class _WorstPair(PrivacyEvent):
-    """What a profile and a trade-off function share: the worst symmetric pair, its mass at infinity set aside.
+    """Base of a profile and a trade-off function: the curves of the worst symmetric pair that the points allow.
 
-    That pair shows its hand with probability δ(∞) and is else a pair with finite losses (by symmetry, as P's mass where
-    Q has none is then Q's mass where P has none). The latter, scaled to 1, has the pure and Rényi curves; its profile
-    counts with the probability that it happens.
+    That pair reveals everything with probability δ(∞), which is the failure, and has finite losses otherwise: by
+    symmetry, P's mass where Q has none equals Q's mass where P has none. The pure and Rényi curves are those of the
+    finite part, scaled to total mass 1; the profile counts it with its probability.
     """
 
     def _worst(self) -> Atoms:
@@ -174,18 +185,24 @@ class _WorstPair(PrivacyEvent):
 
 @frozen
 class PrivacyProfile(_WorstPair):
-    """Any mechanism that is (epsilons[i], deltas[i])-DP for each i, in both orders of the neighbours.
+    """Any mechanism that is (epsilons[i], deltas[i])-DP for each i, in both orders of the neighbouring data sets.
 
-    A profile is convex in e^ε, nonincreasing, and 1 at ε = −∞. So the largest one that respects the points is the lower
-    convex hull of the points and (0, 1) over e^ε, constant beyond the last. A bound for (Q, P) is one for (P, Q) at −ε,
-    δ(−ε) ≤ 1 − (1 − δ(ε))·e^{−ε}: each point counts at ±ε, and the worst pair is symmetric.
+    A profile is convex in e^ε, nonincreasing, and 1 at ε = −∞. So the largest profile that respects the points is the
+    lower convex hull over e^ε of the points and (0, 1), constant beyond the last point. A bound for (Q, P) at ε implies
+    one for (P, Q) at −ε, δ(−ε) ≤ 1 − (1 − δ(ε))·e^{−ε}. So each point counts at ±ε, and the worst pair is symmetric.
 
     Attributes:
       epsilons: increasing, in [−700, 700].
-      deltas: δ at each, in [(1 − e^ε)₊, 1], nonincreasing and convex in e^ε (within 1e-9, relatively).
+      deltas: δ at each, in [(1 − e^ε)₊, 1], nonincreasing and convex in e^ε (within a relative 1e-9).
 
     Raises:
-      InvalidArgumentError: naming the first point that no profile has.
+      InvalidArgumentError: no profile has these points; the argument names the first impossible one.
+
+    Example:
+      >>> from hockeystick.accounting import PrivacyProfile, compose, delta
+      >>> event = PrivacyProfile((0.0, 0.5, 1.0, 2.0), (0.2, 0.06, 0.02, 1e-5))
+      >>> round(delta(event, 0.75).upper, 4), round(delta(compose((event, 2)), 1.0).upper, 4)
+      (0.0425, 0.0655)
     """
 
     epsilons: tuple[float, ...] = field(converter=_epsilons_of_profile)
@@ -193,10 +210,13 @@ class PrivacyProfile(_WorstPair):
 
     def __attrs_post_init__(self) -> None:
         if len(self.epsilons) != len(self.deltas):
-            raise InvalidArgumentError("deltas", self.deltas, f"has not {len(self.epsilons)} entries, one per epsilon")
+            raise InvalidArgumentError(
+                "deltas", self.deltas, f"doesn't have {len(self.epsilons)} entries", "give one per epsilon"
+            )
         for i, (epsilon, delta) in enumerate(zip(self.epsilons, self.deltas, strict=True)):
             if delta < -math.expm1(epsilon) - 4 * U:
-                raise InvalidArgumentError(f"deltas[{i}]", delta, f"is below 1 - exp({epsilon})", "no profile is")
+                remedy = "no profile is lower than that"
+                raise InvalidArgumentError(f"deltas[{i}]", delta, f"is below 1 - exp({epsilon})", remedy)
             if i and delta > self.deltas[i - 1]:
                 raise InvalidArgumentError(
                     f"deltas[{i}]", delta, "exceeds the one before", "a profile is nonincreasing"
@@ -210,12 +230,12 @@ class PrivacyProfile(_WorstPair):
 
 @lru_cache(maxsize=256)
 def worst_under_profile(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> Atoms:
-    """Returns the worst pair that is (ε, δ)-DP at each of the points, in both orders; they need not be convex."""
+    """Returns the worst pair that is (ε, δ)-DP at each point, in both orders; the points need not be convex."""
     points: list[Point] = []
     known: dict[Fraction, float] = {}
     for epsilon, delta in zip(epsilons, deltas, strict=True):
         x = Fraction(1)
-        if epsilon:  # rounded up: where δ is smaller, the point claims less
+        if epsilon:  # rounded up: at a larger ε, the same δ claims less
             x = Fraction(math.nextafter(math.nextafter(math.exp(epsilon), math.inf), math.inf))
         points.append((x, max(Fraction(delta), 1 - x)))
         known[x], known[1 / x] = epsilon, -epsilon
@@ -224,39 +244,43 @@ def worst_under_profile(epsilons: tuple[float, ...], deltas: tuple[float, ...]) 
 
 @frozen
 class TradeOff(_WorstPair):
-    """Any f-DP mechanism (Dong, Roth & Su 2022): no test of neighbours, in either order, has error rates below f.
+    """Any f-DP mechanism (Dong, Roth & Su 2022): no test of two neighbouring data sets has error rates below f.
 
-    f is convex and nonincreasing with f(α) ≤ 1 − α, and known at points. By default nothing is assumed between them:
-    there f lies above the chords, drawn on, of the points on either side, and the worst pair has the greatest convex
-    function below those. With ``polygon`` f *is* the polygon through the points, its corners: that claims more, and is
-    wrong for points sampled from a smooth curve, which lies below their polygon.
+    The trade-off function f is convex and nonincreasing with f(α) ≤ 1 − α, and it is given at points. By default,
+    nothing else is assumed: between two points, f lies above the extended chords of the points on either side, and the
+    worst pair has the greatest convex function below those chords. With ``polygon``, f *is* the polygon through the
+    points. That claims more, and is wrong for points sampled from a smooth curve, which lies below their polygon.
 
     T(Q, P) is the inverse of T(P, Q), so an f-DP mechanism is also max(f, f⁻¹)-DP, and the worst pair is symmetric.
 
     Attributes:
       false_positive_rates: increasing, in [0, 1].
       false_negative_rates: f at each, in [0, 1 − α], nonincreasing and convex (within 1e-9). (1, 0) is always added.
-      polygon: f is the polygon through the points, and goes on to (0, 1) on the left if no point is there.
+      polygon: whether f is the polygon through the points; on the left it is continued to (0, 1).
 
     Raises:
-      InvalidArgumentError: naming the first point that no trade-off function has.
+      InvalidArgumentError: no trade-off function has these points; the argument names the first impossible one.
+
+    Example:
+      >>> from hockeystick.accounting import TradeOff, delta
+      >>> rates, misses = (0.0, 0.1, 0.3, 0.6, 1.0), (1.0, 0.7, 0.4, 0.15, 0.0)
+      >>> [round(delta(TradeOff(rates, misses, polygon=p), 0.5).upper, 4) for p in (False, True)]
+      [0.2183, 0.1309]
     """
 
     false_positive_rates: tuple[float, ...] = field(converter=_false_positive_rates)
     false_negative_rates: tuple[float, ...] = field(converter=_false_negative_rates)
-    polygon: bool = field(default=False, kw_only=True)
-
-    @polygon.validator
-    def _polygon_is_bool(self, _: object, value: object) -> None:
-        boolean("polygon", value)
+    polygon: bool = field(default=False, kw_only=True, validator=is_boolean)
 
     def __attrs_post_init__(self) -> None:
         name, betas = "false_negative_rates", self.false_negative_rates
         if len(self.false_positive_rates) != len(betas):
-            raise InvalidArgumentError(name, betas, f"has not {len(self.false_positive_rates)} entries, one per rate")
+            reason = f"doesn't have {len(self.false_positive_rates)} entries"
+            raise InvalidArgumentError(name, betas, reason, "give one per false positive rate")
         for i, (alpha, beta) in enumerate(zip(self.false_positive_rates, betas, strict=True)):
             if beta > 1.0 - alpha + 4 * U:
-                raise InvalidArgumentError(f"{name}[{i}]", beta, f"is above 1 - {alpha}", "guessing does that well")
+                remedy = "guessing has a lower rate"
+                raise InvalidArgumentError(f"{name}[{i}]", beta, f"is above 1 - {alpha}", remedy)
             if i and beta > betas[i - 1]:
                 raise InvalidArgumentError(f"{name}[{i}]", beta, "exceeds the one before", "it must not increase")
         rates = list(zip(map(Fraction, self.false_positive_rates), map(Fraction, betas), strict=True))
@@ -288,10 +312,10 @@ def _worst_above_trade_off(alphas: tuple[float, ...], betas: tuple[float, ...], 
 
 
 def _least_convex(f: list[Point]) -> list[Point]:
-    """Corners of the least function that convexity allows through the points of ``f``, the last of them (1, 0).
+    """Returns the corners of the least function through the points of ``f`` that convexity allows; the last is (1, 0).
 
-    Between two points it is the larger of the chords on either side, drawn on. At the left end (0, 1) serves for a
-    point, as f(0) ≤ 1; at the right end f ≥ 0.
+    Between two points it is the larger of the extended chords on either side. At the left end (0, 1) serves as a point,
+    as f(0) ≤ 1; at the right end f ≥ 0.
     """
     whole = f if f[0][0] == 0 else [(Fraction(0), Fraction(1)), *f]
     corners = [whole[0]] if f[0][0] == 0 else []
@@ -310,7 +334,7 @@ def _least_convex(f: list[Point]) -> list[Point]:
 
 
 def _line(p: Point, q: Point) -> tuple[Fraction, Fraction]:
-    """Slope and value at 0 of the line through two points."""
+    """Returns the slope, and the value at 0, of the line through two points."""
     slope = (q[1] - p[1]) / (q[0] - p[0])
     return slope, p[1] - slope * p[0]
 
@@ -318,7 +342,7 @@ def _line(p: Point, q: Point) -> tuple[Fraction, Fraction]:
 def _check_convex(
     name: str, values: tuple[float, ...], points: list[Point], absolute: float = 0.0, skipped: int = 0
 ) -> None:
-    """Refuses a point above the chord of its neighbours by more than rounding; ``skipped`` points are no values."""
+    """Refuses a point further above the chord of its neighbours than rounding; the first ``skipped`` have no value."""
     for i in range(1, len(points) - 1):
         (a, b), (x, y), (c, d) = points[i - 1 : i + 2]
         chord = b + (d - b) * (x - a) / (c - a)
@@ -326,6 +350,6 @@ def _check_convex(
             raise InvalidArgumentError(
                 f"{name}[{i - skipped}]",
                 values[i - skipped],
-                f"is above the chord of its neighbours, {float(chord)!r}: not convex",
-                "leave the point out; it says nothing that they don't",
+                f"is above {float(chord)!r}, the chord of its neighbours: the curve is not convex",
+                "leave the point out, as the other points imply it",
             )

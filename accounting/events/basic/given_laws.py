@@ -1,12 +1,12 @@
-"""Events of your own: a pair of finite laws, or a distribution of privacy losses.
+"""Events given by their output laws: a pair of finite laws, or a distribution of privacy losses.
 
-Both are given for one order of the two worlds, P against Q. ``orientation`` says what the other order is:
+Both are given for one order of the two laws, P against Q. The ``orientation`` is one of:
 
-* "free" (the default): either world may be P, in each access anew, as when one record is replaced by another. The event
-  then charges the pointwise maximum of the profiles of (P, Q) and (Q, P).
-* "tied": P is the world that holds the record and Q the world that lacks it, in every access. Compositions take all
-  accesses in one order, then all in the other, and the worse of the two last. Not for replace-one or local adjacency.
-* "forward": the one order P against Q alone, and no bound on the other. What "tied" is made of.
+* "free" (the default): either data set may have the law P, independently in each access, as when a record is replaced.
+  The event charges the pointwise maximum of the profiles of (P, Q) and (Q, P).
+* "tied": P is the law with the record and Q the law without it, in every access. A composition is bounded in one order
+  throughout, then in the other, and the maximum is taken last. Not for replace-one or local adjacency.
+* "forward": only the order P against Q, without a bound on the other. A "tied" event consists of two of these.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair, maximum
 from hockeystick.accounting.losses.piecewise_profiles import atoms, larger_of_both_orders
 from hockeystick.accounting.numerics.directed_rounding import U
 
-_EXACT = 512  # outcomes up to which the maximum of both orders is exact, and not on a grid
+_EXACT = 512  # the most outcomes for which the maximum of both orders is exact instead of on a grid
 _ORIENTATIONS = ("free", "tied", "forward")
 
 
 def numbers(name: str, values: object, *, low: float, high: float) -> tuple[float, ...]:
-    """Returns a list of numbers in [low, high] as a tuple; the first one at fault is named by its index.
+    """Returns a list of numbers in [low, high] as a tuple.
 
     Raises:
-      InvalidArgumentError: no list, an empty one, or an entry is out of range.
+      InvalidArgumentError: not a list, an empty list, or an entry out of range, which the argument names.
     """
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
@@ -47,7 +47,7 @@ def numbers(name: str, values: object, *, low: float, high: float) -> tuple[floa
 
 
 def _law(name: str, values: object) -> tuple[float, ...]:
-    # Rounded masses may be so much above 1; what is used is divided by their sum.
+    # Rounded masses may add up to slightly more than 1: they are divided by their sum later.
     masses = numbers(name, values, low=0.0, high=1.0 + 1e-9)
     total = math.fsum(masses)
     if abs(total - 1.0) > 1e-9:
@@ -72,7 +72,6 @@ def _orientation(value: object) -> str:
 
 
 def _masses(values: object) -> tuple[float, ...]:
-    # As for laws.
     return numbers("masses", values, low=0.0, high=1.0 + 1e-9)
 
 
@@ -85,7 +84,7 @@ def _infinity(value: object) -> float:
 
 
 def atoms_rdp(pair: Atoms, orders: Array) -> Array:
-    """Returns the Rényi divergence of a pair with finitely many losses at each order > 1, rounded up."""
+    """Returns the Rényi divergence of a pair of finitely many losses at each order > 1, rounded up."""
     a = np.asarray(orders, dtype=float)
     p, losses = np.array(pair.p), np.array(pair.losses)
     if pair.at_infinity > 0.0:
@@ -97,7 +96,7 @@ def atoms_rdp(pair: Atoms, orders: Array) -> Array:
     for i, order in np.ndenumerate(a):
         t = order - 1.0
         y = t * losses
-        if np.abs(y).max() < 1.0:  # P's masses add up to 1: no cancellation of what is left
+        if np.abs(y).max() < 1.0:  # P's masses add up to 1, so that the excess over 1 has no cancellation
             gain = p * np.expm1(y)
             moment, slack = math.log1p(max(0.0, math.fsum(gain))), 8 * U * float(np.abs(gain).sum())
         else:
@@ -112,7 +111,7 @@ def atoms_rdp(pair: Atoms, orders: Array) -> Array:
 
 @frozen
 class _TwoLaws(PrivacyEvent):
-    """What the two events share: everything follows from ``_atoms``, P against Q or Q against P."""
+    """Base of both events: all curves follow from ``_atoms``, the losses of P against Q or of Q against P."""
 
     orientation: str = field(default="free", converter=_orientation, kw_only=True)
 
@@ -178,13 +177,20 @@ def _larger(forward: Atoms, backward: Atoms) -> Atoms:
 
 @frozen
 class DiscretePair(_TwoLaws):
-    """A pair of laws on finitely many outcomes: outcome i has probability ``p[i]`` in one world, ``q[i]`` in the other.
+    """A pair of output laws on finitely many outcomes: outcome i has probability ``p[i]`` or ``q[i]``.
 
-    For a mechanism whose worst neighbours are known, such as a truth table found by enumeration.
+    Use it for a mechanism whose worst neighbouring data sets are known, for example by enumeration.
 
     Attributes:
       p, q: probabilities of the same outcomes; each adds up to 1 within 1e-9 and is rescaled to 1.
       orientation: "free", "tied" or "forward"; see the module.
+
+    Example:
+      >>> from hockeystick.accounting import DiscretePair, compose, delta
+      >>> p, q = (0.7, 0.2, 0.1), (0.3, 0.3, 0.4)
+      >>> free, tied = (DiscretePair(p, q, orientation=one) for one in ("free", "tied"))
+      >>> round(delta(compose((free, 3)), 2.0).upper, 3), round(delta(compose((tied, 3)), 2.0).upper, 3)
+      (0.205, 0.176)
     """
 
     p: tuple[float, ...] = field(converter=_p)
@@ -192,7 +198,7 @@ class DiscretePair(_TwoLaws):
 
     def __attrs_post_init__(self) -> None:
         if len(self.p) != len(self.q):
-            raise InvalidArgumentError("q", self.q, f"has {len(self.q)} outcomes, p has {len(self.p)}")
+            raise InvalidArgumentError("q", self.q, f"doesn't have {len(self.p)} entries", "give one per outcome of p")
 
     def directions(self) -> tuple[PrivacyEvent, ...]:
         if self.orientation != "tied":
@@ -208,11 +214,11 @@ class DiscretePair(_TwoLaws):
 
 
 def _log_ratio(x: float, y: float) -> float:
-    """ln(x/y) rounded up."""
+    """Returns ln(x/y), rounded up."""
     if x == y:
         return 0.0
     value = math.log1p((x - y) / y) if 0.5 < x / y < 2.0 else math.log(x) - math.log(y)
-    # Four sums and quotients of masses: 4 U of 1; logarithms by 2 U of themselves, differences and quotients by U.
+    # Four sums and quotients of masses: 4 U of 1. Logarithms: 2 U of themselves. Differences and quotients: U each.
     return value + 4 * U * (abs(value) + (0.0 if 0.5 < x / y < 2.0 else abs(math.log(x))) + 1.0)
 
 
@@ -220,7 +226,7 @@ def _log_ratio(x: float, y: float) -> float:
 class LossDistribution(_TwoLaws):
     """A distribution of the privacy loss ln(P/Q): under P the loss is ``losses[i]`` with probability ``masses[i]``.
 
-    It fixes Q too, as Q has mass masses[i]·e^{−losses[i]} there and the rest where P has none.
+    It determines Q too: Q has mass masses[i]·e^{−losses[i]} at ``losses[i]``, and the rest where P has none.
 
     Attributes:
       losses: distinct and finite.
@@ -229,7 +235,13 @@ class LossDistribution(_TwoLaws):
       orientation: "free", "tied" or "forward"; see the module.
 
     Raises:
-      InvalidArgumentError: the masses don't add up to 1, or E_P[e^{−loss}] > 1, so that no Q fits.
+      InvalidArgumentError: the masses don't add up to 1, or E_P[e^{−loss}] > 1, which no Q allows.
+
+    Example:
+      >>> from hockeystick.accounting import LossDistribution, PureDP, epsilon
+      >>> event = LossDistribution((1.0, -1.0), (0.7310585786, 0.2689414214))  # randomised response
+      >>> round(epsilon(event, 0.1).upper, 4), round(epsilon(PureDP(1.0), 0.1).upper, 4)
+      (0.8529, 0.8529)
     """
 
     losses: tuple[float, ...] = field(converter=_losses)
@@ -238,22 +250,19 @@ class LossDistribution(_TwoLaws):
 
     def __attrs_post_init__(self) -> None:
         if len(self.losses) != len(self.masses):
-            raise InvalidArgumentError("masses", self.masses, f"has {len(self.masses)} entries for {len(self.losses)}")
-        seen: set[float] = set()
+            reason = f"doesn't have {len(self.losses)} entries"
+            raise InvalidArgumentError("masses", self.masses, reason, "give one per loss")
         for i, loss in enumerate(self.losses):
-            if loss in seen:
+            if self.losses.index(loss) < i:
                 raise InvalidArgumentError(f"losses[{i}]", loss, "occurs twice", "add up the masses of equal losses")
-            seen.add(loss)
         total = math.fsum(self.masses) + self.infinity
         if abs(total - 1.0) > 1e-9:
-            raise InvalidArgumentError(
-                "masses", self.masses, f"add up to {total!r} with infinity", "they must add to 1"
-            )
+            reason = f"adds up to {total!r}, infinity included"
+            raise InvalidArgumentError("masses", self.masses, reason, "give masses that add up to 1")
         rest, _ = self._unexplained()
         if rest < -1e-9:
-            raise InvalidArgumentError(
-                "losses", self.losses, f"E[exp(-loss)] = {1.0 - rest!r} exceeds 1", "no pair of laws has these losses"
-            )
+            reason = f"has E[exp(-loss)] = {1.0 - rest!r}, above 1"
+            raise InvalidArgumentError("losses", self.losses, reason, "no pair of laws has these losses")
 
     def directions(self) -> tuple[PrivacyEvent, ...]:
         if self.orientation != "tied":
@@ -264,7 +273,7 @@ class LossDistribution(_TwoLaws):
         )
 
     def _q_masses(self) -> list[float]:
-        # A mass too small for a float is rounded up, and a loss whose Q can't be one is left to the check of the sum.
+        # A mass too small for a float is rounded up. A loss with too large a mass of Q fails the check of the sum.
         return [
             max(5e-324, math.exp(min(700.0, math.log(mass) - loss)))
             for loss, mass in zip(self.losses, self.masses, strict=True)
@@ -272,7 +281,7 @@ class LossDistribution(_TwoLaws):
         ]
 
     def _unexplained(self) -> tuple[float, float]:
-        """Q's mass outside the losses, and a bound on its rounding."""
+        """Returns Q's mass outside the losses, and a bound on its rounding error."""
         q = self._q_masses()
         total, widest = math.fsum(q), max(map(abs, self.losses))
         # ln p is off by U of itself, the difference too: q·|ln q| is below 1/2; the exponential and fsum are by 2 U.
@@ -284,6 +293,6 @@ class LossDistribution(_TwoLaws):
             total = min(1.0, math.fsum(self.masses) + self.infinity)
             return Atoms(losses, tuple(mass / total for mass in self.masses if mass > 0.0), self.infinity / total)
         rest, rounding = self._unexplained()
-        # What is below the rounding of the sum is no evidence of outcomes that P lacks.
+        # A rest below the rounding error is no evidence of outcomes that P lacks.
         alone = rest if rest > rounding else 0.0
         return Atoms(tuple(-loss for loss in losses), tuple(self._q_masses()), alone)

@@ -1,12 +1,12 @@
-"""Group privacy for any event: what it costs to get from one input to another in several steps.
+"""Group privacy for any event: the cost of going from one input to another in several steps.
 
-Inputs x_0, …, x_k, each a neighbour of the next, have output laws P_0, …, P_k. With T(P_{i−1}, P_i) ≥ f for each step,
-write g(α) = 1 − f(α), the most mass that a step gives to an event of mass α. Then P_i(S) ≤ g(P_{i−1}(S)), so that
-P_k(S) ≤ g(…g(P_0(S))): the ends have trade-off function 1 − g∘…∘g (Dong, Roth & Su 2022, Thm 2.14, for symmetric f, of
-which nothing is used). As g is concave and increasing, so is the iterate: it is the trade-off function of a pair.
+Inputs x_0, …, x_k, each a neighbour of the next, have output laws P_0, …, P_k. If T(P_{i−1}, P_i) ≥ f for each step,
+let g(α) = 1 − f(α), the largest mass that one step gives to a set of mass α. Then P_i(S) ≤ g(P_{i−1}(S)), so that
+P_k(S) ≤ g(…g(P_0(S))): the ends have trade-off function 1 − g∘…∘g (Dong, Roth & Su 2022, Thm 2.14, for symmetric f;
+the symmetry is not needed). As g is concave and increasing, so is the iterate, and it belongs to a pair of laws.
 
 On a grid of losses that pair is exact. g is piecewise linear, with slope e^l on a piece of width Q(l); g∘g has the
-product of two slopes on each piece of the common refinement: its losses are sums, hence on the same grid.
+product of two slopes on each piece of the common refinement, so that its losses are sums, on the same grid.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from attrs import field, frozen
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
-from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.built_event import BuiltEvent
+from hockeystick.accounting.events.basic.checked_event import check_event, is_event
 from hockeystick.accounting.events.basic.declared import Failure
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
@@ -30,19 +30,26 @@ from hockeystick.accounting.numerics.directed_rounding import U
 
 _MAX_CELLS = 2**23
 _FINE = 2**20  # cells of a chain on its finer grid
-_TOP = 650.0  # e^_TOP times the smallest mass is still a float
+_TOP = 650.0  # losses whose exponential, times the smallest mass, is still a float
 _TERMS = 256
 
 
 def chain(event: PrivacyEvent, length: int) -> PrivacyEvent:
-    """Returns the cost of ``length`` steps from neighbour to neighbour, each of them at most ``event``.
+    """Returns the cost of ``length`` steps from neighbour to neighbour, each of which costs at most ``event``.
 
-    It holds for any event, whether or not the steps go in one direction, and is the fallback where an event has no
-    tighter rule of its own (``event.at``).
+    It holds for any event, whether or not all steps go in one direction. Events without a tighter rule of their own use
+    it for groups (``event.at``).
 
     Raises:
-      InvalidArgumentError: no event, or length is no integer ≥ 0.
-      UnsupportedEventError: the event has a failure probability and no profile, or is a mere side condition.
+      InvalidArgumentError: not an event, or length is not an integer ≥ 0.
+      UnsupportedEventError: the event has a failure probability and no profile, or consists of failures only.
+
+    Example:
+      >>> from hockeystick.accounting import Laplace, ZCDP, chain, delta
+      >>> chain(ZCDP(0.1), 3).zcdp_rho()
+      0.9
+      >>> round(delta(chain(Laplace(3.0), 2), 0.3).upper, 4), round(delta(Laplace(3.0).at(2), 0.3).upper, 4)
+      (0.1675, 0.1675)
     """
     check_event(event)
     steps = validate.integer("length", length, low=0)
@@ -58,8 +65,8 @@ def _length(value: int) -> int:
 
 
 @frozen
-class Chain(PrivacyEvent):
-    """``length`` steps from neighbour to neighbour, each at most ``event``; build it with ``chain``.
+class Chain(BuiltEvent):
+    """A group of ``length`` steps from neighbour to neighbour, each of which costs at most ``event``; see ``chain``.
 
     | curve   | k steps                                                                        |
     |---------|--------------------------------------------------------------------------------|
@@ -72,31 +79,31 @@ class Chain(PrivacyEvent):
     D_α(P‖Q) ≤ (α−1/p)/(α−1)·D_{pα}(P‖R) + D_{q(α−1/p)}(R‖Q), 1/p + 1/q = 1, with one step against i others and
     p = 1 + i(α−1)/α, the best choice where rdp(α) = ρα: there it gives k²ρα.
 
-    A step's failure grows along the chain, so it is no failure of the chain: with one, only the profile is known.
+    The failure of a step grows along the chain, so it is not a failure of the chain: the pure, zCDP and Rényi curves
+    are then infinite, and only the profile is known.
+
+    Attributes:
+      event: the cost of one step.
+      length: the number of steps, ≥ 1.
+
+    See ``chain`` for an example.
     """
 
-    event: PrivacyEvent = field()
+    event: PrivacyEvent = field(validator=is_event)
     length: int = field(converter=_length)
-
-    @event.validator
-    def _event_is_event(self, _: object, value: object) -> None:
-        check_event(value)
 
     def __attrs_post_init__(self) -> None:
         if self.event.failure_delta() > 0.0:
             if _is_side_condition(self.event):
                 raise UnsupportedEventError(
-                    f"{self.event} has no rule for groups: what it adds depends on the events that it qualifies; "
+                    f"{self.event} has no rule for groups, as its cost depends on the events that it qualifies: "
                     "chain the composition with them"
                 )
             if not self.event.has_profile():
                 raise UnsupportedEventError(
-                    f"{self.event} has a failure probability and no profile: no rule for groups"
+                    f"{self.event} has a failure probability and no profile, so it has no rule for groups: "
+                    "state the guarantee for the group"
                 )
-
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return self.event.norm
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return chain(self.event, math.ceil(self.length * distance))
@@ -112,29 +119,20 @@ class Chain(PrivacyEvent):
         if self.event.failure_delta():
             return np.full(a.shape, math.inf)
         total = np.zeros(a.shape)
-        # Long chains are charged in blocks: the Rényi divergence at the block's last order, the weight of its first.
+        # Long chains are charged in blocks of steps, each at the divergence of its last order and its first weight.
         ends = np.unique(np.linspace(0, k, min(k, _TERMS) + 1).round().astype(int))
         for before, last in zip(ends[:-1], ends[1:], strict=True):
             weight = (last - before) * (k * a / (k * (a - 1) + before + 1))
             total += weight * self.event.rdp(k * (a - 1) + last)
-        # A weight and an order are off by 8 U and 3 U, their product and each sum by U; there are two ends at least.
+        # Weights and orders are off by 8 U and 3 U, their products and each sum by U; there are at least two ends.
         return np.asarray(np.minimum(total * (1 + 8 * U * len(ends)), self.pure_epsilon()))
-
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return self.event.accepts(adjacency)
-
-    def children(self) -> tuple[PrivacyEvent, ...]:
-        return (self.event,)
-
-    def has_profile(self) -> bool:
-        return self.event.has_profile()
 
     def loss_support(self) -> tuple[float, float]:
         return _support(self)
 
     def _loss_law(self, step: float, upper: bool) -> LossPmf:
-        # Each step's rounding to the grid adds up, and one step's losses are small: they are composed on a finer grid,
-        # on which the steps' largest loss lies if the chain's lies on the grid asked for.
+        # The roundings of all steps to the grid add up, and the losses of one step are small: so steps are composed on
+        # a finer grid, which holds the largest loss of a step if ``step`` divides the largest loss of the chain.
         low, high = self.event.loss_support()
         finer = next((r for r in self._refinements() if r and (high - low) * self.length * r <= step * _FINE), 1)
         square, k = _step_law(self.event, step / finer, upper), self.length
@@ -164,7 +162,7 @@ def _is_side_condition(event: PrivacyEvent) -> bool:
 
 @lru_cache(maxsize=256)
 def _support(event: Chain) -> tuple[float, float]:
-    """The losses of a coarse law that hold all but 1e-40 of P's mass: far less than ``length`` times one step's."""
+    """Returns the losses of a coarse law that hold all but 1e-40 of P's mass: far fewer than ``length`` supports."""
     low, high = event.event.loss_support()
     if high <= low:
         return min(0.0, event.length * low), max(0.0, event.length * high)
@@ -180,7 +178,7 @@ def _support(event: Chain) -> tuple[float, float]:
 
 @frozen
 class _Widened(DominatingPair):
-    """A pair whose support reaches out to losses of which P has next to nothing: a chain may bring them up."""
+    """A pair whose support is extended to losses of tiny mass, as a chain may multiply that mass."""
 
     inner: DominatingPair
 
@@ -201,7 +199,7 @@ class _Widened(DominatingPair):
 
 
 def _step_law(event: PrivacyEvent, step: float, upper: bool) -> LossPmf:
-    """One step in the worse direction; from above, with its failure."""
+    """Returns the law of one step in the worse direction, with its failure if ``upper``."""
     laws = []
     for way in event.directions():
         pair = way.pair()
@@ -213,17 +211,16 @@ def _step_law(event: PrivacyEvent, step: float, upper: bool) -> LossPmf:
     failure = event.failure_delta()
     if not failure or not upper:
         return law
-    # P shows its hand with the failure's probability, at the expense of its least telling outcomes.
+    # With the failure's probability P reveals everything; that mass is taken from the outcomes of least loss.
     kept = np.minimum(law.p, np.maximum(0.0, 1.0 - failure - law.infinity - (np.cumsum(law.p[::-1])[::-1] - law.p)))
     return LossPmf(law.step, law.start, kept, min(1.0, law.infinity + failure))
 
 
 def _then(first: LossPmf, second: LossPmf, upper: bool) -> LossPmf:
-    """The pair with trade-off function 1 − g₂∘g₁, rounded outwards.
+    """Returns the pair with trade-off function 1 − g₂∘g₁, rounded outwards.
 
-    Order the outcomes of the middle law, of total mass 1, by decreasing loss. ``first`` cuts it into P-masses (at
-    infinite loss to begin with), ``second`` into Q-masses; each piece m of the common refinement has P-mass m·e^{l₂} at
-    loss l₁ + l₂.
+    Order the outcomes of the middle law, of total mass 1, by decreasing loss. ``first`` cuts it into P-masses (infinite
+    loss first), ``second`` into Q-masses; each piece m of the common refinement has P-mass m·e^{l₂} at loss l₁ + l₂.
     """
     step = first.step
     inner = np.concatenate([[first.infinity], first.p[::-1]])
@@ -244,8 +241,8 @@ def _then(first: LossPmf, second: LossPmf, upper: bool) -> LossPmf:
     rounding = 2 * U * (len(inner) + len(outer) + widest + 8.0)
     out = np.zeros(len(inner) + len(outer))
     start = int(inner_index[-1]) + int(outer_index[-1]) if len(outer) and len(inner) > 1 else 0
-    # Cuts are measured from the nearer end, so that small masses keep their accuracy; at either end they are moved
-    # towards the less telling outcomes (from above) or away from them by the rounding of the sums.
+    # Cuts are measured from the nearer end, so that small masses keep their accuracy. By the rounding error of the sums
+    # they are moved towards smaller losses for an upper bound, and towards larger losses for a lower one.
     for left in (True, False):
         cuts_1, cuts_2 = (_cuts(masses, left, rounding, upper) for masses in (inner, outer))
         ends = np.unique(np.concatenate([cuts_1[cuts_1 < 0.5], cuts_2[cuts_2 < 0.5], [0.0, 0.5]]))
@@ -264,19 +261,19 @@ def _then(first: LossPmf, second: LossPmf, upper: bool) -> LossPmf:
 
 
 def _cuts(masses: Array, left: bool, rounding: float, upper: bool) -> Array:
-    """Where each mass ends, measured from the left end or from the right end of [0, 1]."""
+    """Returns the end of each mass, measured from the left end or from the right end of [0, 1]."""
     outward = 1 + rounding if upper else 1 - rounding
     total = float(masses.sum())
     if left:
         return np.minimum(np.cumsum(masses) * outward, 1.0)
-    # Outcomes that are not listed (of Q, or lost by rounding) come last; from above, only what is certainly there.
+    # Unlisted outcomes (of Q, or lost to rounding) come last; an upper bound counts only those that certainly exist.
     unlisted = max(0.0, 1.0 - total - rounding if upper else 1.0 - total + rounding)
     after = np.concatenate([np.cumsum(masses[:0:-1])[::-1], [0.0]]) + unlisted
     return np.minimum(after * (2 - outward), 1.0)
 
 
 def _trimmed(law: LossPmf, upper: bool) -> LossPmf:
-    """Drops losses without mass; from above, P's last 1e-60 is moved up from the lowest losses, not dropped."""
+    """Drops losses without mass; for an upper bound, the lowest 1e-60 of P's mass is moved to a larger loss instead."""
     p = law.p.copy()
     if upper:
         below = np.cumsum(p)

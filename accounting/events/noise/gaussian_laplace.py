@@ -18,8 +18,18 @@ from hockeystick.accounting.numerics.directed_rounding import quotient_down, quo
 class Gaussian(PrivacyEvent):
     """Gaussian noise of standard deviation ``noise_multiplier`` per unit of L2 distance between the noiseless values.
 
-    Also any pair that is (1/noise_multiplier)-Gaussian-DP (Dong, Roth & Su 2022), such as one draw from a strongly
+    Also any pair that is (1/noise_multiplier)-Gaussian-DP (Dong, Roth & Su 2022), such as a draw from a strongly
     log-concave density tilted by a Lipschitz function (Gopi, Lee & Liu 2022).
+
+    Attributes:
+      noise_multiplier: > 0.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, delta, epsilon
+      >>> round(epsilon(Gaussian(5.0), 1e-6).upper, 4), round(epsilon(Gaussian(5.0).at(2), 1e-6).upper, 4)
+      (0.8341, 1.7656)
+      >>> round(delta(Gaussian(5.0), 0.5).upper, 6)
+      0.000513
     """
 
     noise_multiplier: float = field(converter=field_checks.noise_multiplier)
@@ -38,7 +48,17 @@ class Gaussian(PrivacyEvent):
 
 @frozen
 class Laplace(PrivacyEvent):
-    """Laplace noise of scale ``noise_multiplier`` per unit of L1 distance between the noiseless values."""
+    """Laplace noise of scale ``noise_multiplier`` per unit of L1 distance between the noiseless values.
+
+    Attributes:
+      noise_multiplier: > 0; the event is (1/noise_multiplier)-DP.
+
+    Example:
+      >>> from hockeystick.accounting import Laplace, compose, epsilon
+      >>> event = compose((Laplace(20.0), 100))
+      >>> round(event.pure_epsilon(), 6), round(epsilon(event, 1e-6).upper, 3)
+      (5.0, 2.193)
+    """
 
     noise_multiplier: float = field(converter=field_checks.noise_multiplier)
     norm: ClassVar[str] = "l1"
@@ -51,7 +71,7 @@ class Laplace(PrivacyEvent):
         return quotient_up(1.0, self.noise_multiplier)
 
     def zcdp_rho(self) -> float:
-        # ρ = e + exp(−e) − 1 with e = 1/noise_multiplier, the divergence of order 1. With u = (α − ½)² the moment
+        # ρ = e + exp(−e) − 1, the divergence of order 1, where e = 1/noise_multiplier. With u = (α − ½)² the moment
         # e^{(α−1)·rdp(α)} is e^{−e/2}·(cosh(e√u) + sinh(e√u)/(2√u)), an entire function of u of order ½ with real
         # negative zeros only: a product of factors 1 + u/b. So (α−1)·rdp(α) is concave in u, and 0 at u = ¼, where
         # α = 1; as u − ¼ = α(α−1), rdp(α)/α is largest at α → 1.
@@ -67,7 +87,7 @@ class Laplace(PrivacyEvent):
 
     def _rdp(self, orders: Array) -> Array:
         # Mironov 2017, Table II. Exponents are shifted by the larger one, so no order overflows. For small ε the
-        # logarithm nearly cancels ε; its rounding, over α − 1, is below 32 ulps of ε.
+        # logarithm nearly cancels ε; its rounding error, divided by α − 1, is below 32 ulps of ε.
         a, epsilon = np.asarray(orders, dtype=float), 1.0 / self.noise_multiplier
         lesser = (a - 1) / (2 * a - 1) * np.expm1(-(2 * a - 1) * epsilon)
         exact = epsilon * (1 + 2.0**-48) + np.log1p(lesser) / (a - 1)

@@ -1,16 +1,16 @@
 """Events of integer noise added to integers: discrete Laplace, discrete Gaussian, Skellam.
 
-A shift is the integer vector by which two neighbouring inputs differ; each coordinate has a noise of its own. An event
-at distance d bounds *every* integer vector of norm at most d, in both directions. Which one is worst follows from one
-fact about log-concave noise, that is p(y−1)·p(y+1) ≤ p(y)²:
+A shift is the integer vector by which two neighbouring inputs differ; each coordinate has independent noise. An event
+at distance d bounds *every* integer vector of norm at most d, in both directions. The worst one follows from one fact
+about log-concave noise, p(y−1)·p(y+1) ≤ p(y)²:
 
-*A shift by s + t of one coordinate is told apart more easily than shifts by s and t of two* (and so is any vector of
-L1 norm at most m from one shift by m). Proof: let T_s be the trade-off function of noise shifted by s against noise.
-For a log-concave law the likelihood ratio of a shift is monotone, so the best tests are thresholds, randomised on a
-single integer, and 1 − T_s(α) = G(G⁻¹(α) + s) with G the distribution function of minus the noise smoothed by a uniform
-variable on [0, 1); a symmetric law has the same T_s for a shift by −s. Hence 1 − T_{s+t} = (1 − T_t) ∘ (1 − T_s). On
-the way from (0, 0) over (s, 0) to (s, t) a test's power grows from α to at most (1 − T_s)(α) and on to at most
-(1 − T_t)((1 − T_s)(α)) = (1 − T_{s+t})(α). By Blackwell's theorem every curve follows.
+*A shift by s + t of one coordinate is easier to detect than shifts by s and t of two coordinates.* (So any vector of L1
+norm at most m is no worse than one shift by m.) Proof: let T_s be the trade-off function of noise shifted by s against
+noise. For a log-concave law the likelihood ratio of a shift is monotone, so the best tests are thresholds, randomised
+on a single integer, and 1 − T_s(α) = G(G⁻¹(α) + s), where G is the distribution function of minus the noise smoothed by
+a uniform variable on [0, 1). A symmetric law has the same T_s for a shift by −s. Hence 1 − T_{s+t} = (1 − T_t) ∘
+(1 − T_s). From (0, 0) over (s, 0) to (s, t), the power of a test grows from α to at most (1 − T_s)(α), and then to at
+most (1 − T_t)((1 − T_s)(α)) = (1 − T_{s+t})(α). Every curve follows by Blackwell's theorem.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hockeystick.accounting.numerics.directed_rounding import U, quotient_up
 
 _MAX_OUTCOMES = 2**17
 _NEGLECTED = 1e-250
-_FEW = 4  # vectors that are bounded one by one, however wide the noise
+_FEW = 4  # up to so many vectors are bounded one by one, even for wide noise
 
 
 def _scale(value: float) -> float:
@@ -50,7 +50,7 @@ def _sigma(value: float) -> float:
 
 
 def _variance(value: float) -> float:
-    # Skellam noise of a larger variance is that of a smaller one and more noise: post-processing.
+    # Skellam noise of a larger variance is noise of a smaller one plus independent noise, which is post-processing.
     return min(field_checks._noise("variance", value), 1e8)
 
 
@@ -58,9 +58,18 @@ def _variance(value: float) -> float:
 class DiscreteLaplace(PrivacyEvent):
     """Two-sided geometric noise on integers, P[k] ∝ e^{−|k|/scale}, the inputs ``distance`` apart in L1.
 
-    The worst integer vector of L1 norm m is a shift of one coordinate by m (see the module). Its losses are
-    (m − 2i)/scale, i = 0 … m. It is m/scale-DP, and costs more than continuous Laplace noise at the same ε: at m = 1 it
+    The worst integer vector of L1 norm m is a shift of one coordinate by m (see the module), with losses
+    (m − 2i)/scale, i = 0 … m. It is m/scale-DP, and costs more than continuous Laplace noise of the same ε: at m = 1 it
     is binary randomised response. Distances are rounded up to integers.
+
+    Attributes:
+      scale: > 0.
+      distance: L1 distance between the noiseless integer vectors.
+
+    Example:
+      >>> from hockeystick.accounting import DiscreteLaplace, Laplace, compose, epsilon
+      >>> [round(epsilon(compose((event, 9)), 1e-3).upper, 3) for event in (DiscreteLaplace(2.0), Laplace(2.0))]
+      [4.426, 4.182]
     """
 
     scale: float = field(converter=_scale)
@@ -78,8 +87,8 @@ class DiscreteLaplace(PrivacyEvent):
         return quotient_up(self._shift(), self.scale)
 
     def zcdp_rho(self) -> float:
-        # The divergence of order 1. With β = α − ½ the moment e^{(α−1)·rdp(α)} is an even function of β with factors
-        # 1 + β²/b² only: up to a factor it is z^{−m/2}(1 + (1−q)(z + … + z^{m−1}) + z^m) at z = e^{2β/scale},
+        # ρ is the divergence of order 1. With β = α − ½ the moment e^{(α−1)·rdp(α)} is an even function of β with
+        # factors 1 + β²/b² only: up to a factor it is z^{−m/2}(1 + (1−q)(z + … + z^{m−1}) + z^m) at z = e^{2β/scale},
         # q = e^{−1/scale}, and (z − 1) times the polynomial is z^m(z − q) − (1 − qz), which has all its zeros on the
         # unit circle as |z − q| < |1 − qz| inside it and > outside. So (α−1)·rdp(α) is concave as a function of
         # β² − ¼ = α(α−1), and it is 0 at 0: the ratio rdp(α)/α is largest at α → 1.
@@ -118,25 +127,35 @@ class DiscreteLaplace(PrivacyEvent):
 
 
 class Spread(PrivacyEvent):
-    """An event whose profile is the worst one over integer vectors, each a composition of shifts."""
+    """Base of events with the worst profile over all integer vectors of an L2 norm, each a composition of shifts."""
+
+    distance: float
+    coordinates: int | None
+    norm: ClassVar[str] = "l2"
+    superadditive: ClassVar[bool] = True
+
+    def _square(self) -> int:
+        """Returns an upper bound on the squared norm of an integer vector of norm at most ``distance``."""
+        square = integer_noise_tables.whole(self.distance**2)
+        return math.isqrt(square) ** 2 if self.coordinates == 1 else square
 
     def shifts(self) -> tuple[tuple[int, ...], ...]:
-        """Returns these vectors; none where there are too many, or no table of the noise."""
+        """Returns the vectors that can be the worst; none if they are too many, or the noise has no table."""
         raise NotImplementedError
 
     def along(self, vector: tuple[int, ...]) -> PrivacyEvent:
-        """Returns the event of the shifts by ``vector``, one of ``shifts``; the event itself where there are none."""
+        """Returns the event of the shift by ``vector``, one of ``shifts``; the event itself if there are none."""
         raise NotImplementedError
 
     def normal(self) -> PrivacyEvent | None:
-        """Returns one event that no vector costs more than, nearly the worst of them; None where they are few.
+        """Returns an event that bounds all vectors nearly as well as the worst of them; None if there are few vectors.
 
-        What it sets apart is a failure, which is no part of a law of losses: for an event that is met alone.
+        It has a failure, which a law of losses leaves out, so it serves only an event that is not part of another.
         """
         return None
 
     def inner(self) -> PrivacyEvent | None:
-        """Returns the event with that profile; None if there are too many."""
+        """Returns the parallel composition of all vectors; None if they are too many."""
         vectors = self.shifts()
         return parallel(*map(self.along, vectors)) if vectors else None
 
@@ -144,7 +163,7 @@ class Spread(PrivacyEvent):
         inner = self.inner()
         if inner is None:
             raise UnsupportedEventError(
-                f"{self} has too many worst shifts for a privacy profile; its zCDP or RDP curve can be used"
+                f"{self} has too many worst shifts for a privacy profile: use its zCDP or RDP curve"
             )
         return inner
 
@@ -162,8 +181,8 @@ class Spread(PrivacyEvent):
         law = self._known().loss_law(step, upper)
         if not upper:
             return law
-        # Where transforms made the law, far losses hold round-off alone, which a tilt would blow up: what adds up to no
-        # more than the mass at infinity goes there too.
+        # A law made by Fourier transforms holds only round-off at the largest losses, which a tilt would magnify:
+        # losses that together have no more than the mass at infinity are moved there.
         above = np.cumsum(law.p[::-1])
         far = min(int(np.searchsorted(above, law.infinity, side="right")), len(law.p) - 1)
         if far == 0:
@@ -177,7 +196,7 @@ class Spread(PrivacyEvent):
 
 @frozen
 class _Shifts(PrivacyEvent):
-    """Coordinates shifted by exactly this much, each with noise of its own, a ``DiscreteGaussian`` or ``Skellam``."""
+    """A shift by exactly ``vector``, with independent ``DiscreteGaussian`` or ``Skellam`` noise on each coordinate."""
 
     noise: DiscreteGaussian | Skellam
     vector: tuple[int, ...]
@@ -188,7 +207,7 @@ class _Shifts(PrivacyEvent):
 
 @lru_cache(maxsize=256)
 def _shifted(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> Atoms | None:
-    """All outcomes of shifts of several coordinates; None where they are too many."""
+    """Returns all outcomes of a shift of several coordinates; None if they are too many."""
     table = noise._table(vector[0])
     assert table is not None
     if len(vector) == 1:
@@ -200,18 +219,18 @@ def _shifted(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> Atom
 
 
 def _product(one: Atoms, other: Atoms) -> Atoms:
-    """A pair that dominates the product of two: losses rounded up to a common grid, where equal ones are added up."""
+    """Returns a pair that dominates the product of two: losses are rounded up to a grid, and equal ones merged."""
     losses = np.add.outer(one.losses, other.losses).ravel()
     p = np.multiply.outer(one.p, other.p).ravel() * (1 + 4 * U)
     grid = max(1.0, float(np.abs(losses).max(initial=0.0))) * 2.0**-46
     places, where = np.unique(np.ceil(losses / grid), return_inverse=True)
-    # Products too small for a float are far less than this adds.
+    # The factor exceeds 1 by far more than the products that are too small for a float.
     infinity = (one.at_infinity + other.at_infinity) * (1 + 1e-12)
     return Atoms(tuple((places * grid).tolist()), tuple(np.bincount(where, p).tolist()), min(1.0, infinity))
 
 
 def _shifts(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | None) -> tuple[tuple[int, ...], ...]:
-    """The integer vectors of squared norm ≤ ``square`` of which the worst counts."""
+    """Returns the integer vectors of squared norm ≤ ``square`` that can be the worst."""
     vectors = integer_noise_tables.spreads(square, coordinates)
     if vectors is None or noise._table(max(map(max, vectors))) is None:
         return ()
@@ -219,10 +238,10 @@ def _shifts(noise: DiscreteGaussian | Skellam, square: int, coordinates: int | N
 
 
 def _distinct(vectors: tuple[tuple[int, ...], ...], sigma: float) -> tuple[tuple[int, ...], ...]:
-    """One of all vectors that a wide discrete Gaussian noise y hides alike, but for a δ of ``_NEGLECTED``.
+    """Returns one vector for each class that wide discrete Gaussian noise y hides equally, up to a δ of ``_NEGLECTED``.
 
     The loss of a shift by v = g·w, w without a common factor, is (g·⟨w, y⟩ + |v|²/2)/σ². *The law of ⟨w, y⟩ is that of
-    one discrete Gaussian number of parameter σ|w|, up to e^−600 at each place*, so that |v| and g tell all. By Poisson
+    one discrete Gaussian number of parameter σ|w|, up to e^−600 at each place*, so only |v| and g matter. By Poisson
     summation its characteristic function at t is Σ_k e^{−σ²|t·w − 2πk|²/2} over the integer vectors k, up to a factor
     1 + e^{−19σ²}, and the terms k = j·w make that of the one number. Others lie off the line through w by 1/|w| at
     least, as the Gram determinant |k|²|w|² − ⟨k, w⟩² is an integer, and fewer than (2m + 3)^n classes of them, modulo
@@ -245,21 +264,15 @@ def _is_wide(vector: tuple[int, ...], sigma: float) -> bool:
 
 @lru_cache(maxsize=256)
 def _neglected(noise: DiscreteGaussian) -> float:
-    """What the bound of a wide vector sets apart: a law of losses, inside another event, has no place for it."""
+    """Returns the failure of the bound for wide vectors; the event states it, as a law of losses leaves it out."""
     return _NEGLECTED if any(_is_wide(vector, noise.sigma) for vector in noise.shifts()) else 0.0
 
 
 def _spread(noise: DiscreteGaussian | Skellam, vector: tuple[int, ...]) -> PrivacyEvent:
-    """Shifts of several coordinates: all outcomes where these are few, which is exact at any δ; else a composition."""
+    """Returns the event of a shift: of all outcomes if they are few, which is exact at any δ, else a composition."""
     if _shifted(noise, vector) is not None:
         return _Shifts(noise, vector)
     return compose(*((_Shifts(noise, (s,)), 1) for s in vector))
-
-
-def _square(distance: float, coordinates: int | None) -> int:
-    """The largest squared norm of an integer vector at most ``distance`` long, or more."""
-    square = integer_noise_tables.whole(distance**2)
-    return math.isqrt(square) ** 2 if coordinates == 1 else square
 
 
 @frozen
@@ -268,26 +281,26 @@ class DiscreteGaussian(Spread):
 
     It is distance²/(2σ²)-zCDP for integer vectors of any number of coordinates (Canonne, Kamath & Steinke 2020, Thm 4
     and Prop. 5). The profile is the worst over all integer vectors of that squared norm (rounded up to an integer): at
-    distance 1 a unit shift, at √2 two of them. It is known while there are at most 32 such vectors: for any number of
-    coordinates up to distance² = 32, for one coordinate at all distances.
+    distance 1 a unit shift, at √2 two unit shifts. It is known as long as there are at most 32 such vectors: up to
+    distance² = 32 for any number of coordinates, at all distances for one coordinate.
 
     Attributes:
       sigma: the parameter σ, > 0.
       distance: L2 distance between the noiseless integer vectors.
-      coordinates: how many integers are released; None for any number.
+      coordinates: the number of released integers; None for any number.
+
+    Example:
+      >>> from hockeystick.accounting import DiscreteGaussian, Gaussian, epsilon
+      >>> [round(epsilon(event, 1e-5).upper, 3) for event in (DiscreteGaussian(3.0), Gaussian(3.0))]
+      [1.267, 1.271]
     """
 
     sigma: float = field(converter=_sigma)
     distance: float = field(default=1.0, converter=integer_noise_tables.distance, kw_only=True)
     coordinates: int | None = field(default=None, converter=integer_noise_tables.coordinates, kw_only=True)
-    norm: ClassVar[str] = "l2"
-    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)
-
-    def _square(self) -> int:
-        return _square(self.distance, self.coordinates)
 
     def _table(self, further: int = 0) -> NoiseTable | None:
         return integer_noise_tables.discrete_gaussian(self.sigma, further)
@@ -309,7 +322,7 @@ class DiscreteGaussian(Spread):
             c = np.maximum(np.minimum(c, 1 - c) - 4 * U * a * shift, 0.0)
             log_theta = special.logsumexp(-((y - c[..., None]) ** 2) / (2 * self.sigma**2), axis=-1)
             gap = log_theta - special.logsumexp(-(y**2) / (2 * self.sigma**2))
-            # Exponents are off by 5 U of themselves; exponentials, sums of some hundreds and logarithms by 32 U, twice.
+            # Exponents are off by 5 U of themselves; exponentials, sums of hundreds and logarithms by 32 U, twice.
             return np.asarray(np.minimum(gap * (1 - 16 * U) + 64 * U, 0.0) / (a - 1))
 
         if self.coordinates == 1:
@@ -319,7 +332,7 @@ class DiscreteGaussian(Spread):
             # The square is off by 2 U; the quotient, two products and the sum by U each.
             return np.asarray(np.maximum(a * (shift * shift / (2 * self.sigma**2)) * (1 + 8 * U) + less(shift), 0.0))
 
-        # Up to ``square`` − 1 sums and this product; of an odd number of U the factor itself would lose one.
+        # Up to ``square`` − 1 sums and this product; the factor is an even number of U, so that it is exact itself.
         return np.asarray(integer_noise_tables.knapsack(curve, square, self.coordinates) * (1 + 2 * square * U))
 
     def shifts(self) -> tuple[tuple[int, ...], ...]:
@@ -338,7 +351,7 @@ class DiscreteGaussian(Spread):
         """Returns the noise of one integer as a table, for sums of such noise and for shifts of known size.
 
         Raises:
-          UnsupportedEventError: σ is so large that the table would be too long.
+          UnsupportedEventError: σ is too large for a table.
         """
         table = self._table()
         if table is None:
@@ -352,28 +365,29 @@ class DiscreteGaussian(Spread):
 class Skellam(Spread):
     """Symmetric Skellam noise, the difference of two Poisson(variance/2), the inputs ``distance`` apart in L2.
 
-    A sum of independent shares is Skellam again, of the summed variance. The profile is as for ``DiscreteGaussian``, by
-    the exact law p(y) = e^{−V}·I_|y|(V). Its ρ is that of a unit shift, times distance² (Bun & Steinke 2016, Prop. 1.9,
-    for each coordinate); a variance above 1e8 counts as 1e8. From 1e5 on more than four such vectors have one bound in
-    closed form, that of normal noise of hardly less variance (``wide_noise.py``).
+    A sum of independent shares is Skellam noise of the summed variance. The profile is the worst over integer vectors,
+    as for ``DiscreteGaussian``, by the exact law p(y) = e^{−V}·I_|y|(V). Its ρ is that of a unit shift times distance²
+    (Bun & Steinke 2016, Prop. 1.9, for each coordinate). A variance above 1e8 counts as 1e8. From a variance of 1e5,
+    more than four vectors share a bound in closed form, that of normal noise of slightly less variance
+    (``wide_noise.py``).
 
     Attributes:
       variance: V > 0.
       distance: L2 distance between the noiseless integer vectors.
-      coordinates: how many integers are released; None for any number.
+      coordinates: the number of released integers; None for any number.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, Skellam, epsilon
+      >>> [round(epsilon(event, 1e-5).upper, 3) for event in (Skellam(9.0), Gaussian(3.0))]
+      [1.092, 1.271]
     """
 
     variance: float = field(converter=_variance)
     distance: float = field(default=1.0, converter=integer_noise_tables.distance, kw_only=True)
     coordinates: int | None = field(default=None, converter=integer_noise_tables.coordinates, kw_only=True)
-    norm: ClassVar[str] = "l2"
-    superadditive: ClassVar[bool] = True
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return evolve(self, distance=self.distance * distance)
-
-    def _square(self) -> int:
-        return _square(self.distance, self.coordinates)
 
     def _table(self, further: int = 0) -> NoiseTable | None:
         reach = integer_noise_tables.skellam_reach(self.variance) + further
@@ -418,7 +432,7 @@ class Skellam(Spread):
 
 
 def _skellam_moment(variance: float, tilt: Array | float) -> Array:
-    """A bound on ln E[e^{τ·asinh(Z/V)}], hence on (α−1)·rdp(α) of a shift by s at τ = α·s.
+    """Returns a bound on ln E[e^{τ·asinh(Z/V)}], hence on (α−1)·rdp(α) of a shift by s at τ = α·s.
 
     The loss ln(I_{y−1}/I_y) of a unit shift is at most asinh(y/V) (Amos 1974), that of a shift by s at most s times it.
     With τ·asinh(z) ≤ τ(asinh(c) + (z − c)/√(1+c²)) for z ≥ 0, at any c = sinh(t), and Z < 0 with a probability below ½,
@@ -438,9 +452,9 @@ def _skellam_moment(variance: float, tilt: Array | float) -> Array:
 
 
 def _skellam_renyi(variance: float, shift: int, orders: Array) -> Array:
-    """A bound on the Rényi divergence of one coordinate shifted by ``shift``.
+    """Returns a bound on the Rényi divergence of one coordinate shifted by ``shift``.
 
-    By the table; what lies right of it, y > Y, has terms at most e^{−C(y−s)}·e^{(α−1)·s·asinh(y/V)}, whose ratios fall.
+    It is a sum over a table. Terms beyond its end are at most e^{−C(y−s)}·e^{(α−1)·s·asinh(y/V)}, with falling ratios.
     """
     a = np.asarray(orders, dtype=float)
     flat = a.ravel()
@@ -465,7 +479,7 @@ def _skellam_renyi(variance: float, shift: int, orders: Array) -> Array:
                 table.losses(shift),
                 flat[good],
                 log_error=table.log_error,
-                outside=np.exp(log_tail[good]) + 1e-45,  # on the left losses are negative
+                outside=np.exp(log_tail[good]) + 1e-45,  # the left end has negative losses
             )
             out[good] = np.minimum(out[good], exact)
         todo &= ~good
@@ -475,9 +489,9 @@ def _skellam_renyi(variance: float, shift: int, orders: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _skellam_rho(variance: float) -> float:
-    """A bound on sup rdp(α)/α of a unit shift, within some 1e-4 of it.
+    """Returns a bound on sup rdp(α)/α of a unit shift, too large by about a relative 1e-4.
 
-    Far out it is by ``_skellam_moment``: ln(½ + e^g) ≤ g + ½, and with τ = α, g/α² and α/(α−1) fall as α grows.
+    Large orders are bounded by ``_skellam_moment``: ln(½ + e^g) ≤ g + ½, and with τ = α, g/α² and α/(α−1) fall.
     """
 
     def beyond(order: float) -> float:
@@ -492,11 +506,11 @@ def _skellam_rho(variance: float) -> float:
     )
 
 
-_WIDE = 1e5  # from here on a closed form is as good as a table, whose length and number of orders grow with √V
+_WIDE = 1e5  # from this variance a closed form is as good as a table, whose size grows with √V
 
 
 def _wide_skellam_rho(variance: float) -> float:
-    """A bound on sup rdp(α)/α of a unit shift by a closed form, too large by about V^(−2/3).
+    """Returns a bound on sup rdp(α)/α of a unit shift in closed form, too large by a relative V^(−2/3) or so.
 
     *The loss L rises by at most b from one integer to the next.* With φ = x·I_ν'(x)/I_ν(x), where x·φ' = s² − φ² and
     s² = x² + ν², the rise at ν ≥ 0 is −ln(I_{ν−1}·I_{ν+1}/I_ν²) = −ln(1 − (s² − φ²)/x²). And φ is at least
@@ -510,7 +524,7 @@ def _wide_skellam_rho(variance: float) -> float:
     *Beyond* by ``_skellam_moment``, whose terms fall faster than α².
     """
     b = -math.log1p(-(1.0 + 2.0 / variance) / variance)
-    t = math.cbrt(12.0 * variance * variance)  # where the two errors, (t·b)²/12 and 1/t, are alike
+    t = math.cbrt(12.0 * variance * variance)  # where the two errors, (t·b)²/12 and 1/t, are equal
     below = b / 2 * max(1.0, variance * b * (math.sinh(t * b / 2) / (t * b / 2)) ** 2)
     beyond = float(_skellam_moment(variance, 1.0 + t)) / (t * (1.0 + t))
     return max(below, beyond) * (1 + 64 * U)

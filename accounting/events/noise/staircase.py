@@ -34,23 +34,30 @@ def _best_gamma(event: Staircase) -> float:
 
 @frozen
 class Staircase(PrivacyEvent):
-    """Staircase noise, the ε-DP noise of least mean size, added to one real number that changes by ``distance``.
+    """Staircase noise, the ε-DP noise of least mean absolute value, added to a number that changes by ``distance``.
 
     Its density is a·e^{−kε} with k = 0 on |x| < gamma and k = 1, 2, … on the following intervals of length 1 on either
     side. A change by at most 1 is ε-DP, one by at most d is ⌈d⌉·ε-DP.
 
-    The event is about a *single* number. A vector is a composition of one event per coordinate, each at the distance of
+    The event is about a *single* real number. For a vector, compose one event per coordinate, each at the distance of
     that coordinate: two coordinates that change by ½ cost up to 2ε together, more than one that changes by 1.
 
-    Losses are multiples of ε. The larger the change, the easier it is to tell: with noise y and a change c the loss is
-    above t ≥ 0 where the density at y + c is below that at y by a factor e^t, and as the density is even and falls with
-    |y|, such a y + c lies on the far side of 0 or beyond y, where it stays as c grows. Beyond a distance of 256 the
+    The privacy losses are multiples of ε. A larger change costs more: with noise y and a change c, the loss is above
+    t ≥ 0 if the density at y + c is lower than at y by a factor e^t. As the density is even and falls with |y|, such a
+    y + c lies on the other side of 0, or further out than y, and remains there as c grows. Beyond a distance of 256 the
     curves are those of any ⌈d⌉·ε-DP mechanism.
 
     Attributes:
       epsilon: the loss of one step, in (0, 500].
-      gamma: half the width of the innermost step, in [0, 1]; by default 1/(1 + e^{ε/2}), of least mean |noise|.
-      distance: by how much the number changes at most, in units of its sensitivity.
+      gamma: half the width of the innermost step, in [0, 1]. Default: 1/(1 + e^{ε/2}), which minimises the mean |noise|
+        (Geng & Viswanath 2015, Thm 2).
+      distance: the largest change of the number, in units of its sensitivity.
+
+    Example:
+      >>> from hockeystick.accounting import Staircase
+      >>> event = Staircase(1.0)
+      >>> round(event.gamma, 3), event.at(1.5).pure_epsilon()
+      (0.378, 2.0)
     """
 
     epsilon: float = field(converter=_epsilon)
@@ -97,9 +104,9 @@ def _atoms(event: Staircase) -> Atoms:
 
 
 def _law(epsilon: float, gamma: Fraction, change: Fraction, n: int) -> Array:
-    """P's masses at losses −n·ε … n·ε for the noise shifted up by ``change`` against the noise itself.
+    """Returns the masses, at losses −n·ε … n·ε, of the noise shifted up by ``change`` against the noise itself.
 
-    Lengths are rational numbers: with a large ε all the mass lies on intervals far shorter than an ulp of their ends.
+    Lengths are rational numbers: for a large ε all the mass lies on intervals far shorter than an ulp of their ends.
     """
     q = math.exp(-epsilon)
     top = -math.expm1(-epsilon) / (2 * (float(gamma) + q * (1 - float(gamma))))
@@ -118,7 +125,7 @@ def _law(epsilon: float, gamma: Fraction, change: Fraction, n: int) -> Array:
     # The density jumps at ±(γ + k), k = 0, 1, …
     jumps = {s * (gamma + k) + shift for k in range(n + 4) for s in (-1, 1) for shift in (Fraction(0), change)}
     add(-gamma, change + gamma, jumps, 1.0)
-    # Outside all repeats with period 1, smaller by e^{−ε} each time.
+    # Outside that interval everything repeats with period 1, smaller by a factor e^{−ε} each time.
     rest = -1 / math.expm1(-epsilon)
     add(change + gamma, change + gamma + 1, jumps, rest)
     add(-gamma - 1, -gamma, jumps, rest)

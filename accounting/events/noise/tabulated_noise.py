@@ -19,7 +19,7 @@ from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf
 from hockeystick.accounting.numerics.directed_rounding import U
 
-_ROUNDING = 1e-11  # a law is symmetric if it is within that of its mirror image
+_ROUNDING = 1e-11  # a law counts as symmetric if it is this close to its mirror image
 
 
 def _tail(value: float) -> float:
@@ -29,7 +29,8 @@ def _tail(value: float) -> float:
 def _log_pmf(value: Iterable[float]) -> tuple[float, ...]:
     raw = validate.array("log_pmf", list(value) if isinstance(value, Iterable) else value, ndim=1)
     if not 1 <= len(raw) <= integer_noise_tables.MAX_TABLE:
-        raise InvalidArgumentError("log_pmf", len(raw), f"entries: expected 1 to {integer_noise_tables.MAX_TABLE}")
+        remedy = f"give 1 to {integer_noise_tables.MAX_TABLE} entries"
+        raise InvalidArgumentError("log_pmf", len(raw), "is not a possible number of entries", remedy)
     return tuple(float(x) + 0.0 for x in raw)
 
 
@@ -37,20 +38,27 @@ def _log_pmf(value: Iterable[float]) -> tuple[float, ...]:
 class IntegerNoise(PrivacyEvent):
     """Integer noise with any law, given by ln p on consecutive integers; the inputs are ``distance`` apart in L1.
 
-    Each coordinate of the released integers has independent noise of that law. The failure is the mass that only one of
-    the two laws has, the table's ends, and ``tail`` for each changed coordinate; given its absence the other curves
-    hold. So a table that is cut too early has a large δ, never a small ε.
+    Each coordinate of the released integers has independent noise of that law. The failure consists of the outcomes
+    that only one of the two laws has (the ends of the table), and of ``tail`` for each changed coordinate; the other
+    curves hold outside it. So a table that is cut too early has a large δ, never a small ε.
 
-    At distance 1 an integer vector changes in one coordinate, by one, and any law will do. Beyond, the law must be
-    log-concave (up to 1e-9) and, unless a single integer is released, symmetric (up to 1e-11): the worst vector then is
+    At distance 1, one coordinate of an integer vector changes by one, and any law is supported. Beyond, the law must be
+    log-concave (up to 1e-9) and, unless a single integer is released, symmetric (up to 1e-11): the worst vector is then
     the shift of one coordinate by the whole distance, as proved in ``events/noise/integer_noise.py``. For changes in
     known coordinates compose one event for each, as in ``compose((noise.at(s), 2))`` for shifts by ±s of two counts.
 
     Attributes:
-      log_pmf: ln p on an interval of integers, finite; where it lies makes no difference to privacy.
+      log_pmf: ln p on an interval of integers, finite; the place of the interval does not matter.
       tail: a bound on the mass outside the table.
       distance: L1 distance between the noiseless integers, rounded up to an integer.
-      coordinates: how many integers are released: 1, or None for any number.
+      coordinates: the number of released integers: 1, or None for any number.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.accounting import IntegerNoise
+      >>> event = IntegerNoise(np.log([0.05, 0.2, 0.5, 0.2, 0.05]))
+      >>> round(event.failure_delta(), 6), round(event.pure_epsilon(), 3)
+      (0.05, 1.386)
     """
 
     log_pmf: tuple[float, ...] = field(converter=_log_pmf)
@@ -61,7 +69,8 @@ class IntegerNoise(PrivacyEvent):
 
     def __attrs_post_init__(self) -> None:
         if max(self.log_pmf) > 1e-9:
-            raise InvalidArgumentError("log_pmf", max(self.log_pmf), "is no logarithm of a probability")
+            remedy = "give numbers ≤ 0"
+            raise InvalidArgumentError("log_pmf", max(self.log_pmf), "is not the logarithm of a probability", remedy)
         total = math.fsum(map(math.exp, self.log_pmf))
         if not -self.tail - 1e-12 <= total - 1.0 <= 1e-12:
             remedy = "normalise it, and declare the mass outside as tail"
@@ -123,13 +132,13 @@ class IntegerNoise(PrivacyEvent):
         return parallel(*(_OneSide(self, side) for side in range(len(_conditional(self).ways))))
 
     def sum_of(self, count: int) -> IntegerNoise:
-        """Returns the noise that is the sum of ``count`` independent draws, as of the honest holders of shares.
+        """Returns the sum of ``count`` independent draws, for example of the noise shares of honest participants.
 
-        The law is convolved with itself directly, not by Fourier transforms, so its tails keep their relative accuracy;
-        what is cut off is added to ``tail``.
+        The law is convolved with itself directly, not by Fourier transforms, so that its tails keep their relative
+        accuracy; the mass that is cut off is added to ``tail``.
 
         Raises:
-          InvalidArgumentError: count is no integer ≥ 1.
+          InvalidArgumentError: count is not an integer ≥ 1.
           UnsupportedEventError: the table would be too long.
         """
         left = validate.integer("count", count, low=1)
@@ -161,13 +170,13 @@ class _OneSide(PrivacyEvent):
 
 @frozen(eq=False)
 class _Conditional:
-    """The shift of one coordinate given that the outcome is possible in both worlds.
+    """A shift of one coordinate, given that the outcome is possible under both laws.
 
     Attributes:
-      ways: ln P and the losses, for the law against its shift and, if it is not symmetric, the other way round.
+      ways: ln P and the losses of the law against its shift and, if it is not symmetric, of the reverse.
       failure: the probability of the other outcomes.
-      error: how far ln P may be off where both directions are represented by one.
-      slack: ln P may be off by as much, and so may the losses, because the law is not quite log-concave.
+      error: the error of ln P where one direction represents both.
+      slack: the error of ln P, and of the losses, because the law is not exactly log-concave.
     """
 
     ways: tuple[tuple[Array, Array], ...]
@@ -185,11 +194,11 @@ def _conditional(noise: IntegerNoise) -> _Conditional:
     log_p, shift = np.array(noise.log_pmf), noise._shift()
     slack = 0.0
     if shift > 1:
-        # A law p and its majorant q, both normalised, agree within a factor e^η on each of ≤ shift coordinates.
+        # The law and its concave majorant, both normalised, agree within a factor e^η on each of ≤ shift coordinates.
         above = integer_noise_tables.hull(log_p)
         slack = 2 * shift * float((above - log_p).max())
         log_p = above - math.log(math.fsum(np.exp(above)) / math.fsum(np.exp(log_p)))
-    # The ends: outcomes that only one world has. ``tail`` counts once for each coordinate that changes.
+    # The ends are outcomes of one law only. ``tail`` counts once for each changed coordinate.
     ends = max(math.fsum(np.exp(log_p[:shift])), math.fsum(np.exp(log_p[-shift:])))
     failure = min(1.0, (ends + shift * noise.tail) * math.exp(slack) * (1 + 8 * U))
     if shift >= len(log_p):
@@ -203,7 +212,7 @@ def _conditional(noise: IntegerNoise) -> _Conditional:
         return p - log_p_all, losses + 4 * U * (1 + np.abs(losses)) + slack + 2 * error
 
     if asymmetry <= _ROUNDING:
-        off = (asymmetry + abs(less - more)) * (1 + 4 * U) + 4 * U  # the other way has the other law's normaliser
+        off = (asymmetry + abs(less - more)) * (1 + 4 * U) + 4 * U  # the reverse has the normaliser of the other law
         return _Conditional((way(low, high, less, more, off),), failure, off, slack)
     ways = way(low, high, less, more, 0.0), way(high, low, more, less, 0.0)
     return _Conditional(ways, failure, 0.0, slack)
@@ -224,7 +233,7 @@ def _convolve(a: tuple[Array, float], b: tuple[Array, float]) -> tuple[Array, fl
     if len(p) * len(q) > 2**31 or len(p) + len(q) > integer_noise_tables.MAX_TABLE:
         raise UnsupportedEventError(f"a sum of noise over {len(p) + len(q)} integers is beyond what is tabulated")
     law = np.convolve(p, q)
-    # Cut either end where what is left outside is below 1e-50.
+    # Cut either end where the mass outside is below 1e-50.
     left, right = np.cumsum(law), np.cumsum(law[::-1])
     i, j = int(np.searchsorted(left, 1e-50)), int(np.searchsorted(right, 1e-50))
     cut = (float(left[i - 1]) if i else 0.0) + (float(right[j - 1]) if j else 0.0)

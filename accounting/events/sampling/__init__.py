@@ -1,1 +1,1 @@
-"""Events on a secret sample of the records, and events that a secret coin chooses."""
+"""Events of accesses to a secret sample of the records, and of accesses that a coin chooses."""

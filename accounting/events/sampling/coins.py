@@ -1,14 +1,14 @@
-"""Events behind a coin that does not look at the data: a public one, or a secret one that replaces the input.
+"""Events behind a coin that is independent of the data: a public coin, or a secret one that replaces the input.
 
-* ``Assignment``: the record meets one of several events; which one was drawn with public probabilities. ``assignment``
-  builds it, ``secret_assignment`` is for places that nobody sees, ``public_coin_gaussian`` for Gaussian noise whose
-  sensitivity depends on public coins.
-* ``InputMix``: with some probability the input is replaced, in secret, by a draw that does not depend on it.
+* ``Assignment``: the record meets one of several events, drawn with public probabilities. ``assignment`` builds it;
+  ``secret_assignment`` is for places that nobody sees, and ``public_coin_gaussian`` for Gaussian noise with a
+  sensitivity that depends on public coins.
+* ``InputMix``: with some probability the input is secretly replaced by a draw that does not depend on it.
 
-Coins that several releases share are one event around their composition, never a composition of such events:
-``assignment([.5, .5], [compose((a, 2)), compose((b, 2))])``, and not ``compose((assignment([.5, .5], [a, b]), 2))``.
-Where the odds or the costs depend on *which* pair of inputs is told apart, make one event per pair, compose those of
-one pair over all releases, and take ``parallel`` of the pairs last.
+A coin shared by several releases is one event around their composition, never a composition of such events:
+``assignment([.5, .5], [compose((a, 2)), compose((b, 2))])``, not ``compose((assignment([.5, .5], [a, b]), 2))``.
+If the probabilities or the costs depend on *which* pair of inputs is compared, make one event per pair, compose the
+events of each pair over all releases, and take ``parallel`` over the pairs last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from attrs import field, frozen
@@ -25,9 +25,10 @@ from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.answers.randomized_response import Oriented
+from hockeystick.accounting.events.basic.built_event import BuiltEvent, Termwise
 from hockeystick.accounting.events.basic.checked_event import check_event
-from hockeystick.accounting.events.basic.composition import Parallel, VisibleMixture, parallel
-from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.composition import VisibleMixture, parallel
+from hockeystick.accounting.events.basic.discretised import discretise, mixed_law
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.basic.given_laws import atoms_rdp
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
@@ -62,17 +63,23 @@ def _events(values: Iterable[PrivacyEvent]) -> tuple[PrivacyEvent, ...]:
 
 
 @frozen
-class Assignment(PrivacyEvent):
-    """The changed record meets ``events[i]`` with probability ``probabilities[i]``, and else nothing.
+class Assignment(Termwise):
+    """An access whose cost a public draw decides: ``events[i]`` with probability ``probabilities[i]``, or no access.
 
-    The draw has the same law in both worlds, given what is already public. All may see it. Nothing more is claimed for
-    a draw that stays secret: forgetting it is post-processing. Build it with ``assignment``, which merges equal events.
+    Given what is already public, the draw has the same law for both data sets. A secret draw has the same bound, as
+    hiding it is post-processing. Build it with ``assignment``, which merges equal events.
 
-    Its curves are those of the pair (coin, output): the profile is Σ w·δ, the moment of order α is Σ w·e^{(α−1)·rdp},
-    both jointly convex; pure ε and ρ are the largest.
+    Its curves are those of the pair (draw, output): the profile is Σ w·δ, and the moment of order α is
+    Σ w·e^{(α−1)·rdp}, both jointly convex; pure ε and ρ are the maxima.
+
+    Attributes:
+      probabilities: > 0, not above 1 in sum.
+      events: one for each.
 
     Raises:
-      InvalidArgumentError: probabilities not positive or above 1 in sum, not one for each event, or no event.
+      InvalidArgumentError: probabilities not positive, or above 1 in sum; another number of events; or not an event.
+
+    See ``assignment`` for an example.
     """
 
     probabilities: tuple[float, ...] = field(converter=_probabilities)
@@ -80,17 +87,10 @@ class Assignment(PrivacyEvent):
 
     def __attrs_post_init__(self) -> None:
         if len(self.events) != len(self.probabilities):
-            raise InvalidArgumentError("events", self.events, f"needs {len(self.probabilities)}, one per probability")
+            _refuse_count(self.events, len(self.probabilities))
 
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return Parallel(self.events).norm
-
-    def _with(self, events: Iterable[PrivacyEvent]) -> PrivacyEvent:
+    def _with(self, events: tuple[PrivacyEvent, ...]) -> PrivacyEvent:
         return assignment(self.probabilities, events)
-
-    def _scaled(self, distance: float) -> PrivacyEvent:
-        return self._with(event.at(distance) for event in self.events)
 
     def pure_epsilon(self) -> float:
         return max(event.pure_epsilon() for event in self.events)
@@ -107,56 +107,43 @@ class Assignment(PrivacyEvent):
         terms = zip(self.probabilities, self.events, strict=True)
         return min(1.0, math.fsum(weight * event.failure_delta() for weight, event in terms))
 
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return all(event.accepts(adjacency) for event in self.events)
-
     def children(self) -> tuple[PrivacyEvent, ...]:
         return self.events
-
-    def directions(self) -> tuple[PrivacyEvent, ...]:
-        ways = [event.directions() for event in self.events]
-        most = max(len(way) for way in ways)
-        return (
-            tuple(self._with(way[min(i, len(way) - 1)] for way in ways) for i in range(most)) if most > 1 else (self,)
-        )
-
-    def has_profile(self) -> bool:
-        return all(event.has_profile() for event in self.events)
 
     def loss_support(self) -> tuple[float, float]:
         ends = [event.loss_support() for event in self.events]
         return min(0.0, *(low for low, _ in ends)), max(0.0, *(high for _, high in ends))
 
     def _loss_law(self, step: float, upper: bool) -> LossPmf:
-        laws = [discretise(event, step, upper) for event in self.events]
-        start = min(0, *(law.start for law in laws))
-        p = np.zeros(max(1, *(law.start + len(law.p) for law in laws)) - start)
-        p[-start] = max(0.0, 1.0 - math.fsum(self.probabilities))
-        for weight, law in zip(self.probabilities, laws, strict=True):
-            p[law.start - start : law.start - start + len(law.p)] += weight * law.p
-        infinity = math.fsum(weight * law.infinity for weight, law in zip(self.probabilities, laws, strict=True))
-        return LossPmf(step, start, p, min(1.0, infinity))
+        rest = max(0.0, 1.0 - math.fsum(self.probabilities))
+        return mixed_law([*zip(self.probabilities, self.events, strict=True), (rest, NO_EVENT)], step, upper)
 
 
 def assignment(probabilities: Iterable[float], events: Iterable[PrivacyEvent]) -> PrivacyEvent:
-    """Returns the event of meeting ``events[i]`` with public probability ``probabilities[i]``, and else nothing.
+    """Returns the event of an access that costs ``events[i]`` with public probability ``probabilities[i]``.
 
-    Equal events are merged, impossible ones and those that cost nothing left out; one that is left is a
-    ``VisibleMixture``, or the event itself where it is certain.
+    Equal events are merged, and impossible or free ones are left out. A single remaining event becomes a
+    ``VisibleMixture``, or the event itself if it is certain.
 
     Args:
-      probabilities: public, independent of the data, not above 1 in sum.
+      probabilities: public, independent of the data, not above 1 in sum; the rest to 1 is the probability of no access.
       events: one per probability.
 
     Raises:
-      InvalidArgumentError: a probability outside [0, 1], a sum above 1, another number of events, or no event.
+      InvalidArgumentError: a probability outside [0, 1], a sum above 1, another number of events, or not an event.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, Laplace, assignment, epsilon
+      >>> event = assignment([0.1, 0.3], [Gaussian(1.0), Laplace(2.0)])
+      >>> round(epsilon(event, 1e-3).upper, 3), round(epsilon(Gaussian(1.0), 1e-3).upper, 3)
+      (2.318, 3.139)
     """
     weights, alternatives = tuple(probabilities), _events(events)
     if not weights and not alternatives:
         return NO_EVENT
     given = _with_sum_at_most_one(validate.array("probabilities", np.asarray(weights), ndim=1, low=0.0, high=1.0))
     if len(given) != len(alternatives):
-        raise InvalidArgumentError("events", alternatives, f"needs {len(given)}, one per probability")
+        _refuse_count(alternatives, len(given))
     merged: dict[PrivacyEvent, list[float]] = {}
     for weight, event in zip(given, alternatives, strict=True):
         if weight and event != NO_EVENT:
@@ -170,20 +157,30 @@ def assignment(probabilities: Iterable[float], events: Iterable[PrivacyEvent]) -
     return Assignment([weight for _, weight in found], [event for event, _ in found])
 
 
-def secret_assignment(probabilities: Iterable[float], events: Iterable[PrivacyEvent]) -> PrivacyEvent:
-    """Returns the event of a record that is used in one of several places, or left out, all in secret.
+def _refuse_count(events: tuple[PrivacyEvent, ...], count: int) -> NoReturn:
+    raise InvalidArgumentError("events", events, f"doesn't have {count} entries", "give one per probability")
 
-    All records were put into places by a uniformly random permutation that nobody sees, and place i is read by
-    ``events[i]``, once, whose output depends on the places it reads alone. A replaced record is then in place i with
-    probability ``probabilities[i]`` and unused otherwise; unused, another record sits in its place, and so both worlds
-    share that part: an ``InputMix`` (as sampling without replacement: Balle, Barthe & Gaboardi 2018, Thm 10).
+
+def secret_assignment(probabilities: Iterable[float], events: Iterable[PrivacyEvent]) -> PrivacyEvent:
+    """Returns the event of a record that is secretly assigned to one of several places, or left out.
+
+    A uniformly random secret permutation puts all records into places. The event ``events[i]`` reads its share of the
+    places once, and its output depends only on these. A replaced record is read by it with probability
+    ``probabilities[i]``, and is unused otherwise. If it is unused, another record is in its place, so both data sets
+    share that part of the law: an ``InputMix`` (like sampling without replacement, Balle, Barthe & Gaboardi 2018,
+    Thm 10).
 
     Args:
-      probabilities: the share of the places that each event reads; what they leave to 1 is unused.
+      probabilities: the share of the places that each event reads; the rest to 1 is unused.
       events: one per probability.
 
     Raises:
-      InvalidArgumentError: as ``assignment``.
+      InvalidArgumentError: as for ``assignment``.
+
+    Example:
+      >>> from hockeystick.accounting import PureDP, secret_assignment
+      >>> round(secret_assignment([0.05, 0.1], [PureDP(2.0), PureDP(1.0)]).pure_epsilon(), 3)
+      0.672
     """
     weights = tuple(probabilities)
     inner = assignment(weights, tuple(events))
@@ -196,20 +193,27 @@ def secret_assignment(probabilities: Iterable[float], events: Iterable[PrivacyEv
 
 
 def public_coin_gaussian(probabilities: Any, mus: Any, *, most: int = 256) -> PrivacyEvent:
-    """Returns the event of Gaussian noise where public coins decide how far the changed record moves the values.
+    """Returns the event of Gaussian noise whose sensitivity is decided by public coins.
 
     Args:
-      probabilities: of the coins' outcomes, shape (outcomes,). What they leave to 1 counts as the worst outcome.
-      mus: the L2 distance that the record moves a release, over the standard deviation of its noise: shape (outcomes,),
-        or (outcomes, releases) for releases that share the coins.
-      most: distinct outcomes to keep; beyond that, outcomes are rounded up to multiples of the worst over ``most``.
+      probabilities: of the coins' outcomes, shape (outcomes,). The rest to 1 counts as the worst outcome.
+      mus: the L2 distance by which the record moves a release, divided by the standard deviation of the noise: shape
+        (outcomes,), or (outcomes, releases) for releases that share the coins.
+      most: the largest number of distinct outcomes; if there are more, they are rounded up to multiples of the worst
+        one divided by ``most``.
 
     Returns:
-      An event for one pair of inputs. Where the outcomes' odds depend on the pair, compose each pair's events over
-      releases with fresh coins, and take ``parallel`` over pairs last.
+      An event for one pair of inputs. If the probabilities depend on the pair, compose the events of each pair over
+      releases with fresh coins, and take ``parallel`` over the pairs last.
 
     Raises:
       InvalidArgumentError: shapes that don't agree, a probability outside [0, 1], a sum above 1, or a negative mu.
+
+    Example:
+      >>> from hockeystick.accounting import epsilon, public_coin_gaussian
+      >>> shared = public_coin_gaussian([0.01, 0.99], [[1.0] * 4, [0.0] * 4])  # four releases behind one coin
+      >>> round(epsilon(shared, 1e-5).upper, 2)
+      7.58
     """
     weights = validate.array("probabilities", probabilities, ndim=1, low=0.0, high=1.0)
     _with_sum_at_most_one(weights)
@@ -226,7 +230,7 @@ def public_coin_gaussian(probabilities: Any, mus: Any, *, most: int = 256) -> Pr
     if worst == 0.0:
         return NO_EVENT
     if len(np.unique(shifts)) > limit:
-        # Quotient and product before rounding up, quotient and two products after: 5 of the 10 U.
+        # Quotient and product before rounding up, quotient and two products after: 5 U; 1e-15 is 9 U.
         shifts = np.minimum(np.ceil(shifts / worst * limit) / limit * (1 + 1e-15), 1.0) * worst
     values, where = np.unique(shifts, return_inverse=True)
     totals = [math.fsum(weights[where == i]) for i in range(len(values))]
@@ -236,20 +240,29 @@ def public_coin_gaussian(probabilities: Any, mus: Any, *, most: int = 256) -> Pr
 
 
 @frozen
-class InputMix(PrivacyEvent):
-    """With probability ``probability`` the record is replaced, in secret, by a draw that does not depend on it.
+class InputMix(BuiltEvent):
+    """A mechanism whose input is replaced, with probability ``probability`` and in secret, by an independent draw.
 
-    The mechanism then runs on what is there; its event bounds any two inputs, drawn ones included. Under replace-one
-    and local adjacency the outputs on x and x' are P = (1−p)·A(x) + p·R and Q = (1−p)·A(x') + p·R with R a mixture of
-    outputs A(z), so that (Balle, Barthe & Gaboardi 2018, Thm 2, advanced joint convexity) with κ = 1 − p
+    The event bounds the mechanism on any two inputs, including drawn ones. Under replace-one and local adjacency the
+    outputs on x and x' have the laws P = (1−p)·A(x) + p·R and Q = (1−p)·A(x') + p·R, where R is a mixture of outputs
+    A(z), so that (Balle, Barthe & Gaboardi 2018, Thm 2, advanced joint convexity) with κ = 1 − p
 
         δ'(ln(1 + κ(e^ε − 1))) = κ·D_{e^ε}(A(x) ‖ (1−β)·R + β·A(x')) ≤ κ·δ(ε)  for ε ≥ 0,
 
-    in either order, also where one of the two inputs is such that it is always replaced. Adding or removing a record is
-    another matter: absence is no input that the draw could hit, and the event refuses it.
+    in either order, also if one of the two inputs is always replaced. It is not meant for adding or removing a record,
+    as absence is not an input that the draw could give.
 
-    At a distance d > 1 it is meant for ⌈d⌉ records, each replaced by its own independent coin; d < 1 is charged as 1,
-    since the draw may lie farther away than the two inputs.
+    A distance d > 1 means ⌈d⌉ records, each replaced by its own independent coin; d < 1 is charged as 1, since the draw
+    may be further away than the two inputs.
+
+    Attributes:
+      probability: p, in [0, 1].
+      event: the cost of the mechanism.
+
+    Example:
+      >>> from hockeystick.accounting import InputMix, PureDP
+      >>> round(InputMix(0.5, PureDP(1.0)).pure_epsilon(), 4)
+      0.6201
     """
 
     probability: float = field(converter=field_checks.probability)
@@ -260,16 +273,12 @@ class InputMix(PrivacyEvent):
     def _event_bounds_any_two_inputs(self, _: object, value: object) -> None:
         check_event(value)
         if isinstance(value, PrivacyEvent) and _holds_oriented(value):
-            raise InvalidArgumentError("event", value, "bounds one order of two inputs alone", "give its decision")
-
-    @property
-    def norm(self) -> str:  # type: ignore[override]
-        return self.event.norm
+            raise InvalidArgumentError("event", value, "bounds only one order of two inputs", "give its decision")
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         if distance < 1.0:
             return self
-        # All ⌈d⌉ records are replaced with probability p^⌈d⌉; given that not all are, any two of the laws are d apart.
+        # All ⌈d⌉ records are replaced with probability p^⌈d⌉; given that not all are, any two laws are within d.
         return InputMix(self.probability ** math.ceil(distance), self.event.at(distance))
 
     @property
@@ -277,7 +286,7 @@ class InputMix(PrivacyEvent):
         return min(1.0, math.nextafter(1.0 - self.probability, 2.0)) if self.probability < 1.0 else 0.0
 
     def _any_order(self) -> PrivacyEvent:
-        """The event inside, in the worse of its directions: under replacement no data set is the larger one."""
+        """Returns the event inside, in the worse of its directions: both data sets have the same size."""
         return parallel(*self.event.directions())
 
     def pure_epsilon(self) -> float:
@@ -301,15 +310,6 @@ class InputMix(PrivacyEvent):
     def failure_delta(self) -> float:
         return self._kept * self.event.failure_delta()
 
-    def accepts(self, adjacency: Adjacency) -> bool:
-        return adjacency in frozenset(self.adjacencies or ()) and self.event.accepts(adjacency)
-
-    def children(self) -> tuple[PrivacyEvent, ...]:
-        return (self.event,)
-
-    def has_profile(self) -> bool:
-        return self.event.has_profile()
-
     def pair(self) -> DominatingPair | None:
         inner = self._any_order().pair()
         return None if inner is None else KeptPair(inner, self._kept)
@@ -322,19 +322,19 @@ class InputMix(PrivacyEvent):
         return from_pair(self._pair(step, upper), step, upper)
 
     def _pair(self, step: float, upper: bool) -> DominatingPair:
-        """The dominating pair, or for a composed event one above (below) it by the law inside on a grid."""
+        """Returns the dominating pair; for a composition, a pair above (or below) it by the law inside on a grid."""
         pair = self.pair()
         if pair is not None:
             return pair
         law = discretise(self._any_order(), step, upper)
-        first = max(0, 1 - law.start)  # its positive losses alone matter
+        first = max(0, 1 - law.start)  # only positive losses matter
         losses, p = law.losses()[first:], law.p[first:]
         return KeptPair(Atoms(tuple(losses.tolist()), tuple(p.tolist()), law.infinity), self._kept)
 
 
 @lru_cache(maxsize=64)
 def _few_atoms(event: InputMix) -> Atoms:
-    """A pair of few losses above the event's: its moments are the larger ones, by about α·h²/8 for a grid of h."""
+    """Returns a pair of few losses that dominates the event's; a grid of width h raises its moments by about α·h²/8."""
     low, high = event.event.loss_support()
     law = event.loss_law(max(high, -low, 1e-300) / _CELLS, True)
     return Atoms(tuple(law.losses().tolist()), tuple(law.p.tolist()), law.infinity)
@@ -342,11 +342,11 @@ def _few_atoms(event: InputMix) -> Atoms:
 
 @frozen
 class KeptPair(DominatingPair):
-    """The pair (κP + (1−κ)R, κQ + (1−κ)R) in the worst case of R, where (P, Q) dominates any two of A(x), A(x'), R.
+    """The pair (κP + (1−κ)R, κQ + (1−κ)R) for the worst R, where (P, Q) dominates any two of A(x), A(x'), R.
 
-    Its profile obeys δ'(y) = κ·δ(x) at y = 1 + κ(x − 1), x = e^ε ≥ 1. The slope −Q'(loss > ln y) is that of δ, hence
-    at positive losses Q' has Q's masses and P' has κP + (1−κ)Q. The pair is symmetric: both orders have that profile
-    above 0, and each determines the other below.
+    Its profile is δ'(y) = κ·δ(x) at y = 1 + κ(x − 1), x = e^ε ≥ 1. The slope −Q'(loss > ln y) is that of δ, so at
+    positive losses Q' has Q's masses and P' has κP + (1−κ)Q. The pair is symmetric: both orders have that profile above
+    0, and each order determines the other one below 0.
     """
 
     inner: DominatingPair
@@ -357,7 +357,7 @@ class KeptPair(DominatingPair):
         # The mirror image: P and Q on (a, b] are Q and P on [−b, −a).
         q_m, p_m, q_below, p_below = self._positive(-edges[::-1])
         p, q = p + p_m[::-1], q + q_m[::-1]
-        # Where all edges lie on one side of 0, what lies between it and them.
+        # If all edges lie on one side of 0: the masses between 0 and the nearest edge.
         p_before, q_before, _, _ = self._positive(np.array([0.0, edges[0]]))
         q_after, p_after, _, _ = self._positive(np.array([0.0, -edges[-1]]))
         p_below, q_below = p_below + float(p_before[0]), q_below + float(q_before[0])
@@ -375,7 +375,7 @@ class KeptPair(DominatingPair):
         )
 
     def _positive(self, edges: Array) -> tuple[Array, Array, float, float]:
-        """P's and Q's masses on the cells' parts above 0, and beyond the last edge."""
+        """Returns P's and Q's masses on the parts of the cells above 0, and beyond the last edge."""
         if self.kept == 0.0:
             return np.zeros(len(edges) - 1), np.zeros(len(edges) - 1), 0.0, 0.0
         inside = self.inner.cells(unmixed(np.maximum(edges, 0.0), self.kept))
@@ -396,12 +396,12 @@ class KeptPair(DominatingPair):
 
 
 def _amplified(epsilon: float, kept: float) -> float:
-    """ln(1 + kept·(e^epsilon − 1)), rounded up, and never above epsilon."""
+    """Returns ln(1 + kept·(e^ε − 1)), rounded up and never above ε."""
     return min(epsilon, float(mixed_up(np.array(epsilon), kept))) if kept else 0.0
 
 
 def _mixed_rdp(weights: tuple[float, ...], curves: list[Array], orders: Array) -> Array:
-    """ln(1 + Σ w·(e^{(α−1)·curve} − 1))/(α−1), without cancellation or overflow."""
+    """Returns ln(1 + Σ w·(e^{(α−1)·curve} − 1))/(α−1), without cancellation or overflow."""
     exponents = np.stack([moment_up(curve, orders) for curve in curves])
     w = np.array(weights).reshape(-1, *([1] * orders.ndim))
     peak = exponents.max(axis=0)
@@ -412,7 +412,7 @@ def _mixed_rdp(weights: tuple[float, ...], curves: list[Array], orders: Array) -
         large = np.logaddexp.reduce(np.concatenate([np.log(w) + exponents, np.log(rest)]))
         large += (len(weights) + 8) * U * peak
     log_moment = np.where(peak < _LARGEST_LOSS, small, large)
-    # expm1 and log1p are off by 2 U, each sum by U; a product, a − 1, the quotient, this product and its factor by U.
+    # expm1 and log1p are off by 2 U; each sum, a product, a − 1, the quotient, this product and its factor by U.
     return np.asarray(log_moment * (1 + (len(weights) + 8) * U) / (orders - 1))
 
 

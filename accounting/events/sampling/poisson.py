@@ -1,4 +1,4 @@
-"""Accesses to a secret Poisson sample of the records."""
+"""The event of an access to a secret Poisson sample of the records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import special
 
 from hockeystick.accounting import field_checks
 from hockeystick.accounting.adjacency import Adjacency
-from hockeystick.accounting.events.basic.checked_event import check_event
+from hockeystick.accounting.events.basic.checked_event import is_event
 from hockeystick.accounting.events.basic.directions import DirectedEvent, direction
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
@@ -24,41 +24,48 @@ from hockeystick.accounting.losses.loss_of_mixture import mixed, mixed_up
 from hockeystick.accounting.losses.normal_mixtures import NormalMixture, coarse
 from hockeystick.accounting.numerics import directed_rounding
 
-_LARGEST_GROUP = 2**16  # with all numbers of sampled records told apart
+_LARGEST_GROUP = 2**16  # beyond it, a group counts as one record
 
 
 @frozen
 class PoissonSampled(DirectedEvent):
     """An access to a secret sample that each record joins independently with ``probability``.
 
-    ``event`` is what the access costs per sampled record, as if one record were added to the sample or removed from it:
-    for a sum of vectors of norm at most C with Gaussian noise of standard deviation s, ``Gaussian(s / C)``. Everything
-    done with one sample belongs inside one event: ``PoissonSampled(q, compose((Gaussian(1), 10)))`` is ten looks at one
-    sample. The sample, its size too, stays secret. Under replace-with-null a null record must add nothing.
+    The bound is Zhu, Dong & Wang 2022, Thm 11. Everything that is done with one sample belongs in one event:
+    ``PoissonSampled(q, compose((Gaussian(1), 10)))`` is ten accesses to the same sample. The sample and its size stay
+    secret. Under replace-with-null, a null record must contribute nothing.
 
-    Zhu, Dong & Wang 2022, Thm 11. At distance k all records of a group are in one data set and absent from the other.
-    With Gaussian noise the number of those sampled, Bin(k, q), is then the shift of a mixture of Gaussians; for other
-    events the group is one record that joins with probability 1 − (1−q)^k and, if it does, costs ``event.at(k)``.
+    At distance k, all k records of a group are in one data set and absent from the other. With Gaussian noise, the
+    number of sampled ones, Bin(k, q), is then the shift of a mixture of Gaussians. For other events the group counts as
+    one record that joins with probability 1 − (1−q)^k and then costs ``event.at(k)``.
+
+    Attributes:
+      probability: q, in [0, 1].
+      event: the cost of the access for a record added to, or removed from, the sample: ``Gaussian(s / C)`` for a sum of
+        vectors of norm at most C with Gaussian noise of standard deviation s.
+      direction: "both", "removal" (P is the law with the record) or "addition".
 
     Raises:
-      InvalidArgumentError: a probability outside [0, 1], or something that is no event.
+      InvalidArgumentError: a probability outside [0, 1], or not an event.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, PoissonSampled, compose, delta
+      >>> training = compose((PoissonSampled(0.03, Gaussian(1.1)), 100))  # DP-SGD
+      >>> round(delta(training, 1.0).upper, 5)
+      0.00104
     """
 
     probability: float = field(converter=field_checks.probability)
-    event: PrivacyEvent = field()
+    event: PrivacyEvent = field(validator=is_event)
     direction: str = field(default="both", converter=direction)
     adjacencies = frozenset({Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL})
-
-    @event.validator
-    def _event_is_event(self, _: object, value: object) -> None:
-        check_event(value)
 
     def accepts(self, adjacency: Adjacency) -> bool:
         return super().accepts(adjacency) and self.event.accepts(adjacency)
 
     @property
     def superadditive(self) -> bool:  # type: ignore[override]
-        # Two samples of s and of t records are one of s + t whose parts move values, and noise, apart from each other.
+        # Two samples of s and t records are one sample of s + t records whose parts have separate values and noise.
         return self.event.superadditive
 
     def children(self) -> tuple[PrivacyEvent, ...]:
@@ -84,7 +91,7 @@ class PoissonSampled(DirectedEvent):
         return PoissonSampledReplace(self.probability, self.event)
 
     def _inner(self) -> PrivacyEvent:
-        """The access in this event's direction; nothing where it is bound to fail, as the failure is charged apart."""
+        """Returns the access in this direction; ``NO_EVENT`` if it certainly fails, as failures are charged apart."""
         if self.event.failure_delta() >= 1.0 or self.probability == 0.0:
             return NO_EVENT
         if mu := gaussian_shift(self.event):
@@ -110,7 +117,7 @@ class PoissonSampled(DirectedEvent):
     def zcdp_rho(self) -> float:
         if self._inner() == NO_EVENT:
             return 0.0
-        # A mixture's Rényi divergence is at most its worst component's; and a bound on losses either way gives one.
+        # The Rényi divergence of a mixture is at most that of its worst component. A bound on losses gives another ρ.
         pure = self.towards("both").pure_epsilon()
         return min(self.event.zcdp_rho(), 0.5 * pure * pure)
 
@@ -124,7 +131,7 @@ class PoissonSampled(DirectedEvent):
         if self.direction != "addition":
             ways.append(sampled_renyi.removal(inner.rdp, q, a))
         if self.direction != "removal":
-            # the second moment that it rests on is the removal's: the curve of both directions
+            # It needs the second moment of the removal, which the curve of both directions bounds.
             ways.append(sampled_renyi.addition(self.event.rdp, q, a))
         return np.asarray(np.minimum(np.max(ways, axis=0), self.pure_epsilon()))
 
@@ -176,11 +183,11 @@ class PoissonSampled(DirectedEvent):
 
 
 def binomial(k: int, q: float) -> NormalMixture:
-    """Returns the number of successes in k trials as a mixture; where k is large, neighbours count as the larger."""
+    """Returns the number of successes in k trials as a mixture; for large k, neighbouring numbers are rounded up."""
     j = np.arange(k + 1)
     if k <= 256:
         log_combinations = np.array([math.log(math.comb(k, i)) for i in range(k + 1)])
-    else:  # good to 1e-10, which is far less than what the merging adds
+    else:  # accurate to 1e-10, which is far less than the rounding of the numbers adds
         log_combinations = special.gammaln(k + 1) - special.gammaln(j + 1) - special.gammaln(k - j + 1)
     weights = np.exp(log_combinations + j * math.log(q) + (k - j) * math.log1p(-q))
     return coarse(tuple(range(k + 1)), tuple(weights))

@@ -1,20 +1,21 @@
-"""Gaussian noise on a Poisson sample that is cut down to a largest batch.
+"""Gaussian noise on a Poisson sample that is truncated to a largest batch.
 
 Each of n records joins with probability q; if more than B do, a random B of them stay. Let X be the number of *other*
-records that join, of the same law in both worlds. Where X < B, nothing is cut, and the changed record is in the batch
-with probability q. Where X ≥ B, it takes the place of another one with probability p = E[q·B/(X+1) | X ≥ B]: which
-others are in the batch, and whose place it takes, does not depend on X. Given these, with R the batch of others alone,
-A the one with the record in place of a record u, and vectors of norm at most 1, the cut sample is
+records that join, whose law is the same for both data sets. If X < B, nothing is cut, and the changed record is in the
+batch with probability q. If X ≥ B, it takes the place of another record with probability p = E[q·B/(X+1) | X ≥ B]; the
+other records in the batch, and the one whose place it takes, do not depend on X. Given these, let R be the law for the
+batch of others alone and A the law with the record in the place of another. For vectors of norm at most 1, a truncated
+sample compares
 
-* with the record against without it: (1−p)·R + p·A against R, a shift by up to 2;
-* with it against another one, A': (1−p)·R + p·A against (1−p)·R + p·A', pairwise at most 2 apart. At α ≥ 1 the hockey
-  stick is p times that of A against a mixture of A' and R, largest where both are at the same place, 2 away: that of a
-  record replaced in a sample of fixed size;
-* with it against a null record, which is 0: as removing the record where it is the first world. The other way round
-  p times the hockey stick of 0 against a mixture of A and R, each at most 1 away, if null records take up places; as
-  adding it, if they don't.
+* with the record and without it: (1−p)·R + p·A against R, a shift by up to 2;
+* with the record and with another one, of law A': (1−p)·R + p·A against (1−p)·R + p·A', pairwise at most 2 apart. For
+  α ≥ 1 the hockey-stick divergence is p times that of A against a mixture of A' and R, largest if both are at the same
+  place, 2 away: that of a record replaced in a sample of fixed size;
+* with the record and with a null record, which is 0: like removing the record, if the record is in the first data set.
+  In the other order, if null records take up places, p times the hockey-stick divergence of 0 against a mixture of A
+  and R, each at most 1 away; if they don't, like adding the record.
 
-The profile is at most the mean of the two cases', by joint convexity. See also arXiv:2508.15089.
+The profile is at most the mean of the two cases, by joint convexity. See also arXiv:2508.15089.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import UnsupportedEventError
 from hockeystick.accounting.events.basic.composition import parallel
 from hockeystick.accounting.events.basic.directions import DirectedEvent, direction
-from hockeystick.accounting.events.basic.discretised import discretise
+from hockeystick.accounting.events.basic.discretised import mixed_law
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, ReplacedWithProbability
 from hockeystick.accounting.losses.loss_grid import LossPmf
 
-_ROUND = 1 + 1e-11  # what the tails of a binomial law are good to
+_ROUND = 1 + 1e-11  # relative accuracy of the tails of a binomial law
 Branches = tuple[tuple[float, PrivacyEvent], ...]
 
 
@@ -50,7 +51,7 @@ def _batch(value: int) -> int:
 
 
 class _Truncated(PrivacyEvent):
-    """Base: a subclass says what the access costs where the sample is cut, and where it is not."""
+    """Base of truncated samples; a subclass defines the cost of a sample that is cut, and of one that is not."""
 
     __slots__ = ()
     population: int
@@ -59,32 +60,32 @@ class _Truncated(PrivacyEvent):
     noise_multiplier: float
 
     def _whole(self) -> PrivacyEvent:
-        """The event of a sample that is not cut."""
+        """Returns the event of a sample that is not cut."""
         raise NotImplementedError
 
     def _cut(self, joins: float) -> PrivacyEvent:
-        """The event of a sample that is cut, in which the record is with probability ``joins``."""
+        """Returns the event of a sample that is cut and holds the record with probability ``joins``."""
         raise NotImplementedError
 
     def _is_directed(self) -> bool:
-        """Whether the event stands for the worse of two directions."""
+        """Returns whether the event is the worse of two directions."""
         return len(self.directions()) > 1
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         if distance < 1.0:
             return self
         raise UnsupportedEventError(
-            f"{type(self).__name__} has no rule for {distance:g} records: a group may take the places of as many "
-            "others; use a sample that is not cut, PoissonSampled or PoissonSampledReplace, which have one"
+            f"{type(self).__name__} has no rule for {distance:g} records, as a group may take the places of as many "
+            "others: use a sample that is not cut, PoissonSampled or PoissonSampledReplace"
         )
 
     def _branches(self) -> Branches:
-        """(How likely, event) of a sample that is cut, and of one that is not."""
+        """Returns (probability, event) of a sample that is cut, and of one that is not."""
         n, q, b = self.population, self.probability, self.batch
         if q == 0.0 or b == 0:
             return ((0.0, NO_EVENT), (1.0, NO_EVENT))
         cut = float(stats.binom.sf(b - 1, n - 1, q))
-        if cut == 0.0:  # impossible, or beyond floats
+        if cut == 0.0:  # impossible, or too unlikely for a float
             return ((0.0, NO_EVENT), (1.0, self._whole()))
         joins = min(q, float(stats.binom.sf(b, n, q)) * b / n / cut * _ROUND)
         return ((cut, self._cut(joins)), (float(stats.binom.cdf(b - 1, n - 1, q)), self._whole()))
@@ -108,7 +109,7 @@ class _Truncated(PrivacyEvent):
             with np.errstate(over="ignore", divide="ignore"):
                 logs.append(math.log(weight) + np.where(x < 30.0, np.log(np.expm1(np.minimum(x, 30.0))), x))
         excess = np.logaddexp.reduce(logs)
-        # not above the worst branch: a mixture's divergence never is
+        # The divergence of a mixture is at most that of its worst branch.
         return np.asarray(np.minimum(np.logaddexp(0.0, excess) / (a - 1) * _ROUND, np.max(divergences, axis=0)))
 
     def has_profile(self) -> bool:
@@ -123,29 +124,33 @@ class _Truncated(PrivacyEvent):
     def _loss_law(self, step: float, upper: bool) -> LossPmf:
         if self._is_directed():
             return super()._loss_law(step, upper)
-        laws = [(weight, discretise(event, step, upper)) for weight, event in self._branches() if weight]
-        start = min(law.start for _, law in laws)
-        p = np.zeros(max(law.start + len(law.p) for _, law in laws) - start)
-        for weight, law in laws:
-            p[law.start - start : law.start - start + len(law.p)] += weight * law.p
-        infinity = math.fsum(weight * law.infinity for weight, law in laws)
+        law = mixed_law([branch for branch in self._branches() if branch[0]], step, upper)
         scale = _ROUND if upper else 1 / _ROUND
-        return LossPmf(step, start, p * scale, min(1.0, infinity * scale))
+        return LossPmf(step, law.start, law.p * scale, min(1.0, law.infinity * scale))
 
 
 @frozen
 class TruncatedPoissonSampled(_Truncated, DirectedEvent):
-    """Gaussian noise on the sum of a secret Poisson sample that is cut down to a largest batch.
+    """Gaussian noise on the sum of a secret Poisson sample that is truncated to a largest batch.
 
     Each of ``population`` records joins with ``probability``; if more than ``batch`` do, a random ``batch`` of them
-    stay. ``noise_multiplier`` is the noise's standard deviation over the largest norm of a record's vector, and
-    ``population`` counts the larger of the two data sets.
+    stay. If others fill the batch, the record takes the place of another one, which moves the sum by at most 2; see the
+    module. It is meant under add-or-remove-one and has no rule for groups.
 
-    Where others fill the batch, the record takes the place of another one, which moves the sum by at most 2; see the
-    module. It has no rule for groups.
+    Attributes:
+      population: the number of records of the larger data set.
+      probability: of each record to join.
+      batch: the largest number of records in the sum.
+      noise_multiplier: the standard deviation of the noise divided by the largest norm of a record's vector.
+      direction: "both", "removal" (P is the law with the record) or "addition".
 
     Raises:
-      InvalidArgumentError: a count that is no integer in its range, a probability outside [0, 1], or noise not > 0.
+      InvalidArgumentError: a count is not an integer in its range, a probability outside [0, 1], or noise not > 0.
+
+    Example:
+      >>> from hockeystick.accounting import TruncatedPoissonSampled, delta
+      >>> f"{delta(TruncatedPoissonSampled(100, 0.1, 15, 2.0), 0.5).upper:.2e}"
+      '9.63e-05'
     """
 
     population: int = field(converter=_population)
@@ -169,17 +174,21 @@ class TruncatedPoissonSampled(_Truncated, DirectedEvent):
 
 @frozen
 class TruncatedPoissonSampledNull(_Truncated, DirectedEvent):
-    """``TruncatedPoissonSampled`` where a record is replaced by a null record, whose vector is 0.
+    """``TruncatedPoissonSampled`` under replace-with-null: a record is replaced by a null record, whose vector is 0.
 
-    It holds whether a null record joins and takes up a place like any other, or never does. "removal" has P the world
-    that holds the record. It has no rule for groups.
+    It holds whether or not null records join and take up places like others. It has no rule for groups.
 
     Attributes:
-      population: the number of records, null ones included, of either data set.
-      probability, batch, noise_multiplier: see ``TruncatedPoissonSampled``.
+      population: the number of records of either data set, null records included.
+      probability, batch, noise_multiplier, direction: see ``TruncatedPoissonSampled``.
 
     Raises:
       InvalidArgumentError: as for ``TruncatedPoissonSampled``.
+
+    Example:
+      >>> from hockeystick.accounting import TruncatedPoissonSampledNull, epsilon
+      >>> round(epsilon(TruncatedPoissonSampledNull(100, 0.1, 15, 2.0), 1e-5).upper, 3)
+      0.97
     """
 
     population: int = field(converter=_population)
@@ -201,10 +210,10 @@ class TruncatedPoissonSampledNull(_Truncated, DirectedEvent):
 
 @frozen
 class TruncatedPoissonSampledReplace(_Truncated):
-    """``TruncatedPoissonSampled`` under replace-one: a record takes another value, and is sampled or cut as before.
+    """``TruncatedPoissonSampled`` under replace-one: a record takes another value, and is sampled as before.
 
-    ``noise_multiplier`` is still the noise's standard deviation over the largest norm of a record's vector, so that a
-    replacement moves the sum by up to 2. It has no rule for groups.
+    ``noise_multiplier`` is still relative to the largest norm of a record's vector, so that a replacement moves the sum
+    by up to 2. It has no rule for groups.
 
     Attributes:
       population: the number of records of either data set.
@@ -212,6 +221,11 @@ class TruncatedPoissonSampledReplace(_Truncated):
 
     Raises:
       InvalidArgumentError: as for ``TruncatedPoissonSampled``.
+
+    Example:
+      >>> from hockeystick.accounting import TruncatedPoissonSampledReplace, epsilon
+      >>> round(epsilon(TruncatedPoissonSampledReplace(100, 0.1, 15, 2.0), 1e-5).upper, 3)
+      0.971
     """
 
     population: int = field(converter=_population)

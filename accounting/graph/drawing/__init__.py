@@ -1,1 +1,1 @@
-"""Pictures of an accountant graph: SVG, Mermaid, notebooks."""
+"""Drawings of an accountant graph as SVG and as Mermaid text, and the representations in notebooks."""

@@ -1,7 +1,7 @@
-"""A graph as text that Markdown viewers draw: Mermaid, with what each release costs.
+"""A graph as Mermaid text, which many Markdown viewers draw.
 
-Data flows along full lines, published values along dashed ones. Where a δ is given, each release carries the ε that it
-would cost alone, for the source that it costs most.
+Solid lines are data and dashed lines are published values. If a δ is given, each release shows the ε that it costs
+alone, for the source to which it costs most.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hockeystick.accounting.engines import best_bound
-from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.graph.parts.drawn import GraphLike
-from hockeystick.accounting.graph.parts.nodes import Node, Post, Public, Release, Source, Transform
+from hockeystick.accounting.graph.parts.nodes import Node, Post, Public, Release, Source, Transform, view_named
 from hockeystick.accounting.numerics import rounded_text
 
 _MERMAID_SHAPES = {
@@ -25,15 +24,25 @@ _MERMAID_SHAPES = {
 
 
 def costs(graph: GraphLike, delta: float, *, view: str | None = None) -> dict[str, float]:
-    """Returns the ε at ``delta`` that each release costs alone, for one record wherever it costs most; 0 for no record.
+    """Returns, by release, the ε at ``delta`` that it costs alone for the record to which it costs most.
 
     Args:
-      view: the threat model, by its name; what it does not pay for is left out. None: every release is published.
+      graph: an ``AccountantGraph``.
+      delta: in [0, 1].
+      view: a threat model of the graph, by name; releases that it does not pay for are left out. By default, every
+        release is published.
 
     Raises:
       UnsupportedAdjacencyError: see ``AccountantGraph.guarantee``.
       InvalidArgumentError: delta is not in [0, 1].
-      GraphError: no such view.
+      GraphError: the graph has no such view.
+
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Gaussian, Laplace
+      >>> graph = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
+      >>> graph = graph.release("count", Laplace(2.0), reads=["people"], count=3)
+      >>> {name: round(cost, 3) for name, cost in costs(graph, 1e-6).items()}
+      {'mean': 0.834, 'count': 1.5}
     """
     out = dict.fromkeys(charged(graph, view), 0.0)
     for source in (node.name for node in graph.nodes if isinstance(node, Source)):
@@ -45,18 +54,13 @@ def costs(graph: GraphLike, delta: float, *, view: str | None = None) -> dict[st
 
 
 def charged(graph: GraphLike, view: str | None = None) -> tuple[str, ...]:
-    """Returns the names of the releases that a view pays for; of all releases without one.
+    """Returns the names of the releases that a view pays for, or of all releases if ``view`` is None.
 
     Raises:
-      GraphError: no such view.
+      GraphError: the graph has no such view.
     """
-    every = tuple(node for node in graph.nodes if isinstance(node, Release))
-    if view is None:
-        return tuple(node.name for node in every)
-    known = {one.name: one for one in graph.views}
-    if view not in known:
-        raise GraphError(f"no view {view!r}; there are {', '.join(map(repr, known)) or 'none'}")
-    return tuple(node.name for node in known[view].charged(graph.nodes))
+    nodes = graph.nodes if view is None else view_named(view, graph.views).charged(graph.nodes)
+    return tuple(node.name for node in nodes if isinstance(node, Release))
 
 
 def to_mermaid(
@@ -66,15 +70,22 @@ def to_mermaid(
     view: str | None = None,
     spent: Mapping[str, float] | None = None,
 ) -> str:
-    """Returns the graph as a Mermaid flowchart, which many Markdown viewers draw.
+    """Returns the graph as a Mermaid flowchart.
 
     Args:
-      delta: show what each release costs alone at this δ.
-      view: of these, only what this threat model pays; see ``costs``.
-      spent: show these costs, by release, instead of computing them.
+      graph: an ``AccountantGraph``.
+      delta: if given, each release shows the ε that it costs alone at this δ; see ``costs`` for the errors.
+      view: a threat model of the graph, by name; only releases that it pays for show a cost.
+      spent: costs to show, by release, instead of computed ones.
 
-    Raises:
-      See ``costs``, where delta is given.
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Laplace
+      >>> graph = AccountantGraph().source("people").release("count", Laplace(2.0), reads=["people"])
+      >>> print(to_mermaid(graph, delta=0.0), end="")
+      flowchart LR
+        n0[("people")]
+        n1(["count<br/>Laplace(noise_multiplier=2.0)<br/>ε = 0.5"])
+        n0 --> n1
     """
     if spent is None:
         spent = {} if delta is None else costs(graph, delta, view=view)
@@ -89,7 +100,7 @@ def to_mermaid(
 
 
 def label(node: Node, spent: Mapping[str, float]) -> list[str]:
-    """Returns the lines that a drawing writes into a node: its name, what it is, and its ε if that is in ``spent``."""
+    """Returns the lines of text in a node: its name, a description, and its ε if ``spent`` has it."""
     match node:
         case Source(size=size) if size > 1:
             return [node.name, f"{size} blocks"]
@@ -113,7 +124,7 @@ def label(node: Node, spent: Mapping[str, float]) -> list[str]:
 
 
 def edges(graph: GraphLike) -> list[tuple[Node, Node, bool]]:
-    """Returns (reader, what it reads, whether that is a published value)."""
+    """Returns (reader, node that it reads, whether that node is a published value) for each edge."""
     by_name = {node.name: node for node in graph.nodes}
     return [
         (node, by_name[other], not isinstance(by_name[other], (Source, Transform)))
@@ -123,5 +134,5 @@ def edges(graph: GraphLike) -> list[tuple[Node, Node, bool]]:
 
 
 def _mermaid_text(line: str) -> str:
-    """Mermaid reads markup in labels, so that everything but plain words is given by its number."""
+    """Returns text for a label, with all but plain characters as codes, as Mermaid interprets markup there."""
     return "".join(c if c.isalnum() or c in " .,:=×→()_-+" else f"#{ord(c)};" for c in line)

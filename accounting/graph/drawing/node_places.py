@@ -1,8 +1,9 @@
-"""Where the nodes of a graph stand in a drawing: data on the left, what is published on the right.
+"""The layout of a drawing: data on the left, published values on the right.
 
-The columns are the longest ways from what reads nothing (Sugiyama, Tagawa & Toda 1981). A line that passes a column
-gets a place in it, so that it runs between boxes; the order within a column brings nodes near what they are joined to
-(barycentres), and their heights are the nearest to those that keep the order and a gap (isotonic regression).
+The column of a node is the length of the longest path to it from a node that reads nothing (Sugiyama, Tagawa & Toda
+1981). A line that passes a column gets a place in it, so that it runs between boxes. The order within a column moves
+nodes close to their neighbours (barycentres). Their heights are the closest to those of their neighbours that keep the
+order and a gap (isotonic regression).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SWEEPS = 6
 
 @frozen
 class Box:
-    """A node's place: its upper left corner and its size."""
+    """The rectangle of a node: its upper left corner and its size."""
 
     x: float
     y: float
@@ -29,11 +30,11 @@ class Box:
 
 @frozen
 class Layout:
-    """Places of all nodes, and of all lines the points that they pass.
+    """The rectangles of all nodes, and the points of all lines.
 
     Attributes:
-      boxes: by the nodes' names.
-      lines: by (from, to); at least two points each.
+      boxes: by the names of the nodes.
+      lines: by (from, to), at least two points each.
       width, height: of the whole drawing.
     """
 
@@ -44,17 +45,17 @@ class Layout:
 
 
 def layout(labels: Mapping[str, Sequence[str]], joined: Sequence[tuple[str, str]]) -> Layout:
-    """Returns the places of a graph's nodes.
+    """Returns the layout of a graph.
 
     Args:
-      labels: the lines of text in each node, by name, every node after those it reads.
-      joined: (from, to), from data towards what is published.
+      labels: the lines of text in each node, by name; every node stands after those that it reads.
+      joined: the edges (from, to), from data towards published values.
     """
     column = dict.fromkeys(labels, 0)
     for name in labels:
         column[name] = max((column[a] + 1 for a, b in joined if b == name), default=0)
     readers = {a for a, _ in joined}
-    for name in labels:  # what reads nothing stands beside its first reader
+    for name in labels:  # a node that reads nothing stands beside its first reader
         if column[name] == 0 and name in readers:
             column[name] = min(column[b] for a, b in joined if a == name) - 1
     way: dict[tuple[str, str], list[str]] = {}
@@ -76,7 +77,7 @@ def layout(labels: Mapping[str, Sequence[str]], joined: Sequence[tuple[str, str]
 
 
 def text_width(text: str) -> float:
-    """Returns about how wide a line of text is drawn."""
+    """Returns the approximate width of a line of text."""
     return sum(2 * CHARACTER if unicodedata.east_asian_width(c) in "WF" else CHARACTER for c in text)
 
 
@@ -85,7 +86,7 @@ def _size(lines: Sequence[str]) -> tuple[float, float]:
 
 
 def _ordered(columns: list[list[str]], column: Mapping[str, int], near: Mapping[str, list[str]]) -> list[list[str]]:
-    """Sorts each column by where its nodes' neighbours in the column before it (then after it) stand."""
+    """Sorts each column by the places of its neighbours in the column before it, then in the column after it."""
     for sweep in range(_SWEEPS):
         towards = 1 if sweep % 2 == 0 else -1
         for names in columns[::towards]:
@@ -102,7 +103,7 @@ def _ordered(columns: list[list[str]], column: Mapping[str, int], near: Mapping[
 def _heights(
     columns: list[list[str]], near: Mapping[str, list[str]], stops: Mapping[str, tuple[float, float]]
 ) -> dict[str, float]:
-    """Returns the middle of each node: near those it is joined to, with the gap between neighbours kept."""
+    """Returns the height of the middle of each node: close to its neighbours, with gaps between nodes of a column."""
     middle: dict[str, float] = {}
     offsets = []
     for names in columns:
@@ -125,7 +126,7 @@ def _heights(
 
 
 def _isotonic(values: Sequence[float]) -> list[float]:
-    """Returns the nearest values (least squares) that do not fall: pool adjacent violators."""
+    """Returns the closest nondecreasing values in least squares, by pooling adjacent violators."""
     pools: list[tuple[float, int]] = []
     for value in values:
         mean, size = value, 1

@@ -1,7 +1,6 @@
-"""What notebooks show of a graph and a guarantee: small tables and a drawing, in HTML and in Markdown.
+"""The representations of a graph and of a guarantee in notebooks: a drawing and small tables, in HTML and in Markdown.
 
-It needs no other package, and it composes nothing of which ``str()`` would not compose as much: showing a value must
-neither take long nor fail.
+They need no other package and compute no more than ``str()`` does: showing a value must neither take long nor fail.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from hockeystick.accounting.errors import HockeystickError
-from hockeystick.accounting.graph.drawing.mermaid import label
+from hockeystick.accounting.graph.drawing.mermaid import to_mermaid
 from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
 from hockeystick.accounting.graph.parts.drawn import GraphLike, GuaranteeLike
 from hockeystick.accounting.numerics import rounded_text
@@ -23,7 +22,7 @@ _CELL = "text-align: left; padding: 0.1em 0.8em 0.1em 0"
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table as HTML; all texts are escaped. The first cell of a row names it."""
+    """Returns a table as HTML with all texts escaped. The first cell of a row is its heading."""
     head = "".join(f'<th scope="col" style="{_CELL}">{_safe(name)}</th>' for name in columns)
     body = "".join(
         f'<tr><th scope="row" style="{_CELL}; font-weight: normal">{_safe(first)}</th>'
@@ -36,7 +35,7 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table as Markdown, of the kind that GitHub and notebooks read; all texts are escaped."""
+    """Returns a table as Markdown (of GitHub and of notebooks) with all texts escaped."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(
         "| " + " | ".join(cell if i == 1 else markdown_text(cell) for cell in line) + " |\n"
@@ -45,30 +44,30 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 
 def markdown_text(text: str) -> str:
-    """Returns a text of which Markdown shows every character as it is: no markup, no link, no mention of anybody."""
+    """Returns text of which Markdown shows every character literally: no markup, no links, no mentions."""
     line = "".join(c for c in " ".join(str(text).split()) if c.isprintable())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = "".join("\\" + c if c in r"\`*_{}[]|~$" else c for c in line)
-    for sign in ("@", "://", "#"):  # an empty comment is invisible, and breaks what would be linked
+    for sign in ("@", "://", "#"):  # an empty comment is invisible, and prevents links
         line = line.replace(sign, f"{sign[0]}<!-- -->{sign[1:]}")
     line = line.replace("www.", "www<!-- -->.")
     return re.sub(r"^(\d*)([-+=.)])(?=\s|$|\2)", r"\1\\\2", line)  # no list, no underlined heading
 
 
 def guarantee_html(guarantee: GuaranteeLike) -> str:
-    """Returns a guarantee's ε at some δ, and what it rests on."""
+    """Returns the ε of a guarantee at several δ, and its assumptions, as HTML."""
     facts = "".join(f"<li>{_safe(fact)}</li>" for fact in _facts(guarantee))
     return html_table("Guarantee", ("δ", "ε ≤", "by"), _curve(guarantee)) + f"<ul>{facts}</ul>"
 
 
 def guarantee_markdown(guarantee: GuaranteeLike) -> str:
-    """Returns the same as Markdown."""
+    """Returns the ε of a guarantee at several δ, and its assumptions, as Markdown."""
     facts = "".join(f"- {markdown_text(fact)}\n" for fact in _facts(guarantee))
     return markdown_table(("δ", "ε ≤", "by"), _curve(guarantee)) + "\n" + facts
 
 
 def graph_html(graph: GraphLike) -> str:
-    """Returns a graph's drawing, without costs; a line of text for one too large to draw."""
+    """Returns the drawing of a graph without costs, or one line of text if the graph is too large to draw."""
     if len(graph.nodes) > MOST_NODES:
         return f"<p>{_safe(_size(graph))}</p>"
     drawing = to_svg(graph, standalone=False, name=f"graph-{zlib.crc32(graph.to_json().encode()):x}")
@@ -76,12 +75,8 @@ def graph_html(graph: GraphLike) -> str:
 
 
 def graph_markdown(graph: GraphLike) -> str:
-    """Returns a graph as a table of its nodes."""
-    rows = [
-        (type(node).__name__.lower(), node.name, "; ".join(label(node, {})[1:]), ", ".join(getattr(node, "reads", ())))
-        for node in graph.nodes
-    ]
-    return f"{markdown_text(_size(graph))}\n\n" + markdown_table(("kind", "name", "what", "reads"), rows)
+    """Returns the drawing of a graph without costs, as Mermaid text."""
+    return f"{markdown_text(_size(graph))}\n\n```mermaid\n{to_mermaid(graph)}```\n"
 
 
 def _size(graph: GraphLike) -> str:

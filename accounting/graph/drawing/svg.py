@@ -1,7 +1,7 @@
-"""A graph as an SVG drawing: data on the left, what is published on the right, and what each release costs.
+"""A graph as an SVG drawing: data on the left, published values on the right, and the cost of each release.
 
-It needs no other package, takes the text colour of the page it stands in, and says in words what it shows. Every node
-names its kind, so that nothing rests on shapes or colours; a release has a bar as long as its share of the dearest one.
+It needs no other package, takes the text colour of its page, and has a description in words. Every node names its kind,
+so that nothing depends on shapes or colours. The bar of a release is proportional to its cost.
 """
 
 from __future__ import annotations
@@ -35,26 +35,29 @@ def to_svg(
     standalone: bool = True,
     name: str = "graph",
 ) -> str:
-    """Returns the graph as SVG text.
+    """Returns the graph as SVG text, which notebooks show as a picture.
 
     Args:
-      delta: show what each release costs alone at this δ; see ``graph.drawing.mermaid.costs``.
-      view: of these, only what this threat model pays.
-      spent: show these costs, by release, instead of computing them.
-      standalone: a file of its own, with its own colours; otherwise an element for a page, in the page's text colour.
-      name: unique within the page; keeps the identifiers of several drawings apart.
+      graph: an ``AccountantGraph``.
+      delta: if given, each release shows the ε that it costs alone at this δ; see ``mermaid.costs`` for the errors.
+      view: a threat model of the graph, by name; only releases that it pays for show a cost.
+      spent: costs to show, by release, instead of computed ones.
+      standalone: whether the drawing is a file with its own colours, or an element in a page, in its text colour.
+      name: a prefix of the drawing's identifiers, unique within the page.
 
     Raises:
-      InvalidArgumentError: the graph has more nodes than can be told apart. See ``graph.drawing.mermaid.costs``,
-        where delta is given.
+      InvalidArgumentError: the graph has more than 300 nodes.
+
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Laplace
+      >>> graph = AccountantGraph().source("people").release("count", Laplace(2.0), reads=["people"])
+      >>> text = to_svg(graph, delta=0.0)
+      >>> text[:4], "ε = 0.5" in text
+      ('<svg', True)
     """
     if len(graph.nodes) > MOST_NODES:
-        raise InvalidArgumentError(
-            "graph",
-            f"{len(graph.nodes)} nodes",
-            f"are more than {MOST_NODES} in one drawing",
-            "use to_mermaid",
-        )
+        reason = f"is more than the {MOST_NODES} nodes that a drawing can show"
+        raise InvalidArgumentError("graph", f"{len(graph.nodes)} nodes", reason, "use to_mermaid")
     if spent is None:
         spent = {} if delta is None else costs(graph, delta, view=view)
     texts = {node.name: _lines(node, spent) for node in graph.nodes}
@@ -68,7 +71,7 @@ def to_svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="{name}-title {name}-words" '
         f'viewBox="0 0 {size}" width="{width}" height="{height}" font-family="system-ui, sans-serif" font-size="12">',
         f'<title id="{name}-title">Accountant graph</title>',
-        f'<desc id="{name}-words">{_safe(in_words(graph, spent))}</desc>',
+        f'<desc id="{name}-words">{_safe(_in_words(graph, spent))}</desc>',
         _STANDALONE if standalone else "",
         f'<defs><marker id="{name}-tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
         'orient="auto"><path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>',
@@ -81,19 +84,27 @@ def to_svg(
         )
     for node in graph.nodes:
         parts += _box(node, placed.boxes[node.name], texts[node.name], spent.get(node.name), largest)
-    return "\n".join(part for part in [*parts, "</svg>"] if part) + "\n"
+    return _Svg("\n".join(part for part in [*parts, "</svg>"] if part) + "\n")
 
 
-def in_words(graph: GraphLike, spent: Mapping[str, float]) -> str:
-    """Returns what a drawing of the graph shows, one sentence a node."""
-    said = []
+class _Svg(str):
+    """SVG text that notebooks show as a picture."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+def _in_words(graph: GraphLike, spent: Mapping[str, float]) -> str:
+    """Returns a description of the drawing, one sentence per node."""
+    sentences = []
     for node in graph.nodes:
         reads = getattr(node, "reads", ())
-        words = f"{_kind(node)} {node.name}" + (f" reads {', '.join(reads)}" if reads else "")
-        said.append(
-            words + (f", ε ≤ {rounded_text.upper(spent[node.name], 4)} alone" if node.name in spent else "") + "."
-        )
-    return " ".join(said) or "There are no nodes."
+        sentence = f"{_kind(node)} {node.name}" + (f" reads {', '.join(reads)}" if reads else "")
+        cost = f", ε ≤ {rounded_text.upper(spent[node.name], 4)} alone" if node.name in spent else ""
+        sentences.append(f"{sentence}{cost}.")
+    return " ".join(sentences) or "There are no nodes."
 
 
 def _kind(node: Node) -> str:
@@ -108,7 +119,7 @@ def _lines(node: Node, spent: Mapping[str, float]) -> list[str]:
 
 
 def _box(node: Node, box: Box, lines: list[str], cost: float | None, largest: float) -> list[str]:
-    """One node: its shape, its bar, its lines, and on hovering the whole of them."""
+    """Returns the elements of one node: its shape, its bar, its lines, and a tooltip with the lines in full."""
     rounding = {Source: 3.0, Transform: 3.0, Release: 14.0}.get(type(node), 0.0)
     pale = ' stroke-dasharray="2 3"' if not isinstance(node, (Source, Release)) else ""
     heavy = 2 if isinstance(node, Source) else 1.2
@@ -144,5 +155,5 @@ def _curve(points: tuple[tuple[float, float], ...]) -> str:
 
 
 def _safe(text: str) -> str:
-    """Returns the text for XML, which has no place for control characters."""
+    """Returns the text escaped for XML, without control characters."""
     return escape("".join(c for c in text if c.isprintable()))

@@ -1,1 +1,1 @@
-"""The nodes of an accountant graph, and how a group of changed records spreads over them."""
+"""The nodes of an accountant graph, the charges of a move, and the placements of a group."""

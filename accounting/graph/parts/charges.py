@@ -1,4 +1,4 @@
-"""What a change of the data costs: the charges of a move, and one node's share of them."""
+"""The cost of a change of the data: the charges of a move, and the contribution of one node."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ EVERYTHING = "every release is published"
 
 
 def simulated_assumption(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns what a guarantee says of releases whose noise was simulated, if there are any."""
+    """Returns the assumption of a guarantee on releases with simulated noise, if there are any."""
     shown = ", ".join(map(repr, names))
     return (f"nobody knows the seed of the simulated noise in {shown}: not for publication",) if shown else ()
 
 
 @frozen
 class Charge:
-    """What one release costs a move: ``event`` (at the move's distance) ``count`` times."""
+    """The cost of one release for a move. See ``Move`` for an example.
+
+    Attributes:
+      node: the name of the release.
+      event: its event at the move's distance.
+      count: how many times the move pays it.
+      leading: see ``Release``.
+    """
 
     node: str
     event: PrivacyEvent
@@ -30,16 +37,30 @@ class Charge:
 
 @frozen
 class Move:
-    """One way to pass to a neighbouring data set, and everything that it costs."""
+    """A change to a neighbouring data set, and its cost.
+
+    Attributes:
+      label: the source, and the block or blocks, of the changed records.
+      charges: the costs of all releases that the change reaches.
+
+    Example:
+      >>> from hockeystick.accounting import AccountantGraph, Laplace
+      >>> graph = AccountantGraph().source("people").release("count", Laplace(2.0), reads=["people"], count=3)
+      >>> (move,) = graph.guarantee(group=2).moves
+      >>> move.charges
+      (Charge(node='count', event=Laplace(noise_multiplier=1.0), count=3, leading=False),)
+      >>> move.event().pure_epsilon()
+      3.0
+    """
 
     label: str
     charges: tuple[Charge, ...]
 
     def event(self, *, without: str | None = None) -> PrivacyEvent:
-        """Returns the composed cost, optionally leaving one node out.
+        """Returns the composed cost, optionally without one node.
 
-        A single leading release, met once and before any other, may take the maximum over its two orders last: the
-        worlds share the law of everything before it, which fixes the order.
+        For a single leading release, paid once and before any other, the maximum over its two orders is taken last, as
+        the order depends only on earlier values, whose law is the same for both data sets.
         """
         charges = [charge for charge in self.charges if charge.node != without]
         leading = [charge for charge in charges if charge.leading]
@@ -51,12 +72,16 @@ class Move:
 
 @frozen
 class Contribution:
-    """One node's share of ε in the worst move; the shares need not add up to the total.
+    """The contribution of one node to ε in the worst move. Contributions need not add up to the total.
 
     Attributes:
-      node, event, count: the release, its event at the move's distance, and how often the move pays it.
+      node: the name of the release.
+      event: its event at the move's distance.
+      count: how many times the move pays it.
       epsilon_alone: ε if this node were the only one.
-      epsilon_without: ε of the rest.
+      epsilon_without: ε of all other nodes.
+
+    See ``Guarantee`` for an example.
     """
 
     node: str

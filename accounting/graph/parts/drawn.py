@@ -1,4 +1,4 @@
-"""What a drawing asks of a graph and of a guarantee, which stand above it."""
+"""Protocols of a graph and of a guarantee for drawings, which may not import them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Moves(Protocol):
 
 
 class GraphLike(Protocol):
-    """An ``AccountantGraph``, as drawings see it."""
+    """The methods of ``AccountantGraph`` that drawings use."""
 
     @property
     def adjacency(self) -> Adjacency:
@@ -45,7 +45,7 @@ class GraphLike(Protocol):
 
 
 class GuaranteeLike(Protocol):
-    """A ``Guarantee``, as notebooks show it."""
+    """The methods of ``Guarantee`` that notebooks use."""
 
     @property
     def adjacency(self) -> Adjacency:
@@ -53,15 +53,15 @@ class GuaranteeLike(Protocol):
 
     @property
     def group(self) -> int:
-        """How many records may differ."""
+        """The number of records that may differ."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on."""
+        """The assumptions of the guarantee."""
 
     @property
     def threat_model(self) -> str:
-        """Who sees what."""
+        """The threat model, in words."""
 
     def epsilon(self, delta: float) -> Bracket:
-        """Returns the least certified ε at a δ."""
+        """Returns the least certified ε at ``delta``."""

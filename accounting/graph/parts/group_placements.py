@@ -1,13 +1,15 @@
-"""Where the changed records of a group lie among the blocks of a family, and how many each release reads at once.
+"""The placements of a group's changed records among the blocks of a family, and their costs.
 
-A placement puts k records into blocks i_1 ≤ … ≤ i_k. Release j of a family reads those within its reach, d_j in all,
-and pays its event at d_j. So a placement costs what its counts N_t say, the number of releases that read at least t
-records, t = 1 … k: it costs at most what another one does none of whose counts is smaller, as events grow with d.
+A placement puts k records into blocks i_1 ≤ … ≤ i_k. Release j of a family reads the d_j records within its reach and
+costs its event at distance d_j. So the cost of a placement depends on the counts N_t, the number of releases that read
+at least t of the records, t = 1 … k: if no count of another placement is smaller, that placement costs at least as
+much, as events grow with the distance.
 
-Two facts keep that small. *Shifts:* far enough from the ends, windows that don't meet are as good anywhere, and a
-window without an end is best met early; so a few blocks near each other stand for all, whatever the size. *Merging:*
-releases whose numbers are equal modulo m, the most releases that read one block, read each record at most once. Their
-distances add up to at most k, and where an event is ``superadditive``, m releases at k cost at least as much.
+Two facts limit the number of placements. *Shifts:* far from the ends, windows that don't meet cost the same anywhere,
+and a window without an end costs most if it is met early. So a few blocks close to each other represent all placements,
+for any size. *Merging:* let m be the largest number of releases that read one block. Releases with numbers equal modulo
+m read each record at most once, so their distances add up to at most k. If an event is ``superadditive``, m releases at
+distance k cost at least as much.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ Cost = tuple[tuple[int, int], ...]
 """(d, n), …: n releases read d of the changed records at once."""
 
 _MAX_PLACEMENTS = 20_000
-_MAX_KEPT = 32  # each may cost an evaluation of its own
+_MAX_KEPT = 32  # as each may need an evaluation of its own
 
 
 @frozen
 class Window:
-    """What of a release family decides how it is met; see ``Release`` for the fields."""
+    """The properties of a release family that determine its counts; see ``Release`` for the fields."""
 
     reach: Reach
     cumulative: bool
@@ -40,29 +42,23 @@ class Window:
 
     @property
     def is_half_open(self) -> bool:
-        """Whether one block, the earliest or the latest, is within reach of all releases that read any of the group."""
+        """Whether the earliest (or the latest) block is read by all releases that read any block of the group."""
         return self.reach.first is None or self.reach.last is None
 
     @property
     def merges(self) -> bool:
-        """Whether a group costs most with all of it in one block, of those that are met as often."""
+        """Whether a group in one block costs at least as much as a group in blocks that are read as often."""
         return self.is_half_open or (self.superadditive and not self.cumulative)
 
-    def ends(self, size: int, blocks: IntArray) -> tuple[IntArray, IntArray]:
-        """The first and the last release that read each of ``blocks``; last < first where none does."""
-        first, last = self.reach.first, self.reach.last
-        low = np.ones_like(blocks) if first is None else np.maximum(1, blocks + first)
-        high = np.full_like(blocks, size) if last is None else np.minimum(size, blocks + last)
-        return low, high
-
     def counts(self, size: int, blocks: IntArray) -> IntArray:
-        """N_1 … N_k for sorted ``blocks`` of shape (placements, k).
+        """Returns N_1 … N_k for sorted ``blocks`` of shape (placements, k).
 
-        Both ends grow from block to block. So the releases that read t records at least read t neighbouring ones: they
-        are the union over x of those from the first that reads record x + t − 1 to the last that reads record x. A
-        cumulative family reads at least t from the first release on that reads record t, wherever it reads any.
+        Both ends grow from block to block. So a release that reads at least t records reads t consecutive ones: these
+        releases are the union over x of those from the first that reads record x + t − 1 to the last that reads record
+        x. A release of a cumulative family reads at least t records if it comes no earlier than the first that reads
+        record t, and reads any record.
         """
-        low, high = self.ends(size, blocks)
+        low, high = self.reach.ends(size, blocks)
         group = blocks.shape[1]
         counts = np.zeros_like(blocks)
         for t in range(group):
@@ -77,7 +73,7 @@ class Window:
 
 @frozen
 class Placement:
-    """One way to place a group: what each release family pays, whether all lie in one block, and what it is called."""
+    """One placement of a group: the cost of each release family, whether it is in one block, and a label."""
 
     costs: tuple[Cost, ...]
     in_one_block: bool
@@ -85,16 +81,19 @@ class Placement:
 
 
 def worst(windows: tuple[Window, ...], size: int, group: int, *, leading: bool = False) -> list[Placement]:
-    """Returns placements of ``group`` records, or bounds of some, such that one of them costs at least what any does.
+    """Returns placements of ``group`` records, or bounds of some, one of which costs at least as much as any placement.
 
-    They are exact where one block is the worst for all, and where they are few; else one bound for each way to share
-    the group out over different blocks.
+    They are exact if one block is the worst for all families, or if they are few. Otherwise there is one bound for each
+    partition of the group into the shares of different blocks.
 
     Args:
-      leading: something costs less for a group in one block, which then stands for no group in several.
+      windows: the release families.
+      size: the number of blocks.
+      group: the number of changed records.
+      leading: whether a release costs less for a group in one block, which then does not represent a group in several.
 
     Raises:
-      GraphError: the group is too large to be shared out.
+      GraphError: the group has too many partitions.
     """
     if not windows:
         return [Placement((), True, "")]
@@ -106,7 +105,7 @@ def worst(windows: tuple[Window, ...], size: int, group: int, *, leading: bool =
 
 
 def _one_block(windows: tuple[Window, ...], size: int, group: int) -> Placement | None:
-    """The whole group in the block that most releases of each family read, where merging makes that the worst."""
+    """Returns the whole group in the block read by most releases of each family, if merging makes that the worst."""
     if size > 1 and not all(window.merges for window in windows):
         return None
     corners = np.array(sorted({1}.union(*(window.reach.corners(size) for window in windows))), np.int64)
@@ -119,7 +118,7 @@ def _one_block(windows: tuple[Window, ...], size: int, group: int) -> Placement 
 
 
 def _enumerated(windows: tuple[Window, ...], size: int, group: int, leading: bool) -> list[Placement] | None:
-    """The placements that no other dominates; None where they are too many."""
+    """Returns the placements that no other one dominates; None if they are too many."""
     blocks = _candidates(windows, size, group) if group <= MAX_GROUP else None
     if blocks is None:
         return None
@@ -144,7 +143,7 @@ def _enumerated(windows: tuple[Window, ...], size: int, group: int, leading: boo
 
 
 def _merged(windows: tuple[Window, ...], size: int, blocks: IntArray, counts: IntArray) -> np.ndarray[Any, Any]:
-    """Which placements cost at most what one with the whole group in one block does."""
+    """Returns which placements cost at most as much as one with the whole group in one block."""
     met = [window.reach.counts(size, blocks.ravel()).reshape(blocks.shape).max(axis=1) for window in windows]
     one = blocks[:, 0] == blocks[:, -1]
     merged = np.zeros(len(blocks), dtype=bool)
@@ -158,24 +157,24 @@ def _merged(windows: tuple[Window, ...], size: int, blocks: IntArray, counts: In
 
 
 def _candidates(windows: tuple[Window, ...], size: int, group: int) -> IntArray | None:
-    """Placements of shape (number, group), one of which dominates any other; None where they are too many."""
+    """Returns placements, of shape (number, group), such that one of them dominates any other; None if too many."""
     reaches = [window.reach for window in windows]
     later = any(reach.last is None and reach.first is not None for reach in reaches)
     earlier = any(reach.first is None and reach.last is not None for reach in reaches)
     limits = [limit for reach in reaches for limit in (reach.first, reach.last) if limit is not None]
     lengths = [r.last - r.first + 1 for r in reaches if r.first is not None and r.last is not None]
     gap = max(lengths, default=1)
-    if later and earlier:  # no place is better than another
+    if later and earlier:  # no place represents the others
         return _sequences(size, group, 0, size)
     if earlier:
         mirrored = _sequences(size, group, gap, max([0, *limits]) + 1)
         return None if mirrored is None else size + 1 - mirrored[:, ::-1]
-    # Beyond the blocks that some window's start cuts, whatever lies further than ``gap`` behind may move nearer.
+    # Beyond the blocks where some window is cut at the start, a record more than ``gap`` behind may move closer.
     return _sequences(size, group, gap, max([0, *(-limit for limit in limits)]) + 1)
 
 
 def _sequences(size: int, group: int, gap: int, start: int) -> IntArray | None:
-    """All i_1 ≤ … ≤ i_group ≤ size with steps of at most ``gap``, but for steps to ``start`` or before."""
+    """Returns all i_1 ≤ … ≤ i_group ≤ size with steps of at most ``gap``, except for steps to ``start`` or before."""
     rows = np.ones((1, 0), np.int64)
     for _ in range(group):
         low = rows[:, -1] if rows.shape[1] else np.ones(1, np.int64)
@@ -189,7 +188,7 @@ def _sequences(size: int, group: int, gap: int, start: int) -> IntArray | None:
 
 
 def _shared_out(windows: tuple[Window, ...], size: int, group: int) -> list[Placement]:
-    """A bound for each partition of the group into the shares of different blocks."""
+    """Returns a bound for each partition of the group into the shares of different blocks."""
     if all(window.merges for window in windows):
         most = tuple(((group, n),) if (n := w.reach.largest_count(size)) else () for w in windows)
         return [Placement(most, False, ", wherever they are")]
@@ -202,7 +201,7 @@ def _shared_out(windows: tuple[Window, ...], size: int, group: int) -> list[Plac
 
 
 def _most(window: Window, size: int, shares: tuple[int, ...]) -> Cost:
-    """What a family pays at most for blocks with these shares of the group, in falling order."""
+    """Returns the largest cost of a family for blocks with these shares of the group, in decreasing order."""
     most, group = window.reach.largest_count(size), sum(shares)
     if most == 0:
         return ()
@@ -227,7 +226,7 @@ def _runs(values: Any) -> Cost:
 
 
 def _at_most(size: int, cost: Iterator[tuple[int, int]]) -> Cost:
-    """The largest distances of as many releases as there are."""
+    """Returns the largest distances, of at most ``size`` releases in all."""
     out, left = [], size
     for d, n in cost:
         if (taken := min(n, left)) > 0:

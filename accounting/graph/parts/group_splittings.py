@@ -1,4 +1,4 @@
-"""Ways to spread a group of changed records over sources and blocks, and which blocks can be the worst."""
+"""The splittings of a group of changed records over sources and blocks, and the blocks that can be the worst."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _MAX_ROWS = 1000
 
 
 def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to split ``total`` over ``parts`` labelled sources."""
+    """Yields all splittings of ``total`` over ``parts`` labelled sources."""
     if not parts:
         return
-    if parts == 1:  # itertools would list all of a group, however large
+    if parts == 1:  # without combinations of a range as large as the group
         yield (total,)
         return
     if math.comb(total + parts - 1, parts - 1) > MAX_SPLITTINGS:
-        raise GraphError(f"group={total} over {parts} sources has too many splittings to enumerate")
+        raise GraphError(f"group={total} over {parts} sources has too many splittings: give a smaller group")
     for bars in itertools.combinations(range(total + parts - 1), parts - 1):
         edges = (-1, *bars, total + parts - 1)
         yield tuple(b - a - 1 for a, b in itertools.pairwise(edges))
 
 
 def partitions(total: int, most_parts: int) -> list[tuple[int, ...]]:
-    """All ways to split ``total`` into at most ``most_parts`` unlabelled positive shares."""
+    """Returns all splittings of ``total`` into at most ``most_parts`` unlabelled positive shares."""
     if total > MAX_GROUP:
-        raise GraphError(f"group={total} over a family of blocks: at most {MAX_GROUP} can be enumerated")
+        raise GraphError(f"group={total} over a family of blocks has too many splittings: give at most {MAX_GROUP}")
 
     def grow(rest: int, largest: int, room: int) -> Iterator[tuple[int, ...]]:
         if rest == 0:
@@ -47,7 +47,7 @@ def partitions(total: int, most_parts: int) -> list[tuple[int, ...]]:
 
 
 def maximal_rows(counts: np.ndarray[Any, Any], most: int = _MAX_ROWS) -> list[int]:
-    """The rows that no other row is at least as large as in every column: the rest can't be the worst block.
+    """Returns the rows that no other row dominates, in that it is at least as large in every column.
 
     Raises:
       GraphError: there are more than ``most``.
@@ -57,7 +57,9 @@ def maximal_rows(counts: np.ndarray[Any, Any], most: int = _MAX_ROWS) -> list[in
     chosen: list[int] = []
     while alive.any():
         if len(chosen) >= most:
-            raise GraphError(f"a source family has more than {most} blocks none of which dominates another")
+            raise GraphError(
+                f"a source family has more than {most} blocks none of which dominates another: give a smaller family"
+            )
         best = int(np.argmax(np.where(alive, unique.sum(axis=1, dtype=float), -1)))
         chosen.append(int(first[best]))
         alive &= ~(unique <= unique[best]).all(axis=1)

@@ -1,4 +1,4 @@
-"""The nodes of an accountant graph, and which members of a family each reaches."""
+"""The nodes of an accountant graph, its views, and the reach of families."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ import numpy as np
 from attrs import evolve, frozen
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.errors import GraphError, InvalidArgumentError
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 
 Members = np.ndarray[Any, np.dtype[np.int64]]
 
-_MOST_MEMBERS = 2**24  # to list the counts of
+_MOST_MEMBERS = 2**24  # whose counts can be listed
 
 
 @frozen
 class Reach:
-    """Which members of a source family the j-th release reads: i with first ≤ j − i ≤ last (None: no limit)."""
+    """The blocks of a source family that the j-th release of a family reads: those i with first ≤ j − i ≤ last.
+
+    Attributes:
+      first, last: the limits of j − i; None for no limit.
+
+    Example:
+      >>> from hockeystick.accounting import Reach
+      >>> Reach(0, 2).counts(5).tolist()  # the number of releases 1 … 5 that read each of the blocks 1 … 5
+      [3, 3, 3, 2, 1]
+    """
 
     first: int | None = None
     last: int | None = None
@@ -31,22 +40,27 @@ class Reach:
             raise InvalidArgumentError("last", self.last, f"is below first={self.first}", "give first ≤ last")
 
     def counts(self, size: int, members: Members | None = None) -> Members:
-        """Returns how many of the releases 1…size read each of ``members`` (from 1; all of them if None).
+        """Returns the number of the releases 1 … size that read each of ``members``, by default of all blocks 1 … size.
 
         Raises:
-          InvalidArgumentError: all are asked for, and they are more than 2^24.
+          InvalidArgumentError: size is more than 2^24 and ``members`` is not given.
         """
         size = validate.integer("size", size, low=1, high=validate.MOST)
         if members is None and size > _MOST_MEMBERS:
-            remedy = "give the members; their counts run along straight lines between corners(size)"
-            raise InvalidArgumentError("size", size, f"are more than {_MOST_MEMBERS} members to list", remedy)
-        i = np.arange(1, size + 1, dtype=np.int64) if members is None else members
-        low = np.ones_like(i) if self.first is None else np.maximum(1, i + self.first)
-        high = np.full_like(i, size) if self.last is None else np.minimum(size, i + self.last)
-        return np.maximum(0, high - low + 1)
+            remedy = "give the members; their counts are linear between the members corners(size)"
+            raise InvalidArgumentError("size", size, f"is more than the {_MOST_MEMBERS} members to list", remedy)
+        low, high = self.ends(size, np.arange(1, size + 1, dtype=np.int64) if members is None else members)
+        counts: Members = np.maximum(0, high - low + 1)
+        return counts
+
+    def ends(self, size: int, blocks: Members) -> tuple[Members, Members]:
+        """Returns the first and the last release that read each of ``blocks``; last < first if there is none."""
+        low = np.ones_like(blocks) if self.first is None else np.maximum(1, blocks + self.first)
+        high = np.full_like(blocks, size) if self.last is None else np.minimum(size, blocks + self.last)
+        return low, high
 
     def corners(self, size: int) -> set[int]:
-        """Returns members, first and last among them, between which ``counts`` runs along a straight line."""
+        """Returns members between which ``counts`` is linear, the first and the last one included."""
         bends = {1, size}
         if self.first is not None:
             bends |= {1 - self.first, size + 1 - self.first}
@@ -55,20 +69,20 @@ class Reach:
         return {i for i in bends if 1 <= i <= size}
 
     def largest_count(self, size: int) -> int:
-        """Returns the most releases that read one and the same member."""
+        """Returns the largest number of releases that read the same member."""
         return int(self.counts(size, np.array(sorted(self.corners(size)), np.int64)).max())
 
     @property
     def is_single(self) -> bool:
-        """Whether each member is read by at most one release."""
+        """Whether at most one release reads each member."""
         return self.first is not None and self.first == self.last
 
 
 SAME = Reach(0, 0)
-"""The j-th release reads block j alone: parallel composition."""
+"""The j-th release reads only block j: parallel composition. See ``View`` for an example."""
 
 ALL = Reach()
-"""Every release reads every block: sequential composition."""
+"""Every release reads every block: sequential composition. See ``View`` for an example of another reach."""
 
 
 @frozen
@@ -81,17 +95,18 @@ class Source:
 
 @frozen
 class Public:
-    """A value known to everybody, such as a parameter or the split declared public."""
+    """A value known to everybody, such as a parameter."""
 
     name: str
 
 
 @frozen
 class Transform:
-    """A deterministic (or public-coin) map of data; unpublished.
+    """An unpublished map of data, deterministic or with public coins.
 
-    ``stability`` holds (norm in, norm out, factor): inputs at distance d in the first norm give outputs at distance at
-    most factor·d in the second, under the graph's adjacency.
+    Attributes:
+      stability: rows (norm in, norm out, factor): inputs at distance d in the first norm have outputs at distance at
+        most factor·d in the second, under the graph's adjacency.
     """
 
     name: str
@@ -103,12 +118,13 @@ class Transform:
 class Release:
     """A noisy access whose outcome is published.
 
-    ``cumulative``: the j-th release of a family reads all earlier blocks too, though only a change of a block within
-    its reach makes it pay; its distance then counts the changed records of the earlier ones as well. ``leading``: it is
-    the first release to tell the two worlds apart for the blocks it reads, so that which of them is likelier to give an
-    outcome is fixed by a state whose law both worlds share. It is ignored where another release that the blocks reach
-    stands before it, and where a group lies in several blocks. ``simulated``: its noise came from a seeded generator,
-    so that whoever knows the seed can take it off again.
+    Attributes:
+      cumulative: whether the j-th release of a family also reads all earlier blocks. It is only charged if a block
+        within its reach changes, but its distance then includes the changed records of the earlier blocks.
+      leading: whether it is the first release whose law differs between the two data sets, for the blocks it reads. The
+        order of the two laws then depends only on a state with the same law for both. It is ignored if another release
+        that reads these blocks comes earlier, and if a group lies in several blocks.
+      simulated: whether its noise came from a seeded generator, so that anybody who knows the seed can remove it.
     """
 
     name: str
@@ -123,7 +139,7 @@ class Release:
 
 @frozen
 class Post:
-    """Post-processing of published values; free."""
+    """Post-processing of published values, which is free."""
 
     name: str
     reads: tuple[str, ...]
@@ -133,9 +149,22 @@ class Post:
 class View:
     """A threat model: the published values that an adversary sees.
 
-    An unseen release that feeds a seen value is charged as if it were seen. ``events`` names releases that cost an
-    adversary of this view another event than the one they were stated with, such as the sum of many noisy messages
-    for who sees the sum alone, or less noise for who knows a part of it; each is a statement of its author.
+    An unseen release that feeds a seen value is charged as if it were seen.
+
+    Attributes:
+      name: of the view.
+      sees: the names of the values that the adversary sees.
+      events: (release, event) for releases that cost this adversary another event than their own: more noise if only
+        the sum of many noisy messages is seen, or less noise if a part of it is known. They are taken on trust.
+
+    Example:
+      >>> from hockeystick.accounting import SAME, AccountantGraph, Gaussian
+      >>> graph = AccountantGraph().source("clients", size=400)
+      >>> graph = graph.release("messages", Gaussian(1.0), reads=["clients"], reach=SAME)
+      >>> graph = graph.post("sum", reads=["messages"]).view("server", sees=["messages"])
+      >>> graph = graph.view("press", sees=["sum"], events={"messages": Gaussian(20.0)})
+      >>> [round(graph.guarantee(view=name).epsilon(1e-6).upper, 2) for name in ("server", "press")]
+      [4.89, 0.19]
     """
 
     name: str
@@ -143,7 +172,7 @@ class View:
     events: tuple[tuple[str, PrivacyEvent], ...] = ()
 
     def charged(self, nodes: tuple[Node, ...]) -> tuple[Release, ...]:
-        """Returns the releases that the view pays, with the events that it pays."""
+        """Returns the releases that the view pays for, with the events that they cost it."""
         by_name = {node.name: node for node in nodes}
         reached: set[str] = set()
         pending = list(self.sees)
@@ -157,7 +186,7 @@ class View:
         for node in nodes:
             if isinstance(node, Release):
                 if node.name not in reached:
-                    complete = False  # what was not seen may still have told the worlds apart
+                    complete = False  # the law of an unseen release may differ between the data sets
                     continue
                 event = other.get(node.name, node.event)
                 charged.append(evolve(node, event=event, leading=node.leading and complete))
@@ -167,6 +196,19 @@ class View:
         """Returns the view in words, for a guarantee."""
         words = f"{self.name}: sees {', '.join(self.sees)}"
         return words + "".join(f"; {name} is charged as {event}" for name, event in self.events)
+
+
+def view_named(name: str, views: tuple[View, ...]) -> View:
+    """Returns the view of that name.
+
+    Raises:
+      GraphError: there is no such view.
+    """
+    for view in views:
+        if view.name == name:
+            return view
+    known = ", ".join(repr(view.name) for view in views)
+    raise GraphError(f"no view {name!r}: " + (f"choose one of {known}" if known else "the graph has no views"))
 
 
 Node = Source | Public | Transform | Release | Post

@@ -1,71 +1,29 @@
-"""A picture of an accountant graph: data on the left, published values on the right, releases as large as they cost."""
+"""A picture of an accountant graph: data on the left, published values on the right, with what each release costs."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 from hockeystick.accounting import AccountantGraph
-from hockeystick.accounting.graph.drawing.mermaid import costs
-from hockeystick.accounting.numerics import rounded_text
-from hockeystick.accounting.optional_packages import MissingExtraError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_COLOURS = {"source": "#9ecae1", "transform": "#d9d9d9", "release": "#fdae6b", "post": "#c7e9c0", "public": "#ffffff"}
+from hockeystick.accounting.graph.drawing.svg import to_svg
 
 
-def draw_graph(graph: AccountantGraph, *, delta: float) -> Figure:
-    """Returns a matplotlib figure of ``graph``; the area of a release is in proportion to the ε that it costs alone.
+def draw_graph(graph: AccountantGraph, *, delta: float | None = None, view: str | None = None) -> str:
+    """Returns a drawing of ``graph`` as SVG text, which notebooks show as a picture.
 
     Args:
-      delta: the δ at which cost is stated; 0 for pure privacy.
+      graph: what to draw.
+      delta: if given, each release shows the ε that it costs alone at this δ; 0 for pure privacy.
+      view: a threat model of the graph, by name; only the releases that it pays for show a cost.
 
     Raises:
-      MissingExtraError: matplotlib is not installed.
-      InvalidArgumentError: delta is not in [0, 1].
+      InvalidArgumentError: delta is not in [0, 1], or the graph has more nodes than a drawing can show.
+      GraphError: the graph has no such view.
       UnsupportedAdjacencyError: see ``AccountantGraph.guarantee``.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> graph = hs.AccountantGraph().source("people").release("count", hs.events.Laplace(2.0), reads=["people"])
+      >>> picture = hs.draw_graph(graph, delta=0.0)  # Path("graph.svg").write_text(picture) saves it
+      >>> picture[:4], "ε = 0.5" in picture
+      ('<svg', True)
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("a picture needs matplotlib: pip install 'hockeystick[report]'") from None
-    import networkx as nx
-
-    spent = costs(graph, delta)
-    finite = [cost for cost in spent.values() if math.isfinite(cost)]
-    largest = max(finite, default=0.0) or 1.0
-    view = graph.networkx()
-    for layer, names in enumerate(nx.topological_generations(view)):
-        for name in names:
-            view.nodes[name]["layer"] = layer
-    where = nx.multipartite_layout(view, subset_key="layer") if len(view) else {}
-
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_axis_off()
-    sizes = {name: 300 + (2700 * min(1.0, spent[name] / largest) if name in spent else 300) for name in view}
-    values = [(a, b) for a, b in view.edges if view.nodes[a]["kind"] not in ("source", "transform")]
-    data = [edge for edge in view.edges if edge not in set(values)]
-    for edges, style in ((data, "solid"), (values, "dashed")):
-        nx.draw_networkx_edges(
-            view, where, edgelist=edges, style=style, ax=axes, node_size=list(sizes.values()), edge_color="#636363"
-        )
-    for kind, colour in _COLOURS.items():
-        names = [name for name in view if view.nodes[name]["kind"] == kind]
-        nx.draw_networkx_nodes(
-            view,
-            where,
-            nodelist=names,
-            node_size=[sizes[name] for name in names],
-            node_color=colour,
-            edgecolors="#636363",
-            ax=axes,
-            label=kind if names else None,
-        )
-    labels = {name: f"{name}\nε = {rounded_text.upper(spent[name], 3)}" if name in spent else name for name in view}
-    nx.draw_networkx_labels(view, where, labels, font_size=8, ax=axes)
-    axes.margins(0.15)
-    axes.set_title(f"ε of each release alone at δ = {delta:g}", fontsize=10)
-    return figure
+    return to_svg(graph, delta=delta, view=view)

@@ -281,7 +281,7 @@ def test_a_release_or_an_input_that_is_not_in_the_plan_is_named():
     with pytest.raises(RefinementError, match="no such release"):
         ledger.recorded("mean")
     filtered = FilteredLedger(AccountantGraph().source("people"), PureFilter(1.0))
-    with pytest.raises(GraphError, match="no node 'animals'; there are 'people'"):
+    with pytest.raises(GraphError, match="no node 'animals': choose one of 'people'"):
         filtered.record("sum", Laplace(2.0), reads=("animals",))
 
 

@@ -1,6 +1,5 @@
 """Every event's curves against an independent route: quadrature, brute force over mechanisms, closed forms.
 
-from typing import Any
 B6 is a defect of other accountants, listed in docs/accounting.md.
 """
 
@@ -42,21 +41,6 @@ from hockeystick.accounting import (
 )
 
 ORDERS = np.array([1.001, 1.1, 1.5, 2.0, 3.0, 7.5, 32.0, 200.0])
-LEAVES = [
-    Gaussian(0.7),
-    Gaussian(20),
-    Laplace(0.3),
-    Laplace(50),
-    PureDP(0.01),
-    PureDP(2.0),
-    BoundedRange(0.05),
-    BoundedRange(3.0),
-    RandomizedResponse(1.0, 5),
-    AboveThreshold(2.0, 8.0, 2),
-    LazySwitchDecision(0.9, 0.02),
-    LazySwitchDecision(0.3, 1.5),
-    VisibleMixture(0.1, BoundedRange(1.0)),
-]
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 5.0])
@@ -161,22 +145,6 @@ def test_lazy_decision_dominates_every_pair_of_keep_probabilities(k_max, kappa, 
         assert abs(math.log(p[1] / q[1])) <= event.pure_epsilon() * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("event", LEAVES, ids=repr)
-def test_zcdp_and_pure_dominate_rdp(event):
-    rdp = event.rdp(ORDERS)
-    assert (rdp <= event.zcdp_rho() * ORDERS * (1 + 1e-9) + 1e-15).all()
-    assert (rdp <= event.pure_epsilon() * (1 + 1e-9) + 1e-15).all()
-    assert (np.diff(rdp) >= -1e-9).all()
-
-
-@pytest.mark.parametrize("event", LEAVES, ids=repr)
-def test_distance_zero_costs_nothing_and_cost_grows_with_distance(event):
-    assert event.at(0) == NO_EVENT
-    assert event.at(1) == event
-    costs = [epsilon(event.at(d), 1e-5).upper for d in (0, 1, 2, 3)]
-    assert costs == sorted(costs)
-
-
 @pytest.mark.parametrize(
     "event, distance, scaled",
     [
@@ -263,39 +231,6 @@ def test_integer_and_float_parameters_are_one_value(integer, real):
     assert integer == real and hash(integer) == hash(real)
 
 
-BAD = [math.nan, math.inf, -math.inf, -1.0, True, "1", None, 1j]
-
-
-@pytest.mark.parametrize("bad", BAD, ids=repr)
-@pytest.mark.parametrize(
-    "make",
-    [
-        Gaussian,
-        Laplace,
-        PureDP,
-        ZCDP,
-        Failure,
-        BoundedRange,
-        RandomizedResponse,
-        lambda v: ApproximateDP(v, 1e-6),
-        lambda v: ApproximateDP(1.0, v),
-        lambda v: AboveThreshold(v, 1.0),
-        lambda v: AboveThreshold(1.0, v),
-        lambda v: AboveThreshold(1.0, 1.0, v),
-        lambda v: RandomizedResponse(1.0, v),
-        lambda v: LazySwitchDecision(v, 0.1),
-        lambda v: LazySwitchDecision(0.5, v),
-        lambda v: VisibleMixture(v, Gaussian(1)),
-        lambda v: Gaussian(1).at(v),
-        lambda v: compose((Gaussian(1), v)),
-    ],
-)
-def test_bad_parameters_are_refused_at_construction(make, bad):
-    with pytest.raises(InvalidArgumentError) as caught:
-        make(bad)
-    assert "\n" not in str(caught.value) and caught.value.argument in str(caught.value)
-
-
 def test_counts_beyond_a_float_are_refused():
     for counts in ((10**400,), (10**200, 10**200)):
         event: Any = PureDP(0.1)
@@ -304,17 +239,9 @@ def test_counts_beyond_a_float_are_refused():
                 event = compose((event, count))
 
 
-@pytest.mark.parametrize("make", [Gaussian, Laplace, BoundedRange, lambda v: AboveThreshold(v, 1.0)])
-def test_zero_noise_is_refused(make):
-    with pytest.raises(InvalidArgumentError, match="out of range"):
-        make(0)
-
-
 def test_above_threshold_is_lyu_su_li():
     assert AboveThreshold(2, 4, 3).pure_epsilon() == pytest.approx(1 / 2 + 2 * 3 / 4)
     assert AboveThreshold(2, 4, 3, monotone=True).pure_epsilon() == pytest.approx(1 / 2 + 3 / 4)
-    with pytest.raises(InvalidArgumentError, match="monotone"):
-        AboveThreshold(1, 1, 1, monotone=1)  # type: ignore[arg-type]
 
 
 def test_binary_randomised_responses_have_the_exact_composition_of_guarantees():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from hockeystick.accounting import InvalidArgumentError, Laplace, PureDP, compose, delta, epsilon
+from hockeystick.accounting import Laplace, PureDP, compose, delta, epsilon
 from hockeystick.accounting.events.answers.drifting_law import (
     LogLipschitz,
     OneWay,
@@ -225,15 +225,6 @@ def test_never_worse_than_the_worst_pure_mechanism():
     for rate in (0.01, 1.0, 6.0):
         for eps in (0.0, 0.4 * rate, 0.9 * rate):
             assert delta(LogLipschitz(rate), eps).upper <= delta(PureDP(rate), eps).upper * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("bad", [math.nan, -1.0, True, "1", None, 1j], ids=repr)
-def test_bad_rates_are_refused(bad):
-    for make in (LogLipschitz, lambda v: LogLipschitz(1.0, v), lambda v: OneWay(v, True)):
-        with pytest.raises(InvalidArgumentError):
-            make(bad)
-    with pytest.raises(InvalidArgumentError, match="forward"):
-        OneWay(LogLipschitz(1.0), 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("fall, rise", [(1e230, 1e-100), (1e-100, 1e230)])

@@ -95,11 +95,8 @@ def test_it_needs_a_replacement_and_charges_a_group_for_each_report():
     assert event.at(0.5) == event and event.at(3) == compose((event, 3))
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1, 1.1, True, "1", None, 1j], ids=repr)
-def test_bad_rates_are_refused(bad):
-    for make in (lambda v: UnaryEncoding(v, 0.5), lambda v: UnaryEncoding(0.5, v)):
+@pytest.mark.parametrize("standard", [UnaryEncoding.symmetric, UnaryEncoding.optimised])
+def test_bad_epsilons_are_refused(standard):
+    for bad in (math.nan, math.inf, -0.1, True, "1", None, 1j):
         with pytest.raises(InvalidArgumentError):
-            make(bad)
-    for standard in (UnaryEncoding.symmetric, UnaryEncoding.optimised):
-        with pytest.raises(InvalidArgumentError):
-            standard(-0.1 if bad == 1.1 else bad)
+            standard(bad)

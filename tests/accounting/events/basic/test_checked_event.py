@@ -219,7 +219,7 @@ def test_what_equality_does_not_see_is_refused() -> None:
 
     cheap, dear = Unseen(0.01), Unseen(100.0)
     assert cheap == dear
-    with pytest.raises(UnsupportedEventError, match="Unseen keeps rho where == does not look"):
+    with pytest.raises(UnsupportedEventError, match="Unseen stores rho outside its fields"):
         compose(cheap, dear)
 
 
@@ -267,7 +267,7 @@ class _Mechanism:
         (graph(Curve()), r"\.guarantee\(\)\.epsilon\(delta\)"),
         (graph(Curve()).guarantee(), r"\.epsilon\(delta\), or give its \.event"),
         (Accountant(), r"\.epsilon\(delta\), or give its \.event"),
-        (dp_accounting.GaussianDpEvent(1.0), r"from_dp_event\(event\), or ask hockeystick\.Accountant"),
+        (dp_accounting.GaussianDpEvent(1.0), r"from_dp_event\(event\), or use hockeystick\.Accountant"),
         (_Mechanism(), r"give its \.event\(\)"),
         (0.5, r"use one of hockeystick\.events"),
     ],

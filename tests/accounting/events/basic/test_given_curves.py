@@ -1,11 +1,9 @@
 """Curves of one's own: the worst pair against random pairs that keep to the claim, and against closed forms."""
 
 import itertools
-import json
 import math
 from typing import Any
 
-import attrs
 import mpmath
 import numpy as np
 import pytest
@@ -33,16 +31,6 @@ from hockeystick.accounting.events.basic.group_steps import Chain
 
 AT = (0.0, 0.17, 0.5, 1.3, 2.9)
 ORDERS = np.array([1.0001, 1.3, 2.0, 5.0, 40.0, 1000.0])
-EXAMPLES = [
-    GaussianDP(0.7),
-    RenyiCurve((1.5, 2, 8), (0.1, 0.2, 0.9)),
-    DiscretePair((0.5, 0.3, 0.2), (0.2, 0.3, 0.5)),
-    DiscretePair((0.9, 0.1), (0.5, 0.5), orientation="tied"),
-    LossDistribution((math.log(3), -math.log(3)), (0.75, 0.25)),
-    PrivacyProfile((0.0, 1.0, 2.0), (0.3, 0.1, 0.01)),
-    TradeOff((0.0, 0.1, 0.5), (1.0, 0.7, 0.2)),
-    TradeOff((0.1, 0.5), (0.7, 0.2), polygon=True),
-]
 
 
 def random_pair(rng, outcomes=4, spread=1.0):
@@ -78,17 +66,6 @@ def assert_covers(event, p, q, slack=1e-12):
             for order, bound in zip(ORDERS, event.rdp(ORDERS), strict=True):
                 assert renyi(a, b, order) <= bound * (1 + 1e-12)
                 assert bound <= event.zcdp_rho() * order * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("event", EXAMPLES)
-def test_events_are_values(event):
-    assert hash(event) == hash(type(event)(**_fields(event)))
-    again = type(event)(**json.loads(json.dumps(_fields(event))))  # tuples come back as lists
-    assert again == event and event.at(1) == event
-
-
-def _fields(event):
-    return {field.name: getattr(event, field.name) for field in attrs.fields(type(event))}
 
 
 def test_gaussian_dp_is_gaussian_noise():
@@ -314,8 +291,6 @@ def test_a_part_of_a_step_between_laws_is_a_whole_one(event):
 @pytest.mark.parametrize(
     ("build", "argument"),
     [
-        (lambda: GaussianDP(0.0), "mu"),
-        (lambda: GaussianDP(math.inf), "mu"),
         (lambda: RenyiCurve((2.0, 1.5), (0.1, 0.2)), r"orders\[1\]"),
         (lambda: RenyiCurve((1.0,), (0.1,)), r"orders\[0\]"),
         (lambda: RenyiCurve((2.0, 3.0), (0.1, math.nan)), r"epsilons\[1\]"),
@@ -325,12 +300,10 @@ def test_a_part_of_a_step_between_laws_is_a_whole_one(event):
         (lambda: DiscretePair((0.5, 0.5), (0.5, -0.1, 0.6)), r"q\[1\]"),
         (lambda: DiscretePair((0.5, 0.5), (0.3, 0.3, 0.4)), "q"),
         (lambda: DiscretePair((0.5, True), (0.5, 0.5)), r"p\[1\]"),
-        (lambda: DiscretePair((1.0,), (1.0,), orientation="sideways"), "orientation"),
         (lambda: LossDistribution((0.0, 0.0), (0.5, 0.5)), r"losses\[1\]"),
         (lambda: LossDistribution((0.0, 1.0), (0.5, 0.4)), "masses"),
         (lambda: LossDistribution((-1.0,), (1.0,)), "losses"),  # E[e^{−loss}] = e
         (lambda: LossDistribution((0.0,), (0.5, 0.5)), "masses"),
-        (lambda: LossDistribution((0.0,), (1.0,), -0.1), "infinity"),
         (lambda: PrivacyProfile((0.0, 1.0), (0.1, 0.2)), r"deltas\[1\]"),
         (lambda: PrivacyProfile((1.0, 0.5), (0.2, 0.1)), r"epsilons\[1\]"),
         (lambda: PrivacyProfile((0.0, 1.0, 2.0), (0.2, 0.19, 0.0)), r"deltas\[1\]"),
@@ -346,7 +319,6 @@ def test_a_part_of_a_step_between_laws_is_a_whole_one(event):
         (lambda: TradeOff((), ()), "false_positive_rates"),
         (lambda: TradeOff((0.5, 0.1), (0.2, 0.1)), r"false_positive_rates\[1\]"),
         (lambda: TradeOff((0.5,), (0.2, 0.1)), "false_negative_rates"),
-        (lambda: TradeOff((0.5,), (0.2,), polygon=1), "polygon"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_curve_is_refused(build, argument):

@@ -157,7 +157,6 @@ def test_second_decision_of_a_group_cannot_be_averaged() -> None:
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ((1.1, (0.1,), (1.0,)), "keep_probability"),
         ((0.5, (), ()), "log_ratios"),
         ((0.5, (0.0, 0.1), (1.0, 0.5)), r"log_ratios\[0\]"),
         ((0.5, (0.2, 0.1), (1.0, 0.5)), r"log_ratios\[1\]"),

@@ -429,10 +429,6 @@ def test_public_coin_gaussian_takes_what_the_odds_leave_open_as_the_worst_outcom
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: InputMix(1.5, Laplace(1)),
-        lambda: InputMix(math.nan, Laplace(1)),
-        lambda: InputMix(True, Laplace(1)),
-        lambda: InputMix(0.5, "Laplace"),  # type: ignore[arg-type]
         lambda: Assignment([0.5], [Laplace(1), Laplace(2)]),
         lambda: Assignment([0.0, 0.5], [Laplace(1), Laplace(2)]),
         lambda: Assignment([], []),

@@ -77,16 +77,18 @@ def exact_delta(shifts, weights, eps, direction):
 
 
 def exact_rdp(q, sigma, order, digits=30):
-    with mpmath.workdps(digits):
+    """By the trapezoidal rule, to 10^−digits: the integrand is analytic up to πσ² off the real line.
+
+    So the error falls like e^{−2π·πσ²/h} in the step h, or faster (Trefethen & Weideman 2014, Thm 5.1).
+    """
+    with mpmath.workdps(digits + 8):
         q, s, a = mpmath.mpf(q), mpmath.mpf(sigma), mpmath.mpf(order)
-
-        def integrand(x):
-            return mpmath.npdf(x, 0, s) * (1 - q + q * mpmath.e ** ((2 * x - 1) / (2 * s * s))) ** a
-
-        low, high = -14 * s, a + 14 * s
-        pieces = int((high - low) / (2 * s)) + 1
-        points = [low + (high - low) * i / pieces for i in range(pieces + 1)]
-        return mpmath.log(mpmath.quad(integrand, points)) / (a - 1)
+        step = min(s / 3, 2 * (mpmath.pi * s) ** 2 / ((digits + 8) * mpmath.log(10)))
+        at = (step * i for i in range(int(-14 * s / step), int((a + 14 * s) / step)))
+        density = mpmath.fsum(
+            mpmath.npdf(x, 0, s) * (1 - q + q * mpmath.exp((2 * x - 1) / (2 * s * s))) ** a for x in at
+        )
+        return mpmath.log(density * step) / (a - 1)
 
 
 def fine_delta(event, eps, upper):
@@ -103,7 +105,7 @@ def fine_delta(event, eps, upper):
 def test_profile_is_the_integral_of_the_hockey_stick(q, sigma, direction):
     event = PoissonSampled(q, Gaussian(sigma), direction)
     for eps in (0.0, 0.003, 0.3, 2.0):
-        exact = exact_delta((0.0, 1 / sigma), (1 - mpmath.mpf(q), q), eps, direction)
+        exact = exact_delta((0.0, 1 / sigma), (mpmath.fsub(1, q, exact=True), q), eps, direction)
         assert fine_delta(event, eps, False) * (1 - 1e-9) <= exact <= fine_delta(event, eps, True) * (1 + 1e-13)
         if eps < event.loss_support()[1]:
             # a cell is narrow or wide where the loss hardly moves
@@ -166,7 +168,6 @@ RENYI = [
 ]  # fmt: skip
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("q, sigma, order", RENYI)
 def test_rdp_is_the_integral(q, sigma, order):
     exact = exact_rdp(q, sigma, order, digits=36)
@@ -193,10 +194,9 @@ def test_rdp_of_integer_orders_is_the_binomial_sum(q, sigma):
     assert (got >= orders / (orders - 1) * math.log(q) + orders / (2 * sigma**2) - 1e-9 * orders / sigma**2).all()
 
 
-@pytest.mark.statistical
 def test_rdp_of_addition_is_no_larger():
     """Mironov, Talwar & Zhang 2019, Thm 5, which "both" relies on, by integrals; and the bound for one direction."""
-    x = np.linspace(-60, 60, 400_001)
+    x = np.linspace(-60, 60, 6_001)  # so smooth that the sum is exact to rounding
     for q, sigma in itertools.product([1e-3, 0.1, 0.5, 0.95], [0.4, 1.0, 4.0]):
         mixed = np.logaddexp(math.log1p(-q) - x**2 / 2, math.log(q) - (x - 1 / sigma) ** 2 / 2)
         for order in (1.05, 1.5, 2.0, 6.0, 20.0):
@@ -610,14 +610,6 @@ def test_relations_and_arguments():
     assert event.accepts(Adjacency.ADD_OR_REMOVE_ONE) and event.accepts(Adjacency.REPLACE_WITH_NULL)
     assert not event.accepts(Adjacency.REPLACE_ONE)
     assert not PoissonSampled(0.1, RandomizedResponse(1.0)).accepts(Adjacency.ADD_OR_REMOVE_ONE)
-    bad: Any
-    for bad in (-0.1, 1.1, math.nan, True, "0.1"):
-        with pytest.raises(InvalidArgumentError, match="probability"):
-            PoissonSampled(bad, Gaussian(1.0))
-    with pytest.raises(InvalidArgumentError, match="event"):
-        PoissonSampled(0.1, cast(Any, 1.0))
-    with pytest.raises(InvalidArgumentError, match="direction"):
-        PoissonSampled(0.1, Gaussian(1.0), "remove")
     with pytest.raises(InvalidArgumentError, match="probabilities"):
         MixtureOfGaussians((0.0, 1.0), cast(Any, [[0.5, 0.5]]), 1.0)
 

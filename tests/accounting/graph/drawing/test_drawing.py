@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from scipy import optimize
 
+import hockeystick as hs
 from hockeystick._report.parts.graph_tree import GraphTree
 from hockeystick.accounting import AccountantGraph, Adjacency, Gaussian, InvalidArgumentError, Laplace, NonPrivate
 from hockeystick.accounting.graph.drawing.mermaid import charged, costs
@@ -144,6 +146,13 @@ def test_costs_are_rounded_up_and_the_bar_is_the_share() -> None:
     bars = [float(one.attrib["width"]) for one in root.iter(f"{SVG}rect") if one.attrib["height"] == "3"]
     assert bars[0] / bars[1] == pytest.approx(0.5, abs=0.01)
     assert "inf" in to_svg(plain, spent={"a": math.inf, "b": 0.0})
+
+
+def test_the_picture_of_the_face_is_this_drawing() -> None:
+    picture: Any = hs.draw_graph(graph(), delta=1e-6, view="press")
+    assert picture == picture._repr_svg_() == to_svg(graph(), delta=1e-6, view="press") != hs.draw_graph(graph())
+    with pytest.raises(InvalidArgumentError, match="delta"):
+        hs.draw_graph(graph(), delta=-1.0)
 
 
 def test_hostile_names_are_text() -> None:

@@ -1,6 +1,5 @@
 """Groups over the blocks of families: against every placement of the group's records, written out release by release.
 
-from typing import Any
 The oracle lists each release j = 1 … n of a family, counts the changed records that it reads, and adds up. Costs are
 pure (sums), quadratic (Gaussian noise), and concave ones, for which records spread over many releases cost most.
 """
@@ -258,7 +257,7 @@ def test_too_many_placements_are_bounded_and_too_large_groups_refused():
     assert len(few.moves) == 11  # together, or 1 … 10 blocks apart
     truth = 0.5 * 10 * 12  # 12 records, each read by ten releases alone
     assert truth <= many.epsilon(0.0).upper <= 0.5 * math.sqrt(12) * 10 * 12  # the whole group each time
-    with pytest.raises(GraphError, match="at most 40"):
+    with pytest.raises(GraphError, match="give at most 40"):
         graph.guarantee(group=41)
     merging = AccountantGraph().source("s", 10**15).release("r", PureDP(1e-6), reads=["s"], reach=Reach(0, 9))
     assert merging.guarantee(group=10**4).epsilon(0.0).upper == pytest.approx(0.1)

@@ -34,7 +34,7 @@ def test_too_many_splittings_are_refused_before_they_are_made():
     with pytest.raises(GraphError, match="group=140 over 3 sources"):
         next(compositions(140, 3))
     assert len(partitions(40, 2)) == 21
-    with pytest.raises(GraphError, match="at most 40"):
+    with pytest.raises(GraphError, match="give at most 40"):
         partitions(41, 2)
 
 
