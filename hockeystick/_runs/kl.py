@@ -143,7 +143,7 @@ def estimator_of(
             average, **target, law=question.shares, survivors=question.survivors, group=group
         )
     if group > 1:
-        raise InvalidArgumentError("--group", group, "is for --model trusted or dist", "use one of them")
+        raise InvalidArgumentError("--group", group, "needs --model trusted or dist", "use one of them")
     return AggregatedKL.calibrated(average, **target, multiplier=question.multiplier, noise=question.noise)
 
 

@@ -289,7 +289,7 @@ def test_equal_data_sets_are_warned_of() -> None:
         (["--json", "no/folder/out.json"], "there is no folder"),
         (["--json", "."], "is a folder"),
         (["--html", "."], "is a folder"),
-        (["--json", "same", "--html", "./same"], "is another result's file too"),
+        (["--json", "same", "--html", "./same"], "is the file of another result too"),
         (["--exceptions-as-output"], "--exceptions-as-output"),
     ],
 )

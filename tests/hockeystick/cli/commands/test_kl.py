@@ -102,7 +102,7 @@ def test_models(tables: list[str], options: str, model: str, threat: str, tmp_pa
     for said in ("simulated: KL = ", "certified", "assumes", "standard deviation", "bits to it", "public"):
         assert said in words
     assert float(words.split("ε ≤ ")[1].split()[0]) >= found["epsilon"]
-    assert "nothing to publish" in text.stderr
+    assert "don't publish this run" in text.stderr
 
 
 @pytest.mark.statistical
@@ -385,9 +385,9 @@ def test_columns_that_are_not_read_are_named(tables: list[str], counts: list[str
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--release --seed 1", "--release refuses --seed"),
+        ("--release --seed 1", "--release can't be combined with --seed"),
         ("--model dist --noise laplace", "--noise"),
-        ("--shares polya", "--shares belongs to --model dist"),
+        ("--shares polya", "--shares needs --model dist"),
         ("--survivors 3", "--survivors"),
         ("--model dist --survivors 41", "survivors"),
         ("--model dist --delta 0", "--delta"),
@@ -400,7 +400,7 @@ def test_columns_that_are_not_read_are_named(tables: list[str], counts: list[str
         ("--threshold 1", "--window-column"),
         ("--alarms 1", "--window-column"),
         ("--window-column day", "--threshold"),
-        ("--window-column day --threshold 1 --model dist", "trusted server"),
+        ("--window-column day --threshold 1 --model dist", "--model trusted"),
         ("--window-column day --threshold 1 --cohort 3", "--cohort"),
         ("--window-column day --threshold 1 --multiplier 1", "--samples"),
         ("--window-column day --threshold 1 --alarms 1 --noise laplace", "--noise"),

@@ -106,7 +106,7 @@ def test_a_release_takes_secure_noise_and_is_recorded(
     DurableLedger.create(tmp_path / "book", PureFilter(3.0, adjacency=Adjacency.REPLACE_ONE))
     options = ["--data", table, *AGE, *TARGET, "--ledger", str(tmp_path / "book")]
     found = run(*options)
-    assert found.exit_code == 0 and asked == [1] and "written nowhere" in found.stderr
+    assert found.exit_code == 0 and asked == [1] and "was not saved" in found.stderr
     assert len((tmp_path / "book").read_text().splitlines()) == 2
     assert_refused(run(*options), "needs epsilon=2, but 1 is left")
 
@@ -141,7 +141,7 @@ def test_a_public_reference_is_the_base_measure(table: str, tmp_path: Path) -> N
         ("--column age --low nan --high 1 --sigma 0.2 --epsilon 1 --plan --records 9", "finite"),
         ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9", "--sigma"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan", "--records"),
-        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --seed 3", "can be taken off"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --seed 3", "can be subtracted"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --rows 3", "--synthetic"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --simulate --ledger L", "--ledger"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan --records 9 --answers A", "--answers"),

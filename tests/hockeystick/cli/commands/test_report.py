@@ -124,10 +124,10 @@ def test_a_certificate_stands_beside_the_audit(results: dict[str, Any], tmp_path
     (tmp_path / "audit.json").write_text(to_json(verdict(delta=0.0, epsilon_lower=99.0)), encoding="utf-8")
     other = run(tmp_path / "audit.json", "--certificate", tmp_path / "account.json")
     assert "contradicts" not in other.stdout  # an ε at δ = 1e-6 says nothing at δ = 0
-    for wrong, said in (("audit.json", "is no result of account"), ("no.json", "no such file")):
+    for wrong, said in (("audit.json", "is not a result of account"), ("no.json", "no such file")):
         assert said in run(tmp_path / "audit.json", "--certificate", tmp_path / wrong).stderr
-    assert "has no audit" in run(tmp_path / "account.json", "--certificate", tmp_path / "account.json").stderr
-    assert "can be read once" in run("-", "--certificate", "-").stderr
+    assert "needs the result of an audit" in run(tmp_path / "account.json", "--certificate", tmp_path / "account.json").stderr
+    assert "can be read only once" in run("-", "--certificate", "-").stderr
 
 
 @pytest.mark.parametrize(
