@@ -45,7 +45,7 @@ class Frame:
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value has named columns in Arrow's format, or is a dictionary of columns."""
+    """Returns whether a value has named columns in Arrow's format, or is a dictionary of columns."""
     if isinstance(value, (Frame, Mapping)):
         return True
     return not isinstance(value, type) and (
@@ -55,11 +55,11 @@ def is_frame(value: object) -> bool:
 
 @unchained()
 def as_frame(argument: str, value: object) -> Frame:
-    """A data frame in Arrow's format; nothing is copied that Arrow can share.
+    """Returns a data frame in Arrow's format; nothing is copied that Arrow can share.
 
     Raises:
-        InvalidArgumentError: it is none, or has columns that Arrow can't hold or that are named alike.
-        MissingExtraError: there is no ``pyarrow``.
+        InvalidArgumentError: It is none, or has columns that Arrow can't hold or that are named alike.
+        MissingExtraError: There is no ``pyarrow``.
     """
     if isinstance(value, Frame):
         return value

@@ -43,7 +43,7 @@ def load_target(spec: str) -> Any:
     """Returns the object that ``MODULE:CALLABLE`` names, which can be called or simulates.
 
     Raises:
-      InvalidArgumentError, TargetImportError: as :func:`load_object`; or the object does neither.
+      InvalidArgumentError, TargetImportError: As :func:`load_object`; or the object does neither.
     """
     target = load_object(spec)
     if not callable(target) and not hasattr(target, "simulate"):  # a mechanism is an object that simulates
@@ -61,7 +61,7 @@ def load_object(spec: str) -> Any:
 
     Raises:
       InvalidArgumentError: malformed, or no such file, module or attribute; its argument is "target".
-      TargetImportError: the module's own code raised an error.
+      TargetImportError: The module's own code raised an error.
     """
     where, colon, path = spec.rpartition(":")
     if not colon or not where or not all(part.isidentifier() for part in path.split(".")):
@@ -85,8 +85,8 @@ def source_identity(spec: str, loaded: object) -> str:
     unnoticed.
 
     Args:
-      spec: the MODULE:NAME.
-      loaded: what :func:`load_object` gave for it.
+      spec: The MODULE:NAME.
+      loaded: What :func:`load_object` gave for it.
     """
     where = spec.rpartition(":")[0]
     module = sys.modules.get(where) if _file_of(where) is None else None
@@ -105,7 +105,7 @@ def source_identity(spec: str, loaded: object) -> str:
 
 
 def _file_of(where: str) -> Path | None:
-    """The file that MODULE means; None if it is to be imported."""
+    """Returns the file that MODULE means; None if it is to be imported."""
     if where.endswith(".py") or os.sep in where or (os.altsep and os.altsep in where):
         return Path(where if where.endswith(".py") else where + ".py")
     return Path(where + ".py") if os.path.isfile(where + ".py") else None
@@ -207,7 +207,7 @@ def load_data(argument: str, text: str) -> Any:
       and are numbers (``nan`` and ``inf`` too). The first line is a header if none of its cells is a number.
 
     Raises:
-      InvalidArgumentError: no such file, unreadable, malformed, ragged or not numeric.
+      InvalidArgumentError: No such file, unreadable, malformed, ragged or not numeric.
     """
     with unchained():
         return _loaded(argument, text)

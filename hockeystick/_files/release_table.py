@@ -29,8 +29,8 @@ def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArr
         columns: Whose values.
 
     Raises:
-        InvalidArgumentError: no such file or column, no record, or a record without a number in a column.
-        MissingExtraError: a Parquet file without the extra ``tables``.
+        InvalidArgumentError: No such file or column, no record, or a record without a number in a column.
+        MissingExtraError: A Parquet file without the extra ``tables``.
     """
     pieces: list[FloatArray] = []
     before, source = 0, table_of(argument, path)
@@ -56,7 +56,7 @@ def _number(text: str) -> float:
 
 
 def table_text(columns: Sequence[str], rows: FloatArray) -> str:
-    """A table as CSV, with column names in its first line; numbers keep all their digits."""
+    """Returns a table as CSV, with column names in its first line; numbers keep all their digits."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)

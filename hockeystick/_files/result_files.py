@@ -20,11 +20,11 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
     """Returns where a result given as ``path`` will be written, having checked that it can be.
 
     Args:
-      argument: the name under which the caller knows the path, for the message.
-      path: an existing file (which is going to be replaced), a new name in an existing folder, or a device or pipe.
+      argument: The name under which the caller knows the path, for the message.
+      path: An existing file (which is going to be replaced), a new name in an existing folder, or a device or pipe.
 
     Raises:
-      InvalidArgumentError: it is a folder, its folder does not exist, or either can't be written to.
+      InvalidArgumentError: It is a folder, its folder does not exist, or either can't be written to.
     """
     shown = os.fspath(path)
     try:
@@ -64,7 +64,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
     can't be replaced and is written to directly.
 
     Raises:
-      OSError: the content could not be written; the earlier file, if there was one, is unchanged.
+      OSError: The content could not be written; the earlier file, if there was one, is unchanged.
     """
     # backslashreplace: half a surrogate pair (from a file name, say) must not cost the result
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
@@ -118,7 +118,7 @@ def _is_stdout(found: os.stat_result) -> bool:
 
 
 def _draft(folder: Path) -> tuple[int, str]:
-    """A new file to be renamed. Its name is short: one made from the target's could be longer than names may be."""
+    """Returns a new file to be renamed. Its name is short: one made from the target's could be longer than names may be."""
     return tempfile.mkstemp(dir=folder, prefix=".hockeystick.", suffix=".tmp")
 
 

@@ -58,14 +58,14 @@ class Reference:
     probabilities: FloatArray = field(repr=False)
 
     def with_other(self, symbol: str, mass: float | None) -> Reference:
-        """The reference in which ``symbol`` stands for all that it does not name.
+        """Returns the reference in which ``symbol`` stands for all that it does not name.
 
         Args:
             symbol: One of its symbols, or a new one.
             mass: The probability of a new one; that of the others shrinks.
 
         Raises:
-            InvalidArgumentError: a new symbol without a mass in (0, 1), or an old one with a mass.
+            InvalidArgumentError: A new symbol without a mass in (0, 1), or an old one with a mass.
         """
         if symbol in self.symbols:
             if mass is not None:
@@ -106,7 +106,7 @@ class Records:
         return np.bincount(self.clients[here], weights=many, minlength=self.client_count).astype(np.int64)
 
     def capped(self, most: int, rng: np.random.Generator) -> Records:
-        """At most ``most`` records of each client in each window, each subset of a client's as likely.
+        """Returns at most ``most`` records of each client in each window, each subset of a client's as likely.
 
         Which of a client's records stay depends on their order in the file, but on no other client's records: their
         places among others may follow from symbols, as in a sorted file. Where lines stand for many records, it
@@ -142,7 +142,7 @@ class Records:
         )
 
     def counts(self, window: int = 0) -> ClientCounts:
-        """The counts of one window, of all clients."""
+        """Returns the counts of one window, of all clients."""
         here = self.windows == window
         return ClientCounts.of_records(
             self.clients[here],
@@ -155,7 +155,7 @@ class Records:
 
 @unchained()
 def read_reference(path: Table, *, column: str) -> Reference:
-    """The public reference: a table of symbols with their counts or probabilities, or records of symbols.
+    """Returns the public reference: a table of symbols with their counts or probabilities, or records of symbols.
 
     Args:
         path: The file or frame. With a column "count" or "probability" beside the symbols' it is a table of different
@@ -163,8 +163,8 @@ def read_reference(path: Table, *, column: str) -> Reference:
         column: The symbols'.
 
     Raises:
-        InvalidArgumentError: no such file or column, or no distribution in which all symbols have mass.
-        MissingExtraError: a Parquet file without the extra ``tables``.
+        InvalidArgumentError: No such file or column, or no distribution in which all symbols have mass.
+        MissingExtraError: A Parquet file without the extra ``tables``.
     """
     name = "--reference"
     path = table_of(name, path)
@@ -223,7 +223,7 @@ def read_records(
     window_column: str | None = None,
     other: str | None = None,
 ) -> Records:
-    """The private records, one a line, or with a column "count" as many as it says.
+    """Returns the private records, one a line, or with a column "count" as many as it says.
 
     Windows are ordered as numbers where all their names are whole numbers, and as texts otherwise; dates as YYYY-MM-DD
     are in their order.
@@ -235,9 +235,9 @@ def read_records(
         other: The reference's symbol for all others; without it another one is an error.
 
     Raises:
-        InvalidArgumentError: no such file or column, no record (in a window), or a line without a client, with an
+        InvalidArgumentError: No such file or column, no record (in a window), or a line without a client, with an
             unknown symbol, or with a count that is none.
-        MissingExtraError: a Parquet file without the extra ``tables``.
+        MissingExtraError: A Parquet file without the extra ``tables``.
     """
     wanted = (column, client_column) if window_column is None else (column, client_column, window_column)
     if len(set(wanted)) < len(wanted):
@@ -299,7 +299,7 @@ def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
 
 
 def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
-    """Numbers in the order of names instead of that of the file, which may depend on anything."""
+    """Returns numbers in the order of names instead of that of the file, which may depend on anything."""
     whole = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < _DIGITS for name in known)
     names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))
     places = np.empty(len(names), dtype=np.int64)
@@ -311,11 +311,11 @@ def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[IntArray, tuple
 
 
 def table_of(argument: str, path: Table) -> str | Frame:
-    """A path as it is, and a data frame as one that no message shows.
+    """Returns a path as it is, and a data frame as one that no message shows.
 
     Raises:
-        InvalidArgumentError: neither of them.
-        MissingExtraError: a data frame without the extra ``tables``.
+        InvalidArgumentError: Neither of them.
+        MissingExtraError: A data frame without the extra ``tables``.
     """
     return path if isinstance(path, str) else as_frame(argument, path)
 
@@ -330,13 +330,13 @@ def _columns(argument: str, path: str | Frame) -> list[str]:
 
 
 def unread(argument: str, path: Table, read: Iterable[str | None]) -> list[str]:
-    """The names of a table's columns that are not among those that are read."""
+    """Returns the names of a table's columns that are not among those that are read."""
     known = set(read)
     return [name for name in _columns(argument, table_of(argument, path)) if name not in known]
 
 
 def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
-    """The wanted columns' texts, some lines at a time; of the last ``numbers`` columns those of numbers, too."""
+    """Yields the wanted columns' texts, some lines at a time; of the last ``numbers`` columns those of numbers, too."""
     table = table_of(argument, path)
     if isinstance(table, Frame) or _is_parquet(argument, table):
         return _arrow_pieces(argument, table, wanted, numbers)

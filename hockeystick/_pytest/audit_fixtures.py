@@ -71,8 +71,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
     """The value of the fixture ``privacy_audit``: call it with a mechanism and two neighbouring data sets.
 
     Attributes:
-      claim: what the test's marker claims; None without a marker.
-      verdicts: of the calls so far, in order.
+      claim: What the test's marker claims; None without a marker.
+      verdicts: Of the calls so far, in order.
     """
 
     def __call__(
@@ -89,25 +89,25 @@ class PrivacyAudit(_OfTest["Verdict"]):
         """Audits ``target`` on two neighbouring data sets and fails the test if the claim is refuted.
 
         Args:
-          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see
+          target: A mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see
             :func:`hockeystick.audits.audit`.
-          neighbours: the two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
+          neighbours: The two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
             case needs none.
-          claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audits.audit` takes, so also what
+          claim: Replaces the marker's claim in this call: whatever :func:`hockeystick.audits.audit` takes, so also what
             ``privacy_lock`` returns.
-          samples: outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
+          samples: Outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
           confidence: probability, at least, with which a true claim is not refuted; by default
             ``--privacy-confidence``, or none. The audit's share in the suite's false alarms counts where it asks for
             more.
-          seed: of all random numbers; by default derived from the test's name.
-          options: further arguments of :func:`hockeystick.audits.audit`.
+          seed: Of all random numbers; by default derived from the test's name.
+          options: Further arguments of :func:`hockeystick.audits.audit`.
 
         Returns:
           The verdict, for further assertions.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain.
-          TargetError: the target raised, or its outputs can't be read.
+          InvalidArgumentError: An argument is outside its domain.
+          TargetError: The target raised, or its outputs can't be read.
         """
         __tracebackhide__ = True
         from hockeystick.audits import audit
@@ -142,8 +142,8 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
     """The value of the fixture ``privacy_evidence``: bets against a claim, with wealth that lasts over runs.
 
     Attributes:
-      claim: what the test's marker claims; None without a marker.
-      verdicts: of the calls so far, in order.
+      claim: What the test's marker claims; None without a marker.
+      verdicts: Of the calls so far, in order.
     """
 
     def __call__(
@@ -164,18 +164,18 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         it is a sequential audit by itself, with the test's seed and its share in the suite's false alarms.
 
         Args:
-          target, neighbours, claim: as of ``privacy_audit``. The key in the ledger is the test's name, the number of
+          target, neighbours, claim: As of ``privacy_audit``. The key in the ledger is the test's name, the number of
             the call, the claim, and the names of the events.
-          samples: outputs drawn from each data set at most, in this run; by default 10,000.
-          events: where to look; see :func:`hockeystick.audits.sequential_audit`. Give them where evidence is to be
+          samples: Outputs drawn from each data set at most, in this run; by default 10,000.
+          events: Where to look; see :func:`hockeystick.audits.sequential_audit`. Give them where evidence is to be
             gathered over runs: events that are learned are learned anew in each.
-          seed: with a ledger, one that was not used there.
-          options: further arguments of :func:`hockeystick.audits.sequential_audit`.
+          seed: With a ledger, one that was not used there.
+          options: Further arguments of :func:`hockeystick.audits.sequential_audit`.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain.
-          TargetError: the target raised, or its outputs can't be read.
-          RepeatedSeedError: the seed counts already.
+          InvalidArgumentError: An argument is outside its domain.
+          TargetError: The target raised, or its outputs can't be read.
+          RepeatedSeedError: The seed counts already.
         """
         __tracebackhide__ = True
         from hockeystick.accounting import LedgerError

@@ -76,20 +76,20 @@ class PrivacyLock:
         """Certifies what ``what`` costs, records it under ``name``, and fails the test if that was not approved.
 
         Args:
-          name: of the algorithm, one in the whole suite.
-          what: a graph, a guarantee, an event, or an object with ``graph()``, ``guarantee()`` or ``event()``: a learner
+          name: Of the algorithm, one in the whole suite.
+          what: A graph, a guarantee, an event, or an object with ``graph()``, ``guarantee()`` or ``event()``: a learner
             or a mechanism.
-          delta: one δ in [0, 1) or several, at which ε is locked.
-          group, view, under: of a graph; see :meth:`hockeystick.AccountantGraph.guarantee`. An event takes ``group``.
-          adjacency: of an event or a mechanism, which don't know theirs; required there, and refused elsewhere.
-          unit: whose privacy is meant, in words.
+          delta: One δ in [0, 1) or several, at which ε is locked.
+          group, view, under: Of a graph; see :meth:`hockeystick.AccountantGraph.guarantee`. An event takes ``group``.
+          adjacency: Of an event or a mechanism, which don't know theirs; required there, and refused elsewhere.
+          unit: Whose privacy is meant, in words.
 
         Returns:
           the guarantee, or the event (of the whole group): what ``claim=`` of an audit takes.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain.
-          UnsupportedAdjacencyError, UnsupportedEventError, GraphError, NumericalError: the accountant refuses.
+          InvalidArgumentError: An argument is outside its domain.
+          UnsupportedAdjacencyError, UnsupportedEventError, GraphError, NumericalError: The accountant refuses.
         """
         __tracebackhide__ = True
         for argument, text in (("name", name), ("unit", unit)):
@@ -121,7 +121,7 @@ def locked(config: pytest.Config) -> LockFile:
     """Returns the content of the lock file, read once a process.
 
     Raises:
-      PrivacyLockError: it can't be read.
+      PrivacyLockError: It can't be read.
     """
     if _LOCK not in config.stash:
         config.stash[_LOCK] = LockFile.read(settings(config).lock)
@@ -196,7 +196,7 @@ class Certified:
         """Returns the budget at one δ or several.
 
         Raises:
-          InvalidArgumentError: a δ is not in [0, 1), or there is none.
+          InvalidArgumentError: A δ is not in [0, 1), or there is none.
         """
         single = isinstance(delta, Iterable) and not isinstance(delta, str)
         deltas = {

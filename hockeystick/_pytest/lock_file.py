@@ -69,12 +69,12 @@ class Budget:
 
     Attributes:
       epsilons: (δ, ε, method that won), by increasing δ. A test may record an infinite ε; none can be locked.
-      adjacency: the neighbouring relation, by its value.
-      unit: whose privacy is meant, in words.
-      group: how many records may differ.
-      threat_model, assumptions: as of the guarantee.
-      digest: of the event graph; None for events of the user's own class, which have no canonical form.
-      version: of hockeystick; information only.
+      adjacency: The neighbouring relation, by its value.
+      unit: Whose privacy is meant, in words.
+      group: How many records may differ.
+      threat_model, assumptions: As of the guarantee.
+      digest: Of the event graph; None for events of the user's own class, which have no canonical form.
+      version: Of hockeystick; information only.
     """
 
     epsilons: tuple[tuple[float, float, str], ...]
@@ -105,7 +105,7 @@ class Budget:
         """Returns the budget of :meth:`to_dict`.
 
         Raises:
-          ValueError: a field is missing, unknown, or of the wrong kind.
+          ValueError: A field is missing, unknown, or of the wrong kind.
         """
         keys = ("epsilon", *_TERMS, "method", "digest", "certified_by")
         if not isinstance(plain, dict) or set(plain) != set(keys):
@@ -139,8 +139,8 @@ class Change:
     Attributes:
       kind: "new": not in the file; "terms": the numbers are about something else; "rise" and "fall" of ε at some δ;
         "graph": the same ε from another event graph; "same".
-      lines: what changed, one line each.
-      way_out: what can be done.
+      lines: What changed, one line each.
+      way_out: What can be done.
     """
 
     kind: Kind
@@ -186,9 +186,9 @@ class LockFile:
     """The content of a lock file.
 
     Attributes:
-      budgets: by name.
-      audits: number of each test that audits, from 1; no two are equal.
-      registered: the largest number that was ever given. A number is never given twice.
+      budgets: By name.
+      audits: Number of each test that audits, from 1; no two are equal.
+      registered: The largest number that was ever given. A number is never given twice.
     """
 
     budgets: dict[str, Budget] = field(factory=dict)
@@ -211,7 +211,7 @@ class LockFile:
         """Replaces the file, as a whole or not at all; returns whether it changed.
 
         Raises:
-          PrivacyLockError: it could not be written; it is as it was.
+          PrivacyLockError: It could not be written; it is as it was.
         """
         text = self.text()
         try:
@@ -230,7 +230,7 @@ class LockFile:
         count as not registered.
 
         Raises:
-          PrivacyLockError: it can't be read, is damaged, or of a newer version.
+          PrivacyLockError: It can't be read, is damaged, or of a newer version.
         """
         way_out = "restore it, or delete it and run pytest --privacy-update"
         try:

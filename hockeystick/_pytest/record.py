@@ -25,7 +25,7 @@ class Record:
     """What a test has left so far.
 
     Attributes:
-      calls: audits that it began.
+      calls: Audits that it began.
       values: (kind, JSON), in order.
     """
 
@@ -58,9 +58,9 @@ def attachment(item: pytest.Item, uses: Iterable[str], *, last: bool) -> dict[st
     """Returns what a test's report carries.
 
     Args:
-      item: the test.
-      uses: which of our fixtures it uses.
-      last: whether this is its last report. Should anybody run the test again, it begins anew, and draws the same.
+      item: The test.
+      uses: Which of our fixtures it uses.
+      last: Whether this is its last report. Should anybody run the test again, it begins anew, and draws the same.
     """
     found = {"uses": list(uses), "key": key(item), "values": [list(value) for value in record(item).values]}
     if last:

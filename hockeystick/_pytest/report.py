@@ -74,7 +74,7 @@ def print_summary(summary: Summary, reporter: pytest.TerminalReporter) -> None:
 
 
 def claim_lines(summary: Summary) -> Iterable[tuple[str, bool]]:
-    """A line for each audit and each budget, and whether it is bad news."""
+    """Returns a line for each audit and each budget, and whether it is bad news."""
     for test in summary.tests:
         for name, verdict in test.audits:
             yield (
@@ -205,7 +205,7 @@ def _result(one: Finding, rules: list[str], root: Path) -> dict[str, Any]:
 
 
 def _artifact(path: Path, root: Path) -> dict[str, str]:
-    """A file by its path from the root of the repository, or else from pytest's; one beyond by its own address."""
+    """Returns a file by its path from the root of the repository, or else from pytest's; one beyond by its own address."""
     repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     if path.is_relative_to(repository):
         return {"uri": quote(path.relative_to(repository).as_posix()), "uriBaseId": "%SRCROOT%"}

@@ -44,13 +44,13 @@ class PrivacyTest:
     """A test that uses our fixtures.
 
     Attributes:
-      key: its name, which begins with the file that collects it, below the root folder.
-      file, line: where it is defined, counted from 1.
+      key: Its name, which begins with the file that collects it, below the root folder.
+      file, line: Where it is defined, counted from 1.
       outcome: "expected" of one that is marked as expected to fail, whatever it did; "unfinished"
         of one without a call.
-      parts_skipped: whether a part of it was (a subtest).
-      uses: which of our fixtures.
-      budgets, audits: what it recorded: (name, budget), and (fixture, verdict as plain values).
+      parts_skipped: Whether a part of it was (a subtest).
+      uses: Which of our fixtures.
+      budgets, audits: What it recorded: (name, budget), and (fixture, verdict as plain values).
       refusals: (name, why) of budgets that could not be certified.
     """
 
@@ -85,9 +85,9 @@ class Finding:
     """Something that a reader should see at a line of a file.
 
     Attributes:
-      rule: which kind, one of ``RULES``.
-      subject: the budget or the test; with the rule it identifies the finding from run to run.
-      file, line: below the root folder, from 1.
+      rule: Which kind, one of ``RULES``.
+      subject: The budget or the test; with the rule it identifies the finding from run to run.
+      file, line: Below the root folder, from 1.
     """
 
     rule: str
@@ -120,18 +120,18 @@ class Summary:
     """All that is known at the end of a run.
 
     Attributes:
-      settings: of the run.
-      root: pytest's root folder.
-      tests: by file and line.
-      budgets: by name.
-      numbers: of the tests that audit and are registered.
-      findings: in the order of ``RULES``.
-      notes: further sentences for a reader.
-      lock_changes: what an update did to the lock file, a line each; None if it was not asked for, or not done.
-      partial: why the run was not a whole one.
-      unchecked: names of locked budgets of which such a run says nothing.
-      interrupted: whether it was.
-      failed: whether something failed the run that failed no test.
+      settings: Of the run.
+      root: Pytest's root folder.
+      tests: By file and line.
+      budgets: By name.
+      numbers: Of the tests that audit and are registered.
+      findings: In the order of ``RULES``.
+      notes: Further sentences for a reader.
+      lock_changes: What an update did to the lock file, a line each; None if it was not asked for, or not done.
+      partial: Why the run was not a whole one.
+      unchecked: Names of locked budgets of which such a run says nothing.
+      interrupted: Whether it was.
+      failed: Whether something failed the run that failed no test.
     """
 
     settings: Settings
@@ -152,12 +152,12 @@ class Seen(Protocol):
     """What the hooks of a run saw until it ended. In a parallel run every process has one.
 
     Attributes:
-      reports: of the tests that use our fixtures, each phase of each.
-      problems: what went wrong so far that may have hidden a budget, in words.
-      deselected, collected: how many tests were collected and will not run, and will.
-      finished: node ids of the tests that ran to the end of their call, or ended at their set-up.
-      ignored: paths that were not looked into.
-      interrupted: whether somebody stopped the run, by Ctrl-C or ``pytest.exit``.
+      reports: Of the tests that use our fixtures, each phase of each.
+      problems: What went wrong so far that may have hidden a budget, in words.
+      deselected, collected: How many tests were collected and will not run, and will.
+      finished: Node ids of the tests that ran to the end of their call, or ended at their set-up.
+      ignored: Paths that were not looked into.
+      interrupted: Whether somebody stopped the run, by Ctrl-C or ``pytest.exit``.
     """
 
     reports: list[pytest.TestReport]
@@ -284,7 +284,7 @@ def _add(summary: Summary, rule: str, level: Any, subject: str, message: str, fi
 
 
 def _below(summary: Summary, path: Path) -> str:
-    """The path from the root folder, which may begin with dots."""
+    """Returns the path from the root folder, which may begin with dots."""
     try:
         return Path(os.path.relpath(path, summary.root)).as_posix()
     except ValueError:  # on another drive
@@ -292,7 +292,7 @@ def _below(summary: Summary, path: Path) -> str:
 
 
 def tested_at(verdict: dict[str, Any]) -> str:
-    """At which δ a violation could have been detected, where that is not the stated one: of a curve."""
+    """Returns at which δ a violation could have been detected, where that is not the stated one: of a curve."""
     elsewhere = (verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"])
     return f" at δ = {verdict['delta_tested']:g}" if elsewhere else ""
 
@@ -457,6 +457,6 @@ def reasons(summary: Summary) -> str:
 
 
 def _registered(lock: LockFile, audits: Mapping[str, int], fresh: Iterable[PrivacyTest]) -> LockFile:
-    """The lock file with further tests, which are given the next numbers in the order of their names."""
+    """Returns the lock file with further tests, which are given the next numbers in the order of their names."""
     numbers = {key: lock.registered + i + 1 for i, key in enumerate(sorted({test.key for test in fresh}))}
     return LockFile(lock.budgets, {**audits, **numbers}, lock.registered + len(numbers))

@@ -24,14 +24,14 @@ class Settings:
     """The plugin's settings in one run.
 
     Attributes:
-      lock: the lock file.
-      update: whether it is to be rewritten.
-      strict: whether a budget that fell, another event graph, a stale entry and an unregistered audit fail the run; and
+      lock: The lock file.
+      update: Whether it is to be rewritten.
+      strict: Whether a budget that fell, another event graph, a stale entry and an unregistered audit fail the run; and
         a refused budget that failed no test.
-      false_alarms: bound on the probability of a false alarm among all audits, or None: each audit for itself.
-      samples, confidence: of an audit that states none; None for the plugin's own.
-      ledger: the evidence ledger, or None; ``ledger_false_alarms`` is its level.
-      reports: files to write at the end.
+      false_alarms: Bound on the probability of a false alarm among all audits, or None: each audit for itself.
+      samples, confidence: Of an audit that states none; None for the plugin's own.
+      ledger: The evidence ledger, or None; ``ledger_false_alarms`` is its level.
+      reports: Files to write at the end.
     """
 
     lock: Path

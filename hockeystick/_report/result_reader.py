@@ -17,10 +17,10 @@ def read_results(name: str, text: str) -> tuple[dict[str, Any], ...]:
     """Returns the results in a JSON text: one, or the several that ``hockeystick report --json`` put together.
 
     Args:
-      name: of the file, for messages.
+      name: Of the file, for messages.
 
     Raises:
-      InvalidArgumentError: not JSON, or no result of which this version makes a report.
+      InvalidArgumentError: Not JSON, or no result of which this version makes a report.
     """
     try:
         plain = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)

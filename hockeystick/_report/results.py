@@ -47,7 +47,7 @@ def require_html() -> None:
     """Checks, without importing them, that the packages which draw HTML reports are installed.
 
     Raises:
-      MissingExtraError: they are not.
+      MissingExtraError: They are not.
     """
     missing = [name for name in _HTML_NEEDS if importlib.util.find_spec(name) is None]
     if missing:
@@ -106,7 +106,7 @@ def to_html(*results: Mapping[str, Any]) -> str:
     """Returns a self-contained page of a result, or of several with their contents on top.
 
     Raises:
-      MissingExtraError: the extra ``report`` is not installed.
+      MissingExtraError: The extra ``report`` is not installed.
     """
     require_html()
     from hockeystick._report.forms.html import page
@@ -130,7 +130,7 @@ def to_report(result: Mapping[str, Any]) -> Report:
     """Returns the content of the report on a result.
 
     Raises:
-      InvalidArgumentError: it is of no command or learner that has one.
+      InvalidArgumentError: It is of no command or learner that has one.
     """
     name = result.get("learner", result["command"])
     if name not in _REPORTS:

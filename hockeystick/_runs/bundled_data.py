@@ -37,10 +37,10 @@ _PUBLIC = 0.2
 
 
 def classifier_errors(name: str) -> FloatArray:
-    """Losses of the classifiers on the protected people of a data set, shape (people, 8): 1 where one errs, else 0.
+    """Returns losses of the classifiers on the protected people of a data set, shape (people, 8): 1 where one errs, else 0.
 
     Raises:
-        InvalidArgumentError: no such data set.
+        InvalidArgumentError: No such data set.
         MissingExtraError: scikit-learn, which holds the data, is not installed.
     """
     values, labels, known, people = _split(name)
@@ -72,7 +72,7 @@ def logistic_losses(name: str) -> RegressionLosses:
     Features are divided by the largest norm of a public row, and longer ones of the protected rows scaled down to 1.
 
     Raises:
-        InvalidArgumentError: no such data set.
+        InvalidArgumentError: No such data set.
         MissingExtraError: scikit-learn, which holds the data, is not installed.
     """
     from hockeystick.learners.lazy.convex.losses.convex_losses import RegressionLosses

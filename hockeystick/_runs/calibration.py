@@ -43,8 +43,8 @@ class Noise:
     """A mechanism that adds noise of one parameter.
 
     Attributes:
-      parameter: what the parameter is called.
-      norm: of the sensitivity.
+      parameter: What the parameter is called.
+      norm: Of the sensitivity.
       event: (parameter, sensitivity) -> event of one use.
     """
 
@@ -67,13 +67,13 @@ class Question:
     """A mechanism with one of its numbers left open.
 
     Attributes:
-      mechanism: a name of ``MECHANISMS``.
-      sensitivity: how far one record, changed as the relation says, moves the value, in the mechanism's norm.
+      mechanism: A name of ``MECHANISMS``.
+      sensitivity: How far one record, changed as the relation says, moves the value, in the mechanism's norm.
       clip: instead, the most that one record adds to a sum, in that norm; neither of the two stands for 1.
-      noise, count, sampling: its parameter, how often it is used, and how likely a record is in each use's sample; the
+      noise, count, sampling: Its parameter, how often it is used, and how likely a record is in each use's sample; the
         open one is None.
-      batch, population: instead of ``sampling``: so many of so many records are in each use's sample.
-      adjacency: the neighbouring relation.
+      batch, population: Instead of ``sampling``: so many of so many records are in each use's sample.
+      adjacency: The neighbouring relation.
     """
 
     mechanism: str
@@ -118,7 +118,7 @@ class Question:
         return f"{RECORD[self.adjacency]}{where} moves {what} by at most {exact(self.distance)} in {norm} ({why})"
 
     def multiplier(self, value: float) -> float | None:
-        """The noise over the clip, rounded up, with the open number set to ``value``; None where there is none."""
+        """Returns the noise over the clip, rounded up, with the open number set to ``value``; None where there is none."""
         noise = value if self.noise is None else self.noise
         if self.clip is None or MECHANISMS[self.mechanism].parameter == "variance":
             return None
@@ -146,8 +146,8 @@ class Template:
     """A graph's JSON with an open parameter.
 
     Attributes:
-      data: the decoded JSON.
-      places: where "?" stands, as paths of keys and positions.
+      data: The decoded JSON.
+      places: Where "?" stands, as paths of keys and positions.
     """
 
     data: Any
@@ -158,7 +158,7 @@ class Template:
         """Returns the template in a text.
 
         Raises:
-          GraphError: not JSON, or nothing is open in it.
+          GraphError: Not JSON, or nothing is open in it.
         """
         try:
             data = json.loads(text, object_pairs_hook=unique_keys)
@@ -188,7 +188,7 @@ class Template:
         """Returns the graph with ``value`` in every open place.
 
         Raises:
-          GraphError, InvalidArgumentError: it is no graph with that.
+          GraphError, InvalidArgumentError: It is no graph with that.
         """
         filled = json.loads(json.dumps(self.data))
         for place in self.places:
@@ -227,12 +227,12 @@ def found_content(
     """Returns what was found, as results hold it.
 
     Args:
-      what: was calibrated, in words.
-      parameter: the name of the number that was open.
-      found: its value, and one next to it that fails.
-      whole: whether it is a whole number.
-      target: what had to be met, by name.
-      given: what else was asked for, by name.
+      what: Was calibrated, in words.
+      parameter: The name of the number that was open.
+      found: Its value, and one next to it that fails.
+      whole: Whether it is a whole number.
+      target: What had to be met, by name.
+      given: What else was asked for, by name.
     """
     return {
         "what": what,

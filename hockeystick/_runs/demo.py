@@ -182,12 +182,12 @@ class DemoResult:
         return all(row.as_expected for row in self.audits)
 
     def measured(self, name: str) -> float:
-        """The largest lower bound on epsilon at delta that an audit of the correct learner ``name`` measured."""
+        """Returns the largest lower bound on epsilon at delta that an audit of the correct learner ``name`` measured."""
         rows = [row for row in self.audits if row.learner == name and row.mutation is None]
         return max((row.verdict.epsilon_lower for row in rows), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result in plain types; numbers may be infinite."""
+        """Returns the result in plain types; numbers may be infinite."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -230,7 +230,7 @@ def run_demo(
         progress: Called as ``progress(stage, done, total)`` before each step and once at the end.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
+        InvalidArgumentError: An argument outside its domain, or a target that no parameters meet.
         MissingExtraError: scikit-learn is not installed.
     """
     started = time.perf_counter()
@@ -397,7 +397,7 @@ def _audited(
 
 
 def _claimed_curve(claim: Claim) -> tuple[tuple[float, float], ...]:
-    """The largest curve below which no test lies, by every claimed (epsilon, delta); Dong, Roth & Su 2022."""
+    """Returns the largest curve below which no test lies, by every claimed (epsilon, delta); Dong, Roth & Su 2022."""
     misses = np.zeros_like(_ALARMS)
     for epsilon, delta in claim.points:
         kept = 1.0 - delta
@@ -406,7 +406,7 @@ def _claimed_curve(claim: Claim) -> tuple[tuple[float, float], ...]:
 
 
 def _exact_curve(law: LossLaw) -> tuple[tuple[float, float], ...]:
-    """The most powerful tests of one stream against the other, at the levels of the grid; never above the truth.
+    """Returns the most powerful tests of one stream against the other, at the levels of the grid; never above the truth.
 
     That takes the law whose losses are rounded up: rounded down they give the other stream more than all of its mass.
     """

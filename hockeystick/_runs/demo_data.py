@@ -47,11 +47,11 @@ class ExpertStream:
         return int(self.losses.shape[0])
 
     def public_choice(self) -> int:
-        """The expert with the fewest errors on the public rows: what may be had without touching the stream."""
+        """Returns the expert with the fewest errors on the public rows: what may be had without touching the stream."""
         return int(np.argmin(self.public_losses.sum(axis=0)))
 
     def neighbour(self) -> FloatArray:
-        """The stream with its first person replaced by the public row whose losses differ most from theirs."""
+        """Returns the stream with its first person replaced by the public row whose losses differ most from theirs."""
         furthest = int(np.argmax(np.abs(self.public_losses - self.losses[0]).sum(axis=1)))
         other = self.losses.copy()
         other[0] = self.public_losses[furthest]
@@ -59,7 +59,7 @@ class ExpertStream:
 
 
 def breast_cancer_stream(seed: int) -> ExpertStream:
-    """The stream, its split and its order drawn with ``seed``.
+    """Returns the stream, its split and its order drawn with ``seed``.
 
     Raises:
         MissingExtraError: scikit-learn, which holds the data, is not installed.
@@ -85,7 +85,7 @@ def breast_cancer_stream(seed: int) -> ExpertStream:
 
 
 def _rule(values: FloatArray, benign: npt.NDArray[np.bool_]) -> tuple[float, bool]:
-    """The threshold, halfway between two values, and the benign side (below?) with the fewest errors."""
+    """Returns the threshold, halfway between two values, and the benign side (below?) with the fewest errors."""
     levels = np.unique(values)
     thresholds = (levels[1:] + levels[:-1]) / 2.0
     wrong_below = ((values[None, :] < thresholds[:, None]) != benign[None, :]).mean(axis=1)

@@ -63,13 +63,13 @@ _KINDS = {"one-bit": "one-bit", "randomized-labels": "krr"}
 def learner_of(
     models: Models, *, rounds: int, channel: str, reference: str, rule: Rule, epsilon: float, delta: float
 ) -> OnlineDistribution:
-    """The learner, its messages calibrated to epsilon.
+    """Returns the learner, its messages calibrated to epsilon.
 
     Rule "printed" takes the published multiple of the span as noise, the span a corrected one, and the published
     exchange of labels.
 
     Raises:
-        InvalidArgumentError: arguments that don't go together.
+        InvalidArgumentError: Arguments that don't go together.
     """
     hypotheses, given = models.hypotheses, {"epsilon": epsilon}
     kind = _chosen(models, channel, epsilon)
@@ -217,7 +217,7 @@ def _bound(learner: OnlineDistribution) -> tuple[float | None, str | None]:
 
 
 def _bits(channel: Channel) -> tuple[int, int]:
-    """Bits of a message's private part, and of its public index."""
+    """Returns bits of a message's private part, and of its public index."""
     index = (channel.count - 1).bit_length()
     if channel.payload == "bit":
         return 1, index
@@ -255,7 +255,7 @@ def play(
     seed: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Simulated runs: their risk against the true model, or, for given labels, against the labels' own frequencies.
+    """Returns simulated runs: their risk against the true model, or, for given labels, against the labels' own frequencies.
 
     Args:
         models, learner: What plays.
@@ -267,7 +267,7 @@ def play(
         progress: Is told what is going on.
 
     Raises:
-        InvalidArgumentError: no such model, labels or contexts, or labels to which no model gives mass.
+        InvalidArgumentError: No such model, labels or contexts, or labels to which no model gives mass.
     """
     rng, rounds = np.random.default_rng(seed), learner.horizon
     seen = _contexts(models, contexts, rounds, rng)
@@ -313,7 +313,7 @@ def _contexts(models: Models, given: npt.NDArray[Any] | None, rounds: int, rng: 
 
 
 def _checked_labels(labels: npt.NDArray[Any], table: LabelTable) -> IntArray:
-    """Labels as whole numbers: a file is public here, so that, other than a device, it may refuse them."""
+    """Returns labels as whole numbers: a file is public here, so that, other than a device, it may refuse them."""
     places = table.places(np.asarray(labels))
     if (places == table.labels).any():
         wrong = labels[int(np.argmax(places == table.labels))]

@@ -39,10 +39,10 @@ class Models:
 
 
 def models_of(name: str, *, rounds: int, experts: int | None, alphabet: int | None, epsilon: float) -> Models:
-    """Built-in models, or those of an .npy file of shape (models, labels) or (contexts, models, labels).
+    """Returns built-in models, or those of an .npy file of shape (models, labels) or (contexts, models, labels).
 
     Raises:
-        InvalidArgumentError: neither a name nor such a file, or sizes that don't go with it.
+        InvalidArgumentError: Neither a name nor such a file, or sizes that don't go with it.
     """
     if alphabet is not None and name != "half-uniform":
         raise InvalidArgumentError("--alphabet", alphabet, "is for half-uniform models only", "leave it out")
@@ -58,7 +58,7 @@ def models_of(name: str, *, rounds: int, experts: int | None, alphabet: int | No
 
 
 def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, epsilon: float) -> Hypotheses:
-    """Built-in models.
+    """Returns built-in models.
 
     * "half-uniform": half of each is uniform over all labels, half over labels of its own, M/K of them.
     * "hadamard": the class that is hardest to tell apart in so many rounds; an even number of models.
@@ -67,7 +67,7 @@ def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, 
       own way; 128 images that none has seen are the contexts.
 
     Raises:
-        InvalidArgumentError: sizes that these models can't have.
+        InvalidArgumentError: Sizes that these models can't have.
         MissingExtraError: scikit-learn is not installed.
     """
     if name == "half-uniform":
@@ -117,10 +117,10 @@ def _digits(experts: int) -> FloatArray:
 
 
 def numbers_file(option: str, path: str) -> npt.NDArray[Any]:
-    """A row of numbers in an .npy file: labels, or contexts.
+    """Returns a row of numbers in an .npy file: labels, or contexts.
 
     Raises:
-        InvalidArgumentError: no such file, or no row of at least two finite numbers in it.
+        InvalidArgumentError: No such file, or no row of at least two finite numbers in it.
     """
     remedy = "write a row of numbers with numpy.save"
     found = _loaded(option, path, remedy)

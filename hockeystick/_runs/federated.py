@@ -70,7 +70,7 @@ class FederatedLosses:
 
 
 def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float, seed: int) -> FederatedLosses:
-    """Built-in losses.
+    """Returns built-in losses.
 
     * "zero-expert": uniform, but one expert never loses.
     * "coins": coins, every expert's mean between .4 and .5.
@@ -80,7 +80,7 @@ def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float
     * "packing": zeros, until all experts but one lose a few times: the adversary of the lower bound.
 
     Raises:
-        InvalidArgumentError: no such name, or sizes that it can't have.
+        InvalidArgumentError: No such name, or sizes that it can't have.
     """
     shape = (clients, rounds, experts)
     sizes = {"clients": clients, "rounds": rounds, "experts": experts}
@@ -106,10 +106,10 @@ def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float
 
 
 def losses_file(path: str, *, clients: int | None, rounds: int | None, experts: int | None) -> FederatedLosses:
-    """Losses of an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
+    """Returns losses of an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
 
     Raises:
-        InvalidArgumentError: no such file, no table of numbers in it, or sizes other than those that were given.
+        InvalidArgumentError: No such file, no table of numbers in it, or sizes other than those that were given.
     """
     found = federated_file(path)
     if found.ndim == 2 and clients is None:
@@ -280,7 +280,7 @@ def _accounted(
 
 
 def play_svt(learner: FedSVT, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
-    """One simulated run of Fed-SVT: its regret and communication."""
+    """Returns one simulated run of Fed-SVT: its regret and communication."""
     progress("playing, simulated")
     sums = learner.sums(losses.blocks())
     run = fed_svt_run.run(learner, [sums], seed)
@@ -290,10 +290,10 @@ def play_svt(learner: FedSVT, losses: FederatedLosses, seed: int, progress: Prog
 
 
 def play_stoch(learner: FedStoch, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
-    """One simulated run of Fed-DP-OPE-Stoch: its regret and communication.
+    """Returns one simulated run of Fed-DP-OPE-Stoch: its regret and communication.
 
     Raises:
-        InvalidArgumentError: losses that are summed over clients, which do not have them apart.
+        InvalidArgumentError: Losses that are summed over clients, which do not have them apart.
     """
     if losses.summed:
         raise InvalidArgumentError("--losses", losses.name, "is summed over clients", "give every client's own losses")
@@ -319,7 +319,7 @@ def _played(losses: FederatedLosses, seed: int, regret: float, up: int, down: in
 
 
 def regret_bound(learner: FedSVT | FedStoch, rho: float) -> float | None:
-    """The explicit bound on the regret per client; None where there is none."""
+    """Returns the explicit bound on the regret per client; None where there is none."""
     try:
         found = learner.regret_bound(rho) if isinstance(learner, FedSVT) else learner.regret_bound()
     except InvalidArgumentError:

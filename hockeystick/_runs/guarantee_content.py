@@ -27,12 +27,12 @@ def guarantee_content(guarantee: Guarantee, delta: float, *, step: Step = lambda
     """Returns what ``guarantee`` says at ``delta``, and its curves.
 
     Args:
-      guarantee: of a graph or of one move's events.
-      delta: in [0, 1].
-      step: is told what is computed next.
+      guarantee: Of a graph or of one move's events.
+      delta: In [0, 1].
+      step: Is told what is computed next.
 
     Raises:
-      InvalidArgumentError: delta is not in [0, 1].
+      InvalidArgumentError: Delta is not in [0, 1].
     """
     step("bounding ε")
     total = guarantee.epsilon(delta, bracket=True)
@@ -71,7 +71,7 @@ def graph_content(graph: AccountantGraph, delta: float | None, view: str | None)
     """Returns a graph as it is written to files, and the ε that each release costs alone (none without ``delta``).
 
     Raises:
-      UnsupportedAdjacencyError: see ``AccountantGraph.guarantee``. GraphError: no such view.
+      UnsupportedAdjacencyError: See ``AccountantGraph.guarantee``. GraphError: no such view.
     """
     spent = None if delta is None else costs(graph, delta, view=view)
     return {"graph": json.loads(graph.to_json()), "view": view, "costs": spent}
@@ -98,7 +98,7 @@ def _known(guarantee: Guarantee, delta: float, method: str) -> float | None:
 
 
 def _certified_curve(guarantee: Guarantee) -> list[list[float]] | None:
-    """Points (false alarms, least misses) of any test; None where no engine has them."""
+    """Returns points (false alarms, least misses) of any test; None where no engine has them."""
     try:
         misses = trade_off(guarantee.event, _ALARMS)
     except HockeystickError:

@@ -95,10 +95,10 @@ class Randomness:
 
     @classmethod
     def of(cls, seed: int | None) -> Randomness:
-        """Those of a simulation, or of a release.
+        """Returns those of a simulation, or of a release.
 
         Raises:
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if seed is None:
             entropy = np.random.SeedSequence().entropy
@@ -118,10 +118,10 @@ class Randomness:
 def estimator_of(
     reference: Reference, client_records: IntArray, question: Question, coins: np.random.Generator
 ) -> Estimator:
-    """The estimator of least noise that meets the target, its public coins tossed.
+    """Returns the estimator of least noise that meets the target, its public coins tossed.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a model that has no such option.
+        InvalidArgumentError: An argument outside its domain, or a model that has no such option.
     """
     average = QueryAverage.drawn(
         reference.probabilities,
@@ -182,10 +182,10 @@ def plan_content(estimator: Estimator, question: Question) -> dict[str, Any]:
 def estimate_content(
     estimator: Estimator, data: ClientCounts, question: Question, randomness: Randomness, reference: Reference
 ) -> dict[str, Any]:
-    """One estimate: the plan, and what is published.
+    """Returns one estimate: the plan, and what is published.
 
     Raises:
-        InvalidArgumentError: data that do not fit the estimator.
+        InvalidArgumentError: Data that do not fit the estimator.
     """
     lam, average = question.multiplier, estimator.average
     content = plan_content(estimator, question) | randomness.mode() | {"coins": randomness.coins_name}
@@ -235,7 +235,7 @@ def _spreads(estimator: DistributedKL, counts: FloatArray, question: Question) -
 
 
 def _sampling_bound(average: QueryAverage, question: Question, value: float) -> float | None:
-    """At most how far the draw of symbols moves the estimate, were the divergence the estimate; None if unknown."""
+    """Returns at most how far the draw of symbols moves the estimate, were the divergence the estimate; None if unknown."""
     if average.whole:
         return 0.0
     known = isinstance(question.logarithm, Smoothed) and len(average.cohorts) == 1
@@ -246,7 +246,7 @@ def _sampling_bound(average: QueryAverage, question: Question, value: float) -> 
 
 
 def bits(estimator: Estimator) -> tuple[int, int, int]:
-    """Bits down and up of the client that is asked most often, and how often that is."""
+    """Returns bits down and up of the client that is asked most often, and how often that is."""
     average = estimator.average
     if len(average.cohorts) == 1:
         asked = len(average.symbols)
@@ -266,7 +266,7 @@ def bits(estimator: Estimator) -> tuple[int, int, int]:
 def watch_of(
     reference: Reference, question: Question, *, threshold: float, windows: int, alarms: int | None, confidence: float
 ) -> DriftMonitor | DriftAlarms:
-    """The monitor, or with ``alarms`` what reports only these; the target is that of the whole watch."""
+    """Returns the monitor, or with ``alarms`` what reports only these; the target is that of the whole watch."""
     scope: Scope = "record" if question.group is None else "client"
     known: dict[str, Any] = {
         "reference": reference.probabilities,
@@ -310,7 +310,7 @@ def check_windows(records: Records, windows: int) -> None:
     """Refuses records of more windows than a watch is for, before any of them is looked at and paid for.
 
     Raises:
-        InvalidArgumentError: there are more.
+        InvalidArgumentError: There are more.
     """
     there = len(records.window_names)
     if there > windows:
@@ -322,10 +322,10 @@ def check_windows(records: Records, windows: int) -> None:
 def watch_content(
     watch: DriftMonitor | DriftAlarms, records: Records, question: Question, randomness: Randomness, progress: Progress
 ) -> dict[str, Any]:
-    """A watch over all windows of the records: the plan, and what is published of each window.
+    """Returns a watch over all windows of the records: the plan, and what is published of each window.
 
     Raises:
-        InvalidArgumentError: more windows than the budget is for, or data that do not fit.
+        InvalidArgumentError: More windows than the budget is for, or data that do not fit.
     """
     if isinstance(watch, DriftMonitor):
         check_windows(records, watch.windows)
@@ -380,7 +380,7 @@ def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
 
 
 def _sizes(symbols: int, client_records: IntArray) -> dict[str, Any]:
-    """Public by assumption."""
+    """Returns public by assumption."""
     return {"symbols": symbols, "clients": len(client_records), "records": int(client_records.sum())}
 
 

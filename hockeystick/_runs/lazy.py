@@ -50,8 +50,8 @@ def run_experts(
         progress: Told what is under way.
 
     Raises:
-        InvalidArgumentError: losses or a target that can't be used.
-        SecureReleaseUnavailableError: a release without the extra ``secure``.
+        InvalidArgumentError: Losses or a target that can't be used.
+        SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
     noise = _secure_noise() if seed is None else None
     rounds, experts = stream.losses.shape

@@ -47,7 +47,7 @@ def experts_of(
     normaliser: str | float,
     draw_budget: int | None,
 ) -> LazyExperts:
-    """The learner of experts with given parameters; "frozen-shadow" is L2P whose shadow is never refreshed."""
+    """Returns the learner of experts with given parameters; "frozen-shadow" is L2P whose shadow is never refreshed."""
     known: dict[str, Any] = {
         "rounds": rounds,
         "experts": experts,
@@ -78,7 +78,7 @@ def convex_of(
     draw_budget: int | None,
     delta: float,
 ) -> LazyConvex:
-    """The learner of convex losses with given parameters; ``normaliser`` "paper" is 2*B*eta with the printed eta."""
+    """Returns the learner of convex losses with given parameters; ``normaliser`` "paper" is 2*B*eta with the printed eta."""
     learner = LazyConvex(
         rounds=rounds,
         domain=domain,
@@ -118,7 +118,7 @@ def plan(
         view: "white-box", or "actions" for adversaries who see the played actions alone.
 
     Raises:
-        InvalidArgumentError: a group together with a person's batch, or no such batch.
+        InvalidArgumentError: A group together with a person's batch, or no such batch.
     """
     if user_batch is not None:
         if group > 1:
@@ -156,7 +156,7 @@ def _for_actions(
 
 
 def _exact_pair(learner: LazyExperts | LazyConvex, delta: float, view: View) -> float | None:
-    """The exact epsilon, rounded down, of one bad pair of streams, below which no bound can be; None where costly."""
+    """Returns the exact epsilon, rounded down, of one bad pair of streams, below which no bound can be; None where costly."""
     if isinstance(learner, LazyConvex) or learner.draw_budget is not None:
         return None
     if learner.batches > _EXACT_BATCHES[view] or learner.rounds * learner.experts > _EXACT_CELLS or learner.experts % 2:
@@ -190,7 +190,7 @@ def accounted(
 
 
 def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dict[str, Any]:
-    """A printed guarantee as plain values; or the ``reason`` for which there is none."""
+    """Returns a printed guarantee as plain values; or the ``reason`` for which there is none."""
     if printed is None:
         return {"source": None, "applies": False, "conditions": [], "constants": {}, "reason": reason}
     conditions = [
@@ -207,7 +207,7 @@ def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dic
 
 
 def _printed(learner: LazyExperts | LazyConvex, delta: float, group: int) -> tuple[PrintedGuarantee | None, str | None]:
-    """The printed formula, with the theorem's settings of shadow and normaliser as conditions; or why there is none."""
+    """Returns the printed formula, with the theorem's settings of shadow and normaliser as conditions; or why there is none."""
     if group > 1:
         return None, "the printed formula is about one person, not a group"
     if learner.fake_switch_probability == 0.0:

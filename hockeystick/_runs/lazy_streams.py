@@ -27,16 +27,16 @@ class Stream:
 
 
 def experts_file(path: str) -> Stream:
-    """The losses of experts in an .npy file, which is mapped into memory and not read here.
+    """Returns the losses of experts in an .npy file, which is mapped into memory and not read here.
 
     Raises:
-        InvalidArgumentError: no such file, or no table of numbers in it.
+        InvalidArgumentError: No such file, or no table of numbers in it.
     """
     return Stream(path, _table(path, _loaded(path), bools=True))
 
 
 def experts_dataset(name: str) -> Stream:
-    """The errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
+    """Returns the errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
     return Stream(name, classifier_errors(name))
 
 
@@ -49,7 +49,7 @@ def convex_file(path: str, *, lipschitz: float, clip: bool) -> Stream:
         clip: Whether they are.
 
     Raises:
-        InvalidArgumentError: no such file, or no table of numbers in it.
+        InvalidArgumentError: No such file, or no table of numbers in it.
     """
     losses = LinearLosses(_table(path, _loaded(path, archives=True)))
     return Stream(path, losses.clipped(lipschitz) if clip else losses)
@@ -62,7 +62,7 @@ def convex_dataset(name: str) -> Stream:
 
 @unchained()
 def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
-    """The array of an .npy file, mapped into memory, or, where ``archives`` are welcome, of an .npz file."""
+    """Returns the array of an .npy file, mapped into memory, or, where ``archives`` are welcome, of an .npz file."""
     try:
         if not is_archive(path):
             return map_array(path)
@@ -89,15 +89,15 @@ def _table(path: str, found: npt.NDArray[Any], *, bools: bool = False) -> npt.ND
 
 
 def domain_of(kind: str, dimension: int, radius: float) -> Domain:
-    """The ball of a radius, or the cube of that half width."""
+    """Returns the ball of a radius, or the cube of that half width."""
     return Ball(dimension, radius) if kind == "ball" else Box.cube(dimension, radius)
 
 
 def federated_file(path: str) -> npt.NDArray[Any]:
-    """Losses of clients in an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
+    """Returns losses of clients in an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
 
     Raises:
-        InvalidArgumentError: no such file, or no table of numbers in it.
+        InvalidArgumentError: No such file, or no table of numbers in it.
     """
     found = _loaded(path)
     if found.ndim not in (2, 3) or found.dtype.kind not in "biuf" or found.size == 0:

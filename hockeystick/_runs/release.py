@@ -42,10 +42,10 @@ class Question:
     largest_cover: int
 
     def plan(self, columns: list[PublicColumn], records: int) -> QueryRelease:
-        """The learner for so many records.
+        """Returns the learner for so many records.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or an error bound that says nothing.
+            InvalidArgumentError: An argument outside its domain, or an error bound that says nothing.
         """
         return QueryRelease.calibrated(columns, records=records, **asdict(self))
 
@@ -103,11 +103,11 @@ def _column(column: PublicColumn) -> dict[str, Any]:
 
 
 def opened(ledger: str) -> DurableLedger:
-    """The ledger in a file, for the relation that a release hides: which is known before any record is read.
+    """Returns the ledger in a file, for the relation that a release hides: which is known before any record is read.
 
     Raises:
-        LedgerError: it can't be read, or is damaged.
-        UnsupportedAdjacencyError: it is for another relation.
+        LedgerError: It can't be read, or is damaged.
+        UnsupportedAdjacencyError: It is for another relation.
     """
     book = DurableLedger.open(ledger)
     if book.adjacency is not Adjacency.REPLACE_ONE:
@@ -131,8 +131,8 @@ def released(
         progress: Called with the rounds done and all of them.
 
     Raises:
-        HockeystickError: the ledger refuses; nothing was drawn.
-        SecureReleaseUnavailableError: a release without the extra ``secure``.
+        HockeystickError: The ledger refuses; nothing was drawn.
+        SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
     noise: Noise = ReleaseNoise() if seed is None else SimulationNoise(np.random.default_rng(seed))
     note = None if ledger is None else "hockeystick release"
@@ -140,7 +140,7 @@ def released(
 
 
 def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:
-    """A release: the plan, and the published transcript, from which all answers follow."""
+    """Returns a release: the plan, and the published transcript, from which all answers follow."""
     transcript, measured = found.law.transcripts, found.measured()
     chosen = transcript.queries[0]
     return plan_content(found.of, question) | {
@@ -168,13 +168,13 @@ _OVERVIEW = 9
 
 
 def _spread(column: PublicColumn, count: int = _OVERVIEW) -> FloatArray:
-    """Public values between the bounds, on a grid rounded to it."""
+    """Returns public values between the bounds, on a grid rounded to it."""
     inner = np.linspace(column.low, column.high, count + 2)[1:-1]
     return np.unique(column.values(column.coordinates(inner)))
 
 
 def above(plan: QueryRelease, axis: int, values: FloatArray) -> FloatArray:
-    """The ends of queries that ask for a column's values from these on, and for nothing else, shape (M, p)."""
+    """Returns the ends of queries that ask for a column's values from these on, and for nothing else, shape (M, p)."""
     d, width = len(plan.columns), plan.cover.shape[1]
     ends = np.repeat([[-np.inf] * d + [np.inf] * (width - d)], len(values), axis=0)
     ends[:, axis] = values
@@ -182,7 +182,7 @@ def above(plan: QueryRelease, axis: int, values: FloatArray) -> FloatArray:
 
 
 def answers_table(found: ReleasedQueries) -> tuple[list[str], FloatArray]:
-    """The answers to all queries of the cover, with their ends: names of columns, and rows."""
+    """Returns the answers to all queries of the cover, with their ends: names of columns, and rows."""
     names = [one.name for one in found.of.columns]
     ends = found.of.cover
     heads = [f"{name} at least" for name in names]

@@ -75,10 +75,10 @@ class Game:
         return UniformCube(d) if self.points is None else UniformGrid([self.points] * d)
 
     def learner(self) -> SmoothedOnline:
-        """The learner.
+        """Returns the learner.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or a measure on which the class has no brackets.
+            InvalidArgumentError: An argument outside its domain, or a measure on which the class has no brackets.
         """
         concepts = _CLASSES[self.concepts]
         shares = 4.0 if self.variant == "paper" else 1.0
@@ -97,10 +97,10 @@ class Game:
         )
 
     def opponent(self, learner: SmoothedOnline) -> SmoothAdversary:
-        """The adversary.
+        """Returns the adversary.
 
         Raises:
-            InvalidArgumentError: it does not play on this class's domain, or is less smooth than it can be.
+            InvalidArgumentError: It does not play on this class's domain, or is less smooth than it can be.
         """
         name, sigma, measure = self.adversary, self.adversary_sigma, self.measure
         if name == "binary-search":
@@ -125,7 +125,7 @@ class Game:
 
 
 def _between_two(learner: SmoothedOnline) -> float:
-    """A quantile as far from the representatives as can be in the middle of the axis; 1/2 in more dimensions."""
+    """Returns a quantile as far from the representatives as can be in the middle of the axis; 1/2 in more dimensions."""
     if not isinstance(learner.concepts, Thresholds):
         return 0.5
     reached = learner.measure.cdf(0, learner.experts[:, 0], left=True)
@@ -195,7 +195,7 @@ def play_content(game: Game, learner: SmoothedOnline, *, runs: int, seed: int) -
     """What simulated games came to; regret is against the whole class in hindsight.
 
     Raises:
-        InvalidArgumentError: an adversary that does not fit, or more rounds than hindsight can search.
+        InvalidArgumentError: An adversary that does not fit, or more rounds than hindsight can search.
     """
     opponent = game.opponent(learner)
     secret, nature = np.random.default_rng(seed).spawn(2)

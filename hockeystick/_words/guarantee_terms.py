@@ -71,7 +71,7 @@ def _moved(event: PrivacyEvent, distance: float) -> Ways:
 
 
 def _ways(event: PrivacyEvent, distance: float, sampled: bool) -> Iterator[Way]:
-    """The event's own parts: how far each is moved, discrete noise being stated at a distance of its own."""
+    """Yields the event's own parts: how far each is moved, discrete noise being stated at a distance of its own."""
     if isinstance(event, _SAMPLES):  # what is inside is stated per sampled record, whatever is outside
         sampled, distance = True, 2.0 if isinstance(event, PoissonSampledReplace) else 1.0
     elif isinstance(event, Chain):
@@ -86,7 +86,7 @@ def _ways(event: PrivacyEvent, distance: float, sampled: bool) -> Iterator[Way]:
 
 
 def _samples(event: PrivacyEvent) -> Iterator[str]:
-    """The secret samples that the event reads, outermost first; nothing where it reads all records."""
+    """Yields the secret samples that the event reads, outermost first; nothing where it reads all records."""
     match event:
         case PoissonSampled() | PoissonSampledReplace():
             yield f"Poisson samples, each record with probability {event.probability!r}"
@@ -107,7 +107,7 @@ def _samples(event: PrivacyEvent) -> Iterator[str]:
 
 
 def _together(pairs: Iterable[tuple[str, Said]]) -> dict[Said, list[str]]:
-    """Names by what is said of them."""
+    """Returns names by what is said of them."""
     found: dict[Said, list[str]] = {}
     for name, said in pairs:
         found.setdefault(said, []).append(name)

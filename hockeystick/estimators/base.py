@@ -56,10 +56,10 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
         return SimulationNoise(noise), coins
 
     def _rows(self, X: Any, *, reset: bool) -> FloatArray:
-        """A table of numbers, shape (n, d); columns of a data frame are taken by the names that were fitted.
+        """Returns a table of numbers, shape (n, d); columns of a data frame are taken by the names that were fitted.
 
         Raises:
-            InvalidArgumentError: no such table, or one without records or with what is no number in it.
+            InvalidArgumentError: No such table, or one without records or with what is no number in it.
         """
         if is_frame(X):
             frame = as_frame("X", X)
@@ -85,10 +85,10 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
 
 
 def column(name: str, values: Any) -> npt.NDArray[Any]:
-    """One value for each record, shape (n,): a list, an array, a series, or a table of one column.
+    """Returns one value for each record, shape (n,): a list, an array, a series, or a table of one column.
 
     Raises:
-        InvalidArgumentError: more than one column, or no records.
+        InvalidArgumentError: More than one column, or no records.
     """
     if is_frame(values):
         frame = as_frame(name, values)
@@ -115,14 +115,14 @@ def _array(values: Any) -> npt.NDArray[Any]:
 
 
 def first_absent(values: npt.NDArray[Any]) -> int | None:
-    """The first place in which there is nothing: None, a NaN, or what pandas has for them."""
+    """Returns the first place in which there is nothing: None, a NaN, or what pandas has for them."""
     if values.dtype.kind not in "OT":  # numpy's texts may have a NaN for nothing
         return None
     return next((i for i, value in enumerate(values.tolist()) if is_absent(value)), None)
 
 
 def is_absent(value: object) -> bool:
-    """Whether a value stands for none."""
+    """Returns whether a value stands for none."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # of pandas' NA, which is neither

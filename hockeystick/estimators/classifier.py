@@ -83,8 +83,8 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         """Learns a predicate from records (n, d) with labels (n,); n is public.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or records that are none.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter outside its domain, or records that are none.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         noise, _ = self._randomness()
         known = self._known_classes()
@@ -112,7 +112,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class of each record, shape (n,)."""
+        """Returns the class of each record, shape (n,)."""
         self._check_fitted()
         rows = self._rows(X, reset=False)
         spots = self._rounded(rows, *self._bounds(rows.shape[1]))
@@ -143,7 +143,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         return integer("points", self.points, low=2, high=1 << 12) - 1
 
     def _rounded(self, rows: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Points of the grid in [0, 1]^d, each record's on its own."""
+        """Returns points of the grid in [0, 1]^d, each record's on its own."""
         steps = self._steps(rows.shape[1])
         return np.asarray(np.rint((np.clip(rows, low, high) - low) / (high - low) * steps) / steps)
 
@@ -176,7 +176,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
 def _chosen(
     queries: ErrorQueries, grid: FloatArray, pairs: FloatArray, epsilon: float, noise: Noise
 ) -> tuple[FloatArray, AccountantGraph]:
-    """A predicate by the exponential mechanism, and the graph: replacing a record moves each count by at most 1."""
+    """Returns a predicate by the exponential mechanism, and the graph: replacing a record moves each count by at most 1."""
     errors, witnesses = queries.labelings(grid)
     places = {tuple(pair): i for i, pair in enumerate(grid.tolist())}
     counts = np.bincount([places[tuple(pair)] for pair in pairs.tolist()], minlength=len(grid))

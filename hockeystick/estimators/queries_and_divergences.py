@@ -91,8 +91,8 @@ class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
         """Releases a law from records (n, d); n is public. ``y`` is ignored.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or records that are none.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter outside its domain, or records that are none.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         noise, _ = self._randomness()
         known = _public_columns(self.columns)
@@ -135,7 +135,7 @@ def _public_columns(value: Any) -> list[PublicColumn]:
 
 
 def _picked(X: Any, names: list[str]) -> Any:
-    """The named columns of a frame; arrays are as they are."""
+    """Returns the named columns of a frame; arrays are as they are."""
     if not is_frame(X):
         return X
     frame = as_frame("X", X)
@@ -199,8 +199,8 @@ class PrivateDivergence(PrivateEstimator):
                 many is public.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or a symbol that the reference does not name.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter outside its domain, or a symbol that the reference does not name.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if self.model not in ("trusted", "aggregated", "dist"):
             raise InvalidArgumentError("model", self.model, "is unknown", 'use "trusted", "aggregated" or "dist"')
@@ -301,8 +301,8 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
         """Learns from private labels (n,), or (n, 1), one for each person; n ≥ 2 is public. ``y`` is ignored.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or less than two labels. A label is never refused.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter outside its domain, or less than two labels. A label is never refused.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if self.channel not in _CHANNELS:
             raise InvalidArgumentError("channel", self.channel, "is unknown", f"use one of {', '.join(_CHANNELS)}")
@@ -324,10 +324,10 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
-        """The logarithm of the published law at labels, shape (n,); -inf where a number, or nothing, is no label.
+        """Returns the logarithm of the published law at labels, shape (n,); -inf where a number, or nothing, is no label.
 
         Raises:
-            InvalidArgumentError: something else than numbers.
+            InvalidArgumentError: Something else than numbers.
         """
         self._check_fitted()
         given = column("X", X)
@@ -341,10 +341,10 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
             return np.where(known, np.log(self.law_[np.where(known, labels, 0).astype(np.int64)]), -np.inf)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The sum of ``score_samples``. Private on private labels."""
+        """Returns the sum of ``score_samples``. Private on private labels."""
         return float(self.score_samples(X).sum())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> npt.NDArray[np.int64]:
-        """Labels drawn from the published law, shape (n_samples,); free."""
+        """Returns labels drawn from the published law, shape (n_samples,); free."""
         self._check_fitted()
         return draw(self.law_, integer("n_samples", n_samples, low=0), np.random.default_rng(random_state))

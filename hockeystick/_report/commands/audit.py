@@ -41,7 +41,7 @@ def could_catch(verdict: Result) -> str:
 
 
 def _elsewhere(verdict: Result) -> bool:
-    """Whether a claimed curve was tested at another point than the one stated."""
+    """Returns whether a claimed curve was tested at another point than the one stated."""
     return bool((verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"]))
 
 
@@ -83,7 +83,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
 
 
 def _certified(result: Result) -> tuple[tuple[str, Cell], ...]:
-    """The certificate that a report was given beside the audit, and whether the audit contradicts it."""
+    """Returns the certificate that a report was given beside the audit, and whether the audit contradicts it."""
     found = result.get("certificate")
     if not found:
         return ()

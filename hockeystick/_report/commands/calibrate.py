@@ -58,7 +58,7 @@ def target_text(target: Result) -> str:
 
 
 def _value(result: Result, name: str) -> str:
-    """The parameter in full: in fewer digits it might no longer meet the target."""
+    """Returns the parameter in full: in fewer digits it might no longer meet the target."""
     return whole(result[name]) if result["whole"] else repr(float(result[name]))
 
 

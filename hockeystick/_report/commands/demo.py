@@ -220,7 +220,7 @@ def _needed(samples: Any) -> str:
 
 
 def _tradeoff(result: Result, learner: Result) -> Plot:
-    """The correct learner beside its certificate, from the exact law and as measured."""
+    """Returns the correct learner beside its certificate, from the exact law and as measured."""
     name = learner["name"]
     series = [curve("certified", learner["claimed_curve"], "line")]
     for audit in _runs(result, name, broken=False):
@@ -243,7 +243,7 @@ def _tradeoff(result: Result, learner: Result) -> Plot:
 
 
 def _caught(result: Result, learner: Result) -> Plot:
-    """The broken learners beside the certificate that they claim, where the difference is: at few false alarms."""
+    """Returns the broken learners beside the certificate that they claim, where the difference is: at few false alarms."""
     name = learner["name"]
     rows = [*_runs(result, name, broken=False), *_runs(result, name, broken=True)]
     claims = {(float(learner["epsilon_certified"]), float(result["delta"]))}

@@ -22,7 +22,7 @@ def to_markdown(report: Report, *, level: int = 2) -> str:
     """Returns the report as Markdown.
 
     Args:
-      level: of its heading; sections are one below.
+      level: Of its heading; sections are one below.
     """
     about = [markdown_text(report.about), ""] if report.about else []
     lines = [f"{'#' * level} {markdown_text(report.title)}", "", *about, f"**{_words(report.headline)}**", ""]

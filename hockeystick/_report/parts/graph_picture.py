@@ -20,12 +20,12 @@ def draw_graph(graph: AccountantGraph, *, delta: float) -> Figure:
     """Returns a matplotlib figure of ``graph``; the area of a release is in proportion to the ε that it costs alone.
 
     Args:
-      delta: the δ at which cost is stated; 0 for pure privacy.
+      delta: The δ at which cost is stated; 0 for pure privacy.
 
     Raises:
-      MissingExtraError: matplotlib is not installed.
-      InvalidArgumentError: delta is not in [0, 1].
-      UnsupportedAdjacencyError: see ``AccountantGraph.guarantee``.
+      MissingExtraError: Matplotlib is not installed.
+      InvalidArgumentError: Delta is not in [0, 1].
+      UnsupportedAdjacencyError: See ``AccountantGraph.guarantee``.
     """
     try:
         from matplotlib.figure import Figure

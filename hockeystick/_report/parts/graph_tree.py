@@ -23,8 +23,8 @@ class GraphTree:
     """A rich renderable of a graph: every node once, under the first of the nodes that it reads; the others are named.
 
     Attributes:
-      graph: what to show.
-      spent: the ε that releases cost alone, shown with a bar.
+      graph: What to show.
+      spent: The ε that releases cost alone, shown with a bar.
     """
 
     graph: AccountantGraph

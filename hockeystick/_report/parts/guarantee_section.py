@@ -19,7 +19,7 @@ def certified(result: Result) -> str:
 
 
 def finite(result: Result) -> bool:
-    """Whether there is an ε at all."""
+    """Returns whether there is an ε at all."""
     return math.isfinite(float(result["epsilon_upper"]))
 
 
@@ -123,7 +123,7 @@ def picture(result: Result) -> Picture:
     """Returns the drawing of the result's graph, with the costs that it holds.
 
     Raises:
-      GraphError: it is no graph of this schema.
+      GraphError: It is no graph of this schema.
     """
     graph = AccountantGraph.from_json(json.dumps(result["graph"]))
     spent: dict[str, Any] = result.get("costs") or {}

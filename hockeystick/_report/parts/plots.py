@@ -125,7 +125,7 @@ def svg_plot(plot: Plot, *, name: str) -> str:
     """Returns the plot as an SVG element for a page, in the page's own font and text colour.
 
     Args:
-      name: unique within the page; keeps the identifiers of several plots apart.
+      name: Unique within the page; keeps the identifiers of several plots apart.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG

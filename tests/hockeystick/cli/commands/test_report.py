@@ -126,7 +126,10 @@ def test_a_certificate_stands_beside_the_audit(results: dict[str, Any], tmp_path
     assert "contradicts" not in other.stdout  # an ε at δ = 1e-6 says nothing at δ = 0
     for wrong, said in (("audit.json", "is not a result of account"), ("no.json", "no such file")):
         assert said in run(tmp_path / "audit.json", "--certificate", tmp_path / wrong).stderr
-    assert "needs the result of an audit" in run(tmp_path / "account.json", "--certificate", tmp_path / "account.json").stderr
+    assert (
+        "needs the result of an audit"
+        in run(tmp_path / "account.json", "--certificate", tmp_path / "account.json").stderr
+    )
     assert "can be read only once" in run("-", "--certificate", "-").stderr
 
 

@@ -162,7 +162,10 @@ def test_a_plan_for_convex_losses() -> None:
         ([*PLAN, "--normaliser", "loose"], "paper, tight or a finite number"),
         ([*PLAN, "--normaliser", "nan"], "paper, tight or a finite number"),
         ([*PLAN, "--variant", "dartboard", "--normaliser", "paper"], "can't be combined with --variant dartboard"),
-        ([*PLAN, "--variant", "frozen-shadow", "--shadow-switch", "0.1"], "can't be combined with --variant frozen-shadow"),
+        (
+            [*PLAN, "--variant", "frozen-shadow", "--shadow-switch", "0.1"],
+            "can't be combined with --variant frozen-shadow",
+        ),
         ([*PLAN, "--fake-switch", "1"], "below 1"),
         ([*PLAN, "--eta", "0"], "above 0"),
         ([*PLAN, "--view", "none"], "--view"),
