@@ -115,7 +115,7 @@ def logged() -> TrustedKL:
 
 @lru_cache
 def rare() -> TrustedKL:
-    """Returns an estimator in which a record moves the estimate by lambda/(N m) = 10, minus a change of the logarithm."""
+    """Returns an estimator in which a record moves the estimate by nearly lambda/(N m) = 10."""
     return trusted(one_symbol(reference=(0.01, 0.99)), multiplier=1.0)
 
 

@@ -1,4 +1,4 @@
-"""A picture of an accountant graph: data on the left, published values on the right, releases as large as they cost."""
+"""A picture of an accountant graph: data on the left, published values on the right, releases sized by their cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ _COLOURS = {"source": "#9ecae1", "transform": "#d9d9d9", "release": "#fdae6b", "
 
 
 def draw_graph(graph: AccountantGraph, *, delta: float) -> Figure:
-    """Returns a matplotlib figure of ``graph``; the area of a release is in proportion to the ε that it costs alone.
+    """Returns a matplotlib figure of ``graph``; the area of a release is proportional to its ε alone.
 
     Args:
-      delta: The δ at which cost is stated; 0 for pure privacy.
+      graph: The graph.
+      delta: The δ of the costs; 0 for pure privacy.
 
     Raises:
       MissingExtraError: Matplotlib is not installed.
-      InvalidArgumentError: Delta is not in [0, 1].
+      InvalidArgumentError: ``delta`` is not in [0, 1].
       UnsupportedAdjacencyError: See ``AccountantGraph.guarantee``.
+
+    Example:
+        >>> import hockeystick as hs
+        >>> graph = hs.AccountantGraph().source("records")
+        >>> graph = graph.release("count", hs.events.Gaussian(2.0), reads=["records"])
+        >>> hs.draw_graph(graph, delta=1e-6).axes[0].get_title()
+        'ε of each release alone at δ = 1e-06'
     """
     try:
         from matplotlib.figure import Figure

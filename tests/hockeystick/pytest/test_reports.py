@@ -214,10 +214,14 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
         (
             ["--privacy-report", "x.html"],
             "",
-            "--privacy-report: 'x.html' has no known form; end it with .json, .sarif, .md",
+            "--privacy-report: 'x.html' has an unknown suffix; use one of .json, .sarif, .md",
         ),
         (["--privacy-report", "no/x.json"], "", "--privacy-report=*there is no folder*"),
-        (["--privacy-samples", "many"], "", "privacy-samples: 'many' is no number; give a whole number of at least 20"),
+        (
+            ["--privacy-samples", "many"],
+            "",
+            "privacy-samples: 'many' is not a number; give a whole number of at least 20",
+        ),
         (["--privacy-samples", "2.5"], "", "privacy-samples: 2.5 is out of range*"),
         (["--privacy-confidence", "1"], "", "privacy-confidence: 1 is out of range*"),
         (["--privacy-confidence", "nan"], "", "privacy-confidence: 'nan' is no number*"),
@@ -241,7 +245,7 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
         (
             ["--privacy-report", "e.json", "--privacy-ledger", "e.json"],
             "",
-            "--privacy-report e.json: *is the evidence ledger, too; give another file",
+            "--privacy-report e.json: *is also the evidence ledger; give another file",
         ),
         ([], "privacy_ledger = privacy.lock.json", "the evidence ledger: *is the lock file, too; *"),
         (

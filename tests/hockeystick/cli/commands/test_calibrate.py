@@ -223,7 +223,7 @@ ABOUT = {
     "gaussian": "add-or-remove-one: one record added or removed moves the value by at most 1 in L2 "
     "(the default sensitivity); no sampling",
     "gaussian --sensitivity 0.25 --adjacency replace-one": "replace-one: one replaced record moves the value "
-    "by at most 0.25 in L2 (as --sensitivity says); no sampling",
+    "by at most 0.25 in L2 (from --sensitivity); no sampling",
     "gaussian --clip 0.25 --adjacency replace-with-null": "replace-with-null: one record replaced by null moves the "
     "sum by at most 0.25 in L2 (the clip 0.25); no sampling",
     "laplace --clip 0.25 --sampling 0.5": "add-or-remove-one: one record added or removed, if sampled, moves the sum "

@@ -89,7 +89,7 @@ def test_a_command_of_shared_parts(tmp_path: Path) -> None:
     assert planned.exit_code == 0 and planned.stdout.startswith("certified: ε ≤ 0.5 at δ = 0")
     assert "simulated" not in planned.stderr
     played = run("--epsilon", "0.5", "--delta", "1e-3", "--seed", "7", "--json", str(tmp_path / "out.json"))
-    assert played.stdout.startswith("simulated: ε ≤ 0.5 at δ = 0.001, were the noise not known")
+    assert played.stdout.startswith("simulated: ε ≤ 0.5 at δ = 0.001, for those who")
     assert played.stderr.splitlines()[-1].endswith(
         "simulated with seed 7: don't publish this run, for the seed gives away its noise"
     )

@@ -155,7 +155,7 @@ def test_a_plan_for_convex_losses() -> None:
         ([*PLAN, "--losses", "x.npy"], "--losses can't be combined with --plan"),
         ([*PLAN, "--seed", "0"], "--seed can't be combined with --plan"),
         ([*PLAN, "--release"], "--release can't be combined with --plan"),
-        ([*PLAN, "--group", "2", "--user-batch", "1"], "about one person"),
+        ([*PLAN, "--group", "2", "--user-batch", "1"], "can't be combined with a --group"),
         ([*PLAN, "--user-batch", "101"], "there are 100 batches"),
         ([*PLAN, "--user-batch", "0"], "--user-batch"),
         ([*PLAN, "--batch", "201"], "exceeds rounds"),
@@ -246,10 +246,10 @@ def test_bad_files(tmp_path: Path, learner: str) -> None:
     refused(np.zeros(3), "shape (3,)")
     refused(np.zeros((3, 2, 2)), "shape (3, 2, 2)")
     refused(np.zeros((0, 2)))
-    refused(np.array([["a", "b"]]), "no table of numbers")
+    refused(np.array([["a", "b"]]), "not a table of numbers")
     if learner == "lazy-convex":  # of experts they are losses of 1 and 0
-        refused(np.array([[True, False]]), "no table of numbers")
-    refused(np.array([[1j, 0]]), "no table of numbers")
+        refused(np.array([[True, False]]), "not a table of numbers")
+    refused(np.array([[1j, 0]]), "not a table of numbers")
     refused(np.array([[None, {}]], dtype=object), "Python objects, which are not loaded")
     refused(b"", "holds no array")
     refused(b"0.5,0.5\n", "holds no array")
