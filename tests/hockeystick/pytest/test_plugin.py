@@ -423,7 +423,7 @@ def test_two_tests_of_one_name_are_refused_and_one_that_is_asked_for_twice_is_no
     """
     result = project(pytester, tests)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *.py::test_same: two tests that audit have this name *; rename one"])
+    result.stderr.fnmatch_lines(["ERROR: *.py::test_same: two auditing tests have this name *; rename one"])
     alone = tests.replace("[one, two]", "[one]")
     project(pytester, alone, "--keep-duplicates", ".", ".").assert_outcomes(passed=2, warnings=2)
 

@@ -198,7 +198,7 @@ def test_labels_of_a_file_are_rated_by_their_frequencies(contexts: int, tmp_path
     assert told["truth"] == 0 and told["risk_of_best_model"] < 0.1
     assert_refused(run(*arguments, "--rounds", "9"), "--rounds", "1000")
     np.save(tmp_path / "Y.npy", np.append(labels, 3))
-    assert_refused(run(*arguments), "--labels", "no label")
+    assert_refused(run(*arguments), "--labels", "not a label")
 
 
 def test_labels_without_end(tmp_path: Path) -> None:
