@@ -10,17 +10,15 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_graph
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import output_options
+from hockeystick._cli.frame.shared_options import option, output_options
 from hockeystick._cli.frame.streams import simulated_noise, warn
 
 
 @click.command()
 @click.argument("graph", metavar="GRAPH.json", type=FileName())
-@click.option(
-    "--delta", required=True, metavar="D", type=Real(0.0, 1.0), help="The δ at which to state ε; 0 for pure privacy."
-)
-@click.option("--group", metavar="K", type=Count(1), help="Protect groups of K records. Default: 1.")
-@click.option("--view", metavar="NAME", help="A threat model of the graph. Default: the adversary sees all releases.")
+@option("--delta D", Real(0.0, 1.0), "The δ at which to state ε; 0 for pure privacy.", required=True)
+@option("--group K", Count(1), "Protect groups of K records. Default: 1.")
+@option("--view NAME", click.STRING, "A threat model of the graph. Default: the adversary sees all releases.")
 @output_options()
 def account(graph: str, delta: float, group: int | None, view: str | None, **given: Any) -> int:
     """Certify the privacy of a graph of releases.

@@ -17,6 +17,7 @@ from hockeystick._cli.frame.auditing import (
 )
 from hockeystick._cli.frame.option_types import DataText
 from hockeystick._cli.frame.result_files import deliver, result_files
+from hockeystick._cli.frame.shared_options import option
 
 _DATA = "Inline JSON, or a .json, .npy or .csv file."
 _MOVED = {
@@ -39,8 +40,8 @@ class _Audit(click.Command):
 
 @click.command(cls=_Audit)
 @target_argument()
-@click.option("--d0", required=True, metavar="X", type=DataText(), help=f"A data set. {_DATA}")
-@click.option("--d1", required=True, metavar="Y", type=DataText(), help=f"A neighbour of it. {_DATA}")
+@option("--d0 X", DataText(), f"A data set. {_DATA}", required=True)
+@option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}", required=True)
 @verdict_options("Number of outputs drawn from each data set, over all stages of the audit.")
 def audit(target: str, d0: str, d1: str, **given: Any) -> int:
     """Try to refute that a function is (ε, δ)-differentially private.

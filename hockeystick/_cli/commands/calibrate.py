@@ -11,7 +11,7 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_text, together
 from hockeystick._cli.frame.result_files import deliver, output_file, result_files, write
-from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, need, output_options, picked, refuse
+from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, need, option, output_options, picked, refuse
 from hockeystick._cli.frame.streams import warn
 
 if TYPE_CHECKING:
@@ -20,62 +20,41 @@ if TYPE_CHECKING:
 
 _RELATIONS = ("add-or-remove-one", "replace-one", "replace-with-null")
 _target = together(
-    click.option("--epsilon", metavar="E", type=POSITIVE, help="Target: (E, D)-differential privacy."),
-    click.option("--delta", metavar="D", type=Real(0.0, 1.0, high_open=True), help="The δ of the target. Default: 0."),
-    click.option(
-        "--advantage",
-        metavar="A",
-        type=SHARE,
-        help="Other target: every membership attack has an advantage of at most A.",
+    option("--epsilon E", POSITIVE, "Target: (E, D)-differential privacy."),
+    option("--delta D", Real(0.0, 1.0, high_open=True), "The δ of the target. Default: 0."),
+    option("--advantage A", SHARE, "Other target: every membership attack has an advantage of at most A."),
+    option(
+        "--tpr T", SHARE, "Other target: every membership attack has a true positive rate of at most T at the --fpr."
     ),
-    click.option(
-        "--tpr",
-        metavar="T",
-        type=SHARE,
-        help="Other target: every membership attack has a true positive rate of at most T at the --fpr.",
-    ),
-    click.option("--fpr", metavar="F", type=SHARE, help="With --tpr: the attack's false positive rate."),
+    option("--fpr F", SHARE, "With --tpr: the attack's false positive rate."),
 )
 _mechanism = together(
-    click.option(
-        "--find",
-        type=click.Choice(("noise", "count", "sampling")),
-        default="noise",
-        show_default=True,
-        help="The number to calibrate.",
+    option("--find", click.Choice(("noise", "count", "sampling")), "The number to calibrate.", default="noise"),
+    option("--noise S", POSITIVE, "Standard deviation, or Laplace scale, or Skellam variance."),
+    option("--count N", Count(1), "Number of uses of the mechanism. Default: 1."),
+    option(
+        "--sensitivity S",
+        POSITIVE,
+        "The sensitivity of the value under --adjacency. Default: 1, unless --clip is given.",
     ),
-    click.option(
-        "--noise", metavar="S", type=POSITIVE, help="Standard deviation, or Laplace scale, or Skellam variance."
-    ),
-    click.option("--count", metavar="N", type=Count(1), help="Number of uses of the mechanism. Default: 1."),
-    click.option(
-        "--sensitivity",
-        metavar="S",
-        type=POSITIVE,
-        help="The sensitivity of the value under --adjacency. Default: 1, unless --clip is given.",
-    ),
-    click.option(
-        "--clip",
-        metavar="C",
-        type=POSITIVE,
-        help="Instead of --sensitivity: the value is a sum to which each record adds at most C. The sensitivity is "
+    option(
+        "--clip C",
+        POSITIVE,
+        "Instead of --sensitivity: the value is a sum to which each record adds at most C. The sensitivity is "
         "then C; under replace-one it is 2·C.",
     ),
-    click.option(
-        "--sampling", metavar="Q", type=SHARE, help="Each use reads a Poisson sample: each record with probability Q."
-    ),
-    click.option(
-        "--batch",
-        metavar="B",
-        type=Count(1),
-        help="Each use reads a random sample of B of the --population's records (replace-one only). Needs --clip or "
+    option("--sampling Q", SHARE, "Each use reads a Poisson sample: each record with probability Q."),
+    option(
+        "--batch B",
+        Count(1),
+        "Each use reads a random sample of B of the --population's records (replace-one only). Needs --clip or "
         "--sensitivity.",
     ),
-    click.option("--population", metavar="M", type=Count(1), help="With --batch: the number of records."),
-    click.option(
+    option("--population M", Count(1), "With --batch: the number of records."),
+    option(
         "--adjacency",
-        type=click.Choice(_RELATIONS),
-        help="The neighbouring relation. Default: add-or-remove-one, or replace-one with --batch.",
+        click.Choice(_RELATIONS),
+        "The neighbouring relation. Default: add-or-remove-one, or replace-one with --batch.",
     ),
 )
 
@@ -84,7 +63,7 @@ _mechanism = together(
 @click.argument("what", metavar="MECHANISM|GRAPH.json", type=FileName())
 @_target
 @_mechanism
-@click.option("--graph", "graph_file", metavar="FILE", type=FileName("output"), help="Write the calibrated graph.")
+@option("--graph FILE", FileName("output"), "Write the calibrated graph.", dest="graph_file")
 @output_options()
 def calibrate(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.

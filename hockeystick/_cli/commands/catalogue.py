@@ -14,7 +14,7 @@ from attrs import frozen
 from hockeystick._cli.frame.auditing import drawing_options, new_seed, worker_arguments, worker_options
 from hockeystick._cli.frame.option_types import FileName, Real
 from hockeystick._cli.frame.result_files import ResultFiles, deliver, result_files
-from hockeystick._cli.frame.shared_options import Given, output_options, picked
+from hockeystick._cli.frame.shared_options import Given, option, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, print_report, target_output_to_stderr, warn
 
 if TYPE_CHECKING:
@@ -90,19 +90,13 @@ def listed(patterns: tuple[str, ...]) -> int:
     "Number of outputs drawn from each data set in each case. Default: the number that the case states.",
     "The probability that none of the correct cases is refuted. Default: 0.999.",
 )
-@click.option(
-    "--seconds",
-    metavar="T",
-    type=Real(0.0, low_open=True),
-    help="Approximate time limit for each case; reduces the number of samples if necessary.",
+@option(
+    "--seconds T",
+    Real(0.0, low_open=True),
+    "Approximate time limit for each case; reduces the number of samples if necessary.",
 )
 @worker_options("Number of cases audited in parallel; -1: one per core. Default: 1.")
-@click.option(
-    "--resume",
-    metavar="FILE",
-    type=FileName(replaced_by="--json"),
-    help="Resume the run whose --json wrote this file.",
-)
+@option("--resume FILE", FileName(replaced_by="--json"), "Resume the run whose --json wrote this file.")
 @output_options()
 def run(patterns: tuple[str, ...], **given: Any) -> int:
     """Audit cases, and check that exactly the broken ones are refuted.

@@ -9,20 +9,14 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, output_options
+from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, option, output_options
 from hockeystick._cli.frame.streams import warn
 
 
 @click.command()
-@click.option(
-    "--epsilon", default=1.0, show_default=True, metavar="E", type=POSITIVE, help="The ε to calibrate the learner to."
-)
-@click.option(
-    "--delta", default=1e-5, show_default=True, metavar="D", type=SHARE, help="The δ to calibrate the learner to."
-)
-@click.option(
-    "--seed", default=0, show_default=True, metavar="S", type=Count(0, None), help="The seed of all random numbers."
-)
+@option("--epsilon E", POSITIVE, "The ε to calibrate the learner to.", default=1.0)
+@option("--delta D", SHARE, "The δ to calibrate the learner to.", default=1e-5)
+@option("--seed S", Count(0, None), "The seed of all random numbers.", default=0)
 @output_options()
 def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
     """Certify and audit a private learner on real data, then catch broken ones.
@@ -40,7 +34,8 @@ def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
 
     \b
     Exit status:
-      0  no correct learner was refuted, and all broken ones were that the samples suffice to refute
+      0  no correct learner was refuted, and all broken ones were
+         that the samples suffice to refute
       1  otherwise; the report shows the audit
       2  could not run
     """

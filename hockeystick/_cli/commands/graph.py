@@ -11,7 +11,7 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import FileName, Real, read_graph
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import output_options
+from hockeystick._cli.frame.shared_options import option, output_options
 from hockeystick._cli.frame.streams import simulated_noise, warn
 
 _DRAWINGS = ("svg", "mermaid")
@@ -19,16 +19,10 @@ _DRAWINGS = ("svg", "mermaid")
 
 @click.command("graph")
 @click.argument("graph", metavar="GRAPH.json", type=FileName())
-@click.option(
-    "--delta", metavar="D", type=Real(0.0, 1.0), help="Show the ε of each release alone at this δ; 0 for pure privacy."
-)
-@click.option("--view", metavar="NAME", help="Show the costs under this threat model of the graph.")
-@click.option(
-    "--svg", "svg_file", metavar="FILE", type=FileName("output"), help="Draw it as SVG ('-': to the standard output)."
-)
-@click.option(
-    "--mermaid", "mermaid_file", metavar="FILE", type=FileName("output"), help="Write it as a Mermaid flowchart."
-)
+@option("--delta D", Real(0.0, 1.0), "Show the ε of each release alone at this δ; 0 for pure privacy.")
+@option("--view NAME", click.STRING, "Show the costs under this threat model of the graph.")
+@option("--svg FILE", FileName("output"), "Draw it as SVG ('-': to the standard output).", dest="svg_file")
+@option("--mermaid FILE", FileName("output"), "Write it as a Mermaid flowchart.", dest="mermaid_file")
 @output_options()
 def graph(**given: Any) -> int:
     """Draw a graph of releases: the data that each release reads, and its cost.

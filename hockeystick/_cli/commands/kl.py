@@ -14,6 +14,7 @@ from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
     need,
+    option,
     output_options,
     picked,
     plan_option,
@@ -33,94 +34,60 @@ if TYPE_CHECKING:
 _SAMPLES = 1000
 
 _tables = together(
-    click.option(
-        "--reference", required=True, metavar="FILE", type=FileName(), help="The public reference, CSV or Parquet."
-    ),
-    click.option("--clients", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet."),
-    click.option(
-        "--column", default="symbol", show_default=True, metavar="NAME", help="The column of symbols, in both files."
-    ),
-    click.option(
-        "--client-column", default="client", show_default=True, metavar="NAME", help="The column of the clients' names."
-    ),
-    click.option("--window-column", metavar="NAME", help="The column of time windows; gives one estimate per window."),
-    click.option("--other", metavar="SYMBOL", help="The symbol that stands for all symbols not in the reference."),
-    click.option("--other-mass", metavar="P", type=SHARE, help="Its probability, if it is not in the reference."),
+    option("--reference FILE", FileName(), "The public reference, CSV or Parquet.", required=True),
+    option("--clients FILE", FileName(), "The private records, CSV or Parquet."),
+    option("--column NAME", click.STRING, "The column of symbols, in both files.", default="symbol"),
+    option("--client-column NAME", click.STRING, "The column of the clients' names.", default="client"),
+    option("--window-column NAME", click.STRING, "The column of time windows; gives one estimate per window."),
+    option("--other SYMBOL", click.STRING, "The symbol that stands for all symbols not in the reference."),
+    option("--other-mass P", SHARE, "Its probability, if it is not in the reference."),
 )
 _privacy = together(
-    click.option(
+    option(
         "--model",
-        type=click.Choice(("trusted", "aggregated", "dist")),
+        click.Choice(("trusted", "aggregated", "dist")),
+        "The party that is trusted with the clients' counts: the server, an aggregator, or none (dist).",
         default="trusted",
-        show_default=True,
-        help="The party that is trusted with the clients' counts: the server, an aggregator, or none (dist).",
     ),
     target_options(),
-    click.option(
-        "--group",
-        metavar="B",
-        type=Count(1),
-        help="Protect whole clients instead of single records; uses at most B records of each client.",
+    option(
+        "--group B", Count(1), "Protect whole clients instead of single records; uses at most B records of each client."
     ),
-    click.option(
-        "--noise", type=click.Choice(("auto", "laplace", "gaussian")), help="The noise distribution. Default: auto."
-    ),
-    click.option(
+    option("--noise", click.Choice(("auto", "laplace", "gaussian")), "The noise distribution. Default: auto."),
+    option(
         "--shares",
-        type=click.Choice(("skellam", "discrete-gaussian", "polya")),
-        help="With --model dist: the distribution of the noise that each client adds. Default: skellam.",
+        click.Choice(("skellam", "discrete-gaussian", "polya")),
+        "With --model dist: the distribution of the noise that each client adds. Default: skellam.",
     ),
-    click.option(
-        "--survivors",
-        metavar="N",
-        type=Count(1),
-        help="With --model dist: the least number of clients that answer. Default: all.",
-    ),
+    option("--survivors N", Count(1), "With --model dist: the least number of clients that answer. Default: all."),
 )
 _estimate = together(
-    click.option("--samples", metavar="T", type=Count(1), help="Largest number of symbols to query. Default: 1000."),
-    click.option("--multiplier", metavar="L", type=Real(0.0), help="The λ of the control variate. Default: 1."),
-    click.option(
+    option("--samples T", Count(1), "Largest number of symbols to query. Default: 1000."),
+    option("--multiplier L", Real(0.0), "The λ of the control variate. Default: 1."),
+    option(
         "--logarithm",
-        type=click.Choice(("smoothed", "harmonic")),
+        click.Choice(("smoothed", "harmonic")),
+        "The estimator of a count's logarithm.",
         default="smoothed",
-        show_default=True,
-        help="The estimator of a count's logarithm.",
     ),
-    click.option(
-        "--pseudo-count", metavar="A", type=POSITIVE, help="The number added to each smoothed count. Default: 1."
-    ),
-    click.option("--cohort", metavar="SIZE", type=Count(1), help="Number of clients to query. Default: all."),
-    click.option(
+    option("--pseudo-count A", POSITIVE, "The number added to each smoothed count. Default: 1."),
+    option("--cohort SIZE", Count(1), "Number of clients to query. Default: all."),
+    option(
         "--cohort-mode",
-        type=click.Choice(("fixed", "disjoint", "independent")),
-        help="One cohort for all symbols (fixed), or one for each symbol. Default: fixed.",
+        click.Choice(("fixed", "disjoint", "independent")),
+        "One cohort for all symbols (fixed), or one for each symbol. Default: fixed.",
     ),
 )
 _watch = together(
-    click.option(
-        "--threshold", metavar="X", type=Real(0.0), help="With windows: the divergence above which there is an alarm."
-    ),
-    click.option("--alarms", metavar="K", type=Count(1), help="With windows: publish only the alarms, at most K."),
-    click.option(
-        "--windows",
-        metavar="W",
-        type=Count(1),
-        help="Number of windows that the budget is for. Default: that of the file.",
-    ),
-    click.option(
-        "--confidence",
-        metavar="C",
-        type=SHARE,
-        help="With windows: the confidence level of each interval. Default: 0.95.",
-    ),
+    option("--threshold X", Real(0.0), "With windows: the divergence above which there is an alarm."),
+    option("--alarms K", Count(1), "With windows: publish only the alarms, at most K."),
+    option("--windows W", Count(1), "Number of windows that the budget is for. Default: that of the file."),
+    option("--confidence C", SHARE, "With windows: the confidence level of each interval. Default: 0.95."),
 )
 _mode = together(
     plan_option("Compute the guarantee from public sizes only; read no records."),
-    click.option("--population", metavar="N", type=Count(1), help="With --plan: the number of clients."),
-    click.option(
-        "--records-each", metavar="R", type=Count(1), help="With --plan: records per client, and window if any."
-    ),
+    option("--population N", Count(1), "With --plan: the number of clients."),
+    option("--records-each R", Count(1), "With --plan: records per client, and window if any."),
     seed_option(),
     release_option("Use secure noise, to publish the result."),
     output_options(),

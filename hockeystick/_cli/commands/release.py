@@ -14,7 +14,9 @@ from hockeystick._cli.frame.result_files import ResultFiles, output_file, result
 from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
+    flag,
     need,
+    option,
     output_options,
     picked,
     plan_option,
@@ -33,121 +35,89 @@ if TYPE_CHECKING:
 
 _ANY = Real(float("-inf"))
 _table = together(
-    click.option("--data", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet, one per line."),
-    click.option(
-        "--column",
-        required=True,
+    option("--data FILE", FileName(), "The private records, CSV or Parquet, one per line."),
+    option(
+        "--column NAME", click.STRING, "The column to query; two of them for rectangles.", required=True, multiple=True
+    ),
+    option("--low A", _ANY, "Public lower bound, one for each column.", required=True, multiple=True),
+    option("--high B", _ANY, "Public upper bound, one for each column.", required=True, multiple=True),
+    option(
+        "--points N",
+        Count(2),
+        "Size of the grid of values between the bounds, one for each column. Default: a continuum.",
         multiple=True,
-        metavar="NAME",
-        help="The column to query; two of them for rectangles.",
     ),
-    click.option(
-        "--low", required=True, multiple=True, metavar="A", type=_ANY, help="Public lower bound, one for each column."
-    ),
-    click.option(
-        "--high", required=True, multiple=True, metavar="B", type=_ANY, help="Public upper bound, one for each column."
-    ),
-    click.option(
-        "--points",
-        multiple=True,
-        metavar="N",
-        type=Count(2),
-        help="Size of the grid of values between the bounds, one for each column. Default: a continuum.",
-    ),
-    click.option(
-        "--reference",
-        metavar="FILE",
-        type=FileName(),
-        help="Public records with the same columns; their distribution becomes the base measure.",
+    option(
+        "--reference FILE",
+        FileName(),
+        "Public records with the same columns; their distribution becomes the base measure.",
     ),
 )
 _release = together(
-    click.option(
+    option(
         "--queries",
-        type=click.Choice(("thresholds", "intervals", "rectangles")),
+        click.Choice(("thresholds", "intervals", "rectangles")),
+        "The class of queries.",
         default="thresholds",
-        show_default=True,
-        help="The class of queries.",
     ),
-    click.option(
-        "--sigma",
-        required=True,
-        metavar="S",
-        type=Real(0.0, 1.0, low_open=True),
-        help="The smoothness of the data: no set has a larger share of the records than 1/S times its base measure. "
+    option(
+        "--sigma S",
+        Real(0.0, 1.0, low_open=True),
+        "The smoothness of the data: no set has a larger share of the records than 1/S times its base measure. "
         "The error bound rests on it, privacy does not.",
+        required=True,
     ),
-    click.option(
-        "--chi",
-        metavar="X",
-        type=Real(0.0, 1.0),
-        help="The largest error by which the records violate --sigma on a query. Default: that of independent draws.",
+    option(
+        "--chi X",
+        Real(0.0, 1.0),
+        "The largest error by which the records violate --sigma on a query. Default: that of independent draws.",
     ),
     target_options(),
-    click.option(
-        "--rounds",
-        metavar="R",
-        type=Count(1),
-        help="Number of rounds, each of a choice and a measurement. Default: the number with the least error bound.",
+    option(
+        "--rounds R",
+        Count(1),
+        "Number of rounds, each of a choice and a measurement. Default: the number with the least error bound.",
     ),
-    click.option(
-        "--gamma",
-        metavar="G",
-        type=Real(0.0, 1.0, low_open=True),
-        help="The mass to which the cover approximates each query. Default: the best within --largest-cover.",
+    option(
+        "--gamma G",
+        Real(0.0, 1.0, low_open=True),
+        "The mass to which the cover approximates each query. Default: the best within --largest-cover.",
     ),
-    click.option(
-        "--largest-cover",
-        metavar="K",
-        type=Count(64),
-        help="Without --gamma: the largest number of queries in the cover. Default: 65536.",
+    option(
+        "--largest-cover K", Count(64), "Without --gamma: the largest number of queries in the cover. Default: 65536."
     ),
-    click.option(
-        "--failure", metavar="Q", type=SHARE, help="The probability that the error bound fails. Default: 0.05."
-    ),
+    option("--failure Q", SHARE, "The probability that the error bound fails. Default: 0.05."),
     click.option(
         "--project/--no-project",
         default=True,
         help="Project the distribution on the smooth ones, or don't. Default: project.",
     ),
-    click.option(
+    option(
         "--output",
-        type=click.Choice(("average", "last")),
+        click.Choice(("average", "last")),
+        "The distribution to release. The last one is better in practice, but has no error bound.",
         default="average",
-        show_default=True,
-        help="The distribution to release. The last one is better in practice, but has no error bound.",
     ),
-    click.option(
-        "--replay", metavar="N", type=Count(1), help="Apply the measurements N more times; this has no error bound."
-    ),
-    click.option("--vacuous", is_flag=True, help="Release even if the error bound is vacuous."),
+    option("--replay N", Count(1), "Apply the measurements N more times; this has no error bound."),
+    flag("--vacuous", "Release even if the error bound is vacuous."),
 )
 _mode = together(
     plan_option("Compute the guarantee and the error bound only; read no records."),
-    click.option("--records", metavar="N", type=Count(1), help="With --plan: the number of records."),
-    click.option("--simulate", is_flag=True, help="Use simulated noise, for a trial that must not be published."),
+    option("--records N", Count(1), "With --plan: the number of records."),
+    flag("--simulate", "Use simulated noise, for a trial that must not be published."),
     seed_option("--simulate"),
-    click.option(
-        "--ledger",
-        metavar="FILE",
-        type=FileName("state", beside=(".lock",)),
-        help="A durable ledger, which is charged before any noise is drawn.",
+    option(
+        "--ledger FILE",
+        FileName("state", beside=(".lock",)),
+        "A durable ledger, which is charged before any noise is drawn.",
     ),
-    click.option(
-        "--answers", metavar="FILE", type=FileName("output"), help="Write the answers to the cover's queries, as CSV."
-    ),
-    click.option("--synthetic", metavar="FILE", type=FileName("output"), help="Write synthetic records, as CSV."),
-    click.option(
-        "--rows",
-        metavar="M",
-        type=Count(1),
-        help="With --synthetic: the number of synthetic records. Default: the number of records.",
-    ),
-    click.option(
-        "--private-report",
-        metavar="FILE",
-        type=FileName("output"),
-        help="Write a page that compares true and released answers. It is NOT private: never publish it.",
+    option("--answers FILE", FileName("output"), "Write the answers to the cover's queries, as CSV."),
+    option("--synthetic FILE", FileName("output"), "Write synthetic records, as CSV."),
+    option("--rows M", Count(1), "With --synthetic: the number of synthetic records. Default: the number of records."),
+    option(
+        "--private-report FILE",
+        FileName("output"),
+        "Write a page that compares true and released answers. It is NOT private: never publish it.",
     ),
     output_options(),
 )

@@ -10,16 +10,13 @@ import click
 
 from hockeystick._cli.frame.option_types import FileName, read_text
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import output_options
+from hockeystick._cli.frame.shared_options import option, output_options
 
 
 @click.command("report")
 @click.argument("results", nargs=-1, required=True, metavar="RESULT.json...", type=FileName())
-@click.option(
-    "--certificate",
-    metavar="FILE",
-    type=FileName(),
-    help="Compare audits with this result of account or calibrate, in facts and plots.",
+@option(
+    "--certificate FILE", FileName(), "Compare audits with this result of account or calibrate, in facts and plots."
 )
 @output_options()
 def report(results: tuple[str, ...], certificate: str | None, **given: Any) -> int:

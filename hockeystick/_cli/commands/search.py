@@ -20,7 +20,7 @@ from hockeystick._cli.frame.auditing import (
 )
 from hockeystick._cli.frame.option_types import Count, DataText
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import picked
+from hockeystick._cli.frame.shared_options import option, picked
 from hockeystick._cli.frame.streams import Progress, print_report
 
 if TYPE_CHECKING:
@@ -35,24 +35,15 @@ _WIDTH = 60  # of a data set in the terminal
 
 @click.command()
 @target_argument()
-@click.option(
-    "--domain",
-    required=True,
-    metavar="DOMAIN",
-    type=DataText(),
-    help="The data sets to search; see above.",
+@option("--domain DOMAIN", DataText(), "The data sets to search; see above.", required=True)
+@option("--adjacency", click.Choice(_RELATIONS), "The neighbouring relation of the claim.", required=True)
+@option("--group K", Count(1), "Number of records that may differ. Default: 1.")
+@option(
+    "--search-samples N",
+    Count(1),
+    "Number of outputs that the search draws, over all pairs, for d0 and again for d1. Default: 100,000.",
 )
-@click.option(
-    "--adjacency", required=True, type=click.Choice(_RELATIONS), help="The neighbouring relation of the claim."
-)
-@click.option("--group", metavar="K", type=Count(1), help="Number of records that may differ. Default: 1.")
-@click.option(
-    "--search-samples",
-    metavar="N",
-    type=Count(1),
-    help="Number of outputs that the search draws, over all pairs, for d0 and again for d1. Default: 100,000.",
-)
-@click.option("--finalists", metavar="F", type=Count(1), help="Number of pairs to audit. Default: 1.")
+@option("--finalists F", Count(1), "Number of pairs to audit. Default: 1.")
 @verdict_options("Number of outputs drawn for the verdict from each data set of an audited pair.")
 def search(target: str, domain: str, **given: Any) -> int:
     """Find the neighbouring data sets on which a claim fails worst, and audit it there.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, TargetName, together
-from hockeystick._cli.frame.shared_options import Given, output_options, picked
+from hockeystick._cli.frame.shared_options import Given, flag, option, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, target_output_to_stderr, warn
 
 if TYPE_CHECKING:
@@ -33,24 +33,21 @@ def target_argument() -> Callable[[Command], Command]:
 def verdict_options(samples: str) -> Callable[[Command], Command]:
     """The options of the claim, of its audit and of the result's files; ``samples`` is the help of ``--samples``."""
     return together(
-        click.option("--epsilon", required=True, metavar="E", type=Real(0.0, 700.0), help="The claimed ε."),
-        click.option(
-            "--delta", default=0.0, show_default=True, metavar="D", type=Real(0.0, 1.0), help="The claimed δ."
-        ),
+        option("--epsilon E", Real(0.0, 700.0), "The claimed ε.", required=True),
+        option("--delta D", Real(0.0, 1.0), "The claimed δ.", default=0.0),
         drawing_options(samples, "The probability that a true claim is not refuted. Default: 0.999."),
-        click.option("--bits", is_flag=True, help="Also attack the bit patterns of floating-point outputs."),
-        click.option("--exceptions-as-output", is_flag=True, help="Treat an exception as one possible output."),
-        click.option(
+        flag("--bits", "Also attack the bit patterns of floating-point outputs."),
+        flag("--exceptions-as-output", "Treat an exception as one possible output."),
+        option(
             "--attack",
-            type=click.Choice(("auto", "simple", "logistic", "trees", "neighbours")),
-            help="The classifiers that score outputs of several numbers. Default: auto.",
+            click.Choice(("auto", "simple", "logistic", "trees", "neighbours")),
+            "The classifiers that score outputs of several numbers. Default: auto.",
         ),
         worker_options("Number of processes that draw outputs; -1: one per core. Default: 1."),
-        click.option(
-            "--checkpoint",
-            metavar="FILE",
-            type=FileName("state", beside=(".audit", ".part", ".audit.part")),
-            help="Save the outputs drawn so far here; the same command resumes from this file.",
+        option(
+            "--checkpoint FILE",
+            FileName("state", beside=(".audit", ".part", ".audit.part")),
+            "Save the outputs drawn so far here; the same command resumes from this file.",
         ),
         click.option("--traceback", "full", is_flag=True, help="Show the whole traceback of an error in the target."),
         output_options(),
@@ -60,13 +57,10 @@ def verdict_options(samples: str) -> Callable[[Command], Command]:
 def drawing_options(samples: str, confidence: str) -> Callable[[Command], Command]:
     """``--samples``, ``--confidence`` and ``--seed``: None by default."""
     return together(
-        click.option("--samples", metavar="N", type=Count(1), help=samples),
-        click.option("--confidence", metavar="C", type=Real(0.5, 1.0, low_open=True, high_open=True), help=confidence),
-        click.option(
-            "--seed",
-            metavar="S",
-            type=Count(0, None),
-            help="The seed of all random numbers. Default: a new one, which the report shows.",
+        option("--samples N", Count(1), samples),
+        option("--confidence C", Real(0.5, 1.0, low_open=True, high_open=True), confidence),
+        option(
+            "--seed S", Count(0, None), "The seed of all random numbers. Default: a new one, which the report shows."
         ),
     )
 
@@ -74,9 +68,9 @@ def drawing_options(samples: str, confidence: str) -> Callable[[Command], Comman
 def worker_options(workers: str) -> Callable[[Command], Command]:
     """``--workers``, ``--backend`` and ``--address``."""
     return together(
-        click.option("--workers", metavar="W", type=int, help=workers),
-        click.option("--backend", metavar="NAME", help="The joblib backend of the processes: dask, loky, ..."),
-        click.option("--address", metavar="URL", help="With --backend dask: the address of the scheduler."),
+        option("--workers W", int, workers),
+        option("--backend NAME", click.STRING, "The joblib backend of the processes: dask, loky, ..."),
+        option("--address URL", click.STRING, "With --backend dask: the address of the scheduler."),
     )
 
 

@@ -25,18 +25,27 @@ _NOTHING_RUNS = "can't be combined with --plan, which runs nothing"
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
+def option(
+    name: str, kind: Any, words: str, *, dest: str | None = None, default: Any = None, **more: Any
+) -> Callable[[Command], Command]:
+    """An option ``"--NAME METAVAR"`` with its type and its help; ``--help`` shows a default."""
+    flag_name, _, metavar = name.partition(" ")
+    if default is not None:
+        more |= {"default": default, "show_default": True}
+    names = (flag_name,) if dest is None else (flag_name, dest)
+    return click.option(*names, metavar=metavar or None, type=kind, help=words, **more)
+
+
+def flag(name: str, words: str) -> Callable[[Command], Command]:
+    """An option without a value, False by default."""
+    return click.option(name, is_flag=True, help=words)
+
+
 def target_options(epsilon: str = "The ε to calibrate to.") -> Callable[[Command], Command]:
     """``--epsilon`` and ``--delta``; ``epsilon`` is the help of the former."""
     return together(
-        click.option("--epsilon", required=True, metavar="E", type=POSITIVE, help=epsilon),
-        click.option(
-            "--delta",
-            default=0.0,
-            show_default=True,
-            metavar="D",
-            type=Real(0.0, 1.0, high_open=True),
-            help="The δ of the guarantee.",
-        ),
+        option("--epsilon E", POSITIVE, epsilon, required=True),
+        option("--delta D", Real(0.0, 1.0, high_open=True), "The δ of the guarantee.", default=0.0),
     )
 
 
@@ -47,17 +56,17 @@ def mode_options(*, seed: str = "the simulation") -> Callable[[Command], Command
 
 def plan_option(words: str = "Compute the privacy guarantee only; run nothing.") -> Callable[[Command], Command]:
     """``--plan``."""
-    return click.option("--plan", is_flag=True, help=words)
+    return flag("--plan", words)
 
 
 def seed_option(of: str = "the simulation") -> Callable[[Command], Command]:
     """``--seed``: None by default, to distinguish it from a given 0; see :func:`seed_of`."""
-    return click.option("--seed", metavar="S", type=Count(0, None), help=f"The seed of {of}. Default: 0.")
+    return option("--seed S", Count(0, None), f"The seed of {of}. Default: 0.")
 
 
 def release_option(words: str) -> Callable[[Command], Command]:
     """``--release``."""
-    return click.option("--release", is_flag=True, help=words)
+    return flag("--release", words)
 
 
 def output_options() -> Callable[[Command], Command]:

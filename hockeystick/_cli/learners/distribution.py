@@ -9,74 +9,49 @@ import click
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, private_file, together
 from hockeystick._cli.frame.result_files import result_files
-from hockeystick._cli.frame.shared_options import Given, mode_options, picked, refuse_with_plan, target_options
+from hockeystick._cli.frame.shared_options import Given, mode_options, option, picked, refuse_with_plan, target_options
 
 _CHANNELS = ("auto", "one-bit", "laplace-one", "laplace-all", "gaussian-all", "krr")
 _models = together(
-    click.option(
-        "--models",
-        required=True,
-        metavar="F.npy|NAME",
-        type=FileName(),
-        help="The models: a file of label probabilities, of shape (models, labels) or (contexts, models, labels); or "
+    option(
+        "--models F.npy|NAME",
+        FileName(),
+        "The models: a file of label probabilities, of shape (models, labels) or (contexts, models, labels); or "
         "the built-in models half-uniform, hadamard, poisson or digits.",
+        required=True,
     ),
-    click.option("--experts", metavar="K", type=Count(2), help="The number of built-in models."),
-    click.option(
-        "--alphabet", metavar="M", type=Count(2), help="With half-uniform: the number of labels. Default: --experts."
-    ),
-    click.option("--rounds", metavar="T", type=Count(2), help="The number of rounds. Default: that of --labels."),
+    option("--experts K", Count(2), "The number of built-in models."),
+    option("--alphabet M", Count(2), "With half-uniform: the number of labels. Default: --experts."),
+    option("--rounds T", Count(2), "The number of rounds. Default: that of --labels."),
 )
 _learner = together(
-    click.option(
+    option(
         "--channel",
-        type=click.Choice(_CHANNELS),
+        click.Choice(_CHANNELS),
+        "The local randomiser of each message; auto: one-bit or krr, whichever has the lower risk bound.",
         default="auto",
-        show_default=True,
-        help="The local randomiser of each message; auto: one-bit or krr, whichever has the lower risk bound.",
     ),
     target_options("The ε of each message."),
-    click.option(
+    option(
         "--reference",
-        type=click.Choice(("mixture", "envelope", "blocks")),
+        click.Choice(("mixture", "envelope", "blocks")),
+        "The reference law of the likelihood ratios; blocks is the published one.",
         default="mixture",
-        show_default=True,
-        help="The reference law of the likelihood ratios; blocks is the published one.",
     ),
-    click.option(
+    option(
         "--rule",
-        type=click.Choice(("tuned", "printed", "posterior")),
+        click.Choice(("tuned", "printed", "posterior")),
+        "The update rule; printed: the published algorithm with its sensitivity corrected.",
         default="tuned",
-        show_default=True,
-        help="The update rule; printed: the published algorithm with its sensitivity corrected.",
     ),
-    click.option(
-        "--answers",
-        metavar="N",
-        type=Count(1),
-        default=1,
-        show_default=True,
-        help="The number of rounds in which the same person sends a message.",
-    ),
+    option("--answers N", Count(1), "The number of rounds in which the same person sends a message.", default=1),
 )
 _play = together(
-    click.option(
-        "--truth",
-        metavar="J",
-        type=Count(0),
-        help="The index of the true model, from 0. Default: 0; with --labels, none.",
-    ),
-    click.option("--labels", metavar="FILE.npy", type=FileName(), help="Run on these labels, one per round."),
-    click.option(
-        "--contexts",
-        metavar="FILE.npy",
-        type=FileName(),
-        help="The context of each round, from 0. Default: random contexts.",
-    ),
-    click.option("--runs", metavar="R", type=Count(1), help="The number of simulated runs. Default: 1."),
-    click.option(
-        "--block", metavar="B", type=Count(1), help="The number of rounds between updates; 10 is faster. Default: 1."
-    ),
+    option("--truth J", Count(0), "The index of the true model, from 0. Default: 0; with --labels, none."),
+    option("--labels FILE.npy", FileName(), "Run on these labels, one per round."),
+    option("--contexts FILE.npy", FileName(), "The context of each round, from 0. Default: random contexts."),
+    option("--runs R", Count(1), "The number of simulated runs. Default: 1."),
+    option("--block B", Count(1), "The number of rounds between updates; 10 is faster. Default: 1."),
     mode_options(),
 )
 

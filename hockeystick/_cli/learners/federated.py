@@ -14,7 +14,9 @@ from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
     absent,
+    flag,
     mode_options,
+    option,
     picked,
     refuse_with_plan,
     target_options,
@@ -27,20 +29,15 @@ _Shape = tuple[int, int, int]
 
 _SIZES = ("clients", "rounds", "experts")
 _shared = together(
-    click.option("--clients", metavar="M", type=Count(1), help="The number of clients."),
-    click.option("--rounds", metavar="T", type=Count(1), help="The number of rounds."),
-    click.option("--experts", metavar="D", type=Count(2), help="The number of experts."),
+    option("--clients M", Count(1), "The number of clients."),
+    option("--rounds T", Count(1), "The number of rounds."),
+    option("--experts D", Count(2), "The number of experts."),
     target_options(),
-    click.option(
-        "--adversary",
-        metavar="NAME",
-        help="Run on built-in losses: zero-expert, coins, gap, classes, shared or packing.",
+    option(
+        "--adversary NAME", click.STRING, "Run on built-in losses: zero-expert, coins, gap, classes, shared or packing."
     ),
-    click.option(
-        "--losses",
-        metavar="FILE.npy",
-        type=FileName(),
-        help="Run on these losses: shape (clients, rounds, experts), numbers in [0, 1].",
+    option(
+        "--losses FILE.npy", FileName(), "Run on these losses: shape (clients, rounds, experts), numbers in [0, 1]."
     ),
     click.option(
         "--threat-model",
@@ -54,28 +51,10 @@ _shared = together(
 
 @click.command("fed-svt")
 @_shared
-@click.option(
-    "--period", metavar="N", type=Count(1), default=1, show_default=True, help="The number of rounds between messages."
-)
-@click.option(
-    "--best-loss",
-    metavar="L",
-    type=Real(0.0),
-    default=0.0,
-    show_default=True,
-    help="An upper bound on the best expert's total loss per client.",
-)
-@click.option(
-    "--rho",
-    metavar="P",
-    type=SHARE,
-    default=0.1,
-    show_default=True,
-    help="The probability that the regret bound fails; privacy does not depend on it.",
-)
-@click.option(
-    "--lazy-vectors", is_flag=True, help="Send the losses of all experts only in rounds that draw a new expert."
-)
+@option("--period N", Count(1), "The number of rounds between messages.", default=1)
+@option("--best-loss L", Real(0.0), "An upper bound on the best expert's total loss per client.", default=0.0)
+@option("--rho P", SHARE, "The probability that the regret bound fails; privacy does not depend on it.", default=0.1)
+@flag("--lazy-vectors", "Send the losses of all experts only in rounds that draw a new expert.")
 def fed_svt(**given: Any) -> int:
     """Learn from expert advice with other clients, if one expert is good in all rounds (Fed-SVT).
 
@@ -96,22 +75,19 @@ def fed_svt(**given: Any) -> int:
 
 @click.command("fed-stoch")
 @_shared
-@click.option(
-    "--trees",
-    metavar="T1",
-    type=Count(0),
+@option(
+    "--trees T1",
+    Count(0),
+    "The number of trees in each phase; 0: one release of all losses, with less noise for losses of experts.",
     default=1,
-    show_default=True,
-    help="The number of trees in each phase; 0: one release of all losses, with less noise for losses of experts.",
 )
-@click.option(
+@option(
     "--noise",
-    type=click.Choice(("laplace", "gaussian", "gumbel", "exponential")),
+    click.Choice(("laplace", "gaussian", "gumbel", "exponential")),
+    "The noise distribution.",
     default="laplace",
-    show_default=True,
-    help="The noise distribution.",
 )
-@click.option("--known-order", is_flag=True, help="Read the losses in the order of rounds, not in a secret random one.")
+@flag("--known-order", "Read the losses in the order of rounds, not in a secret random one.")
 def fed_stoch(**given: Any) -> int:
     """Learn from expert advice with other clients, if losses are independent draws (Fed-DP-OPE-Stoch).
 

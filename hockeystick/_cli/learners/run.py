@@ -16,7 +16,9 @@ from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     SHARE,
     Given,
+    flag,
     need,
+    option,
     output_options,
     picked,
     plan_option,
@@ -55,56 +57,36 @@ def _shared(losses: str) -> Callable[[Command], Command]:
     """The options that both learners have; ``losses`` describes a file of losses."""
     return together(
         plan_option("Compute the guarantee for given parameters only; run nothing."),
-        click.option("--losses", metavar="FILE", type=FileName(), help=f"Run on these losses: {losses}."),
-        click.option(
-            "--dataset", metavar="NAME", help="Run on a data set of scikit-learn: breast_cancer, wine or digits."
-        ),
-        click.option("--epsilon", metavar="E", type=POSITIVE, help="The ε to calibrate to."),
-        click.option(
-            "--delta",
-            required=True,
-            metavar="D",
-            type=SHARE,
-            help="The δ of the guarantee.",
-        ),
+        option("--losses FILE", FileName(), f"Run on these losses: {losses}."),
+        option("--dataset NAME", click.STRING, "Run on a data set of scikit-learn: breast_cancer, wine or digits."),
+        option("--epsilon E", POSITIVE, "The ε to calibrate to."),
+        option("--delta D", SHARE, "The δ of the guarantee.", required=True),
         seed_option(),
         release_option("Run with secure noise, so that the actions may be published."),
-        click.option("--actions", metavar="FILE.npy", type=FileName("output"), help="Write the action of every round."),
-        click.option("--clip", is_flag=True, help="Clip losses that are too large instead of refusing them."),
-        click.option("--rounds", metavar="T", type=Count(1), help="With --plan: the number of rounds, one per person."),
-        click.option("--batch", metavar="B", type=Count(1), help="With --plan: the number of rounds per action."),
-        click.option(
-            "--fake-switch",
-            metavar="P",
-            type=_CHANCE,
-            help="With --plan: the probability of a redraw that does not depend on the data.",
+        option("--actions FILE.npy", FileName("output"), "Write the action of every round."),
+        flag("--clip", "Clip losses that are too large instead of refusing them."),
+        option("--rounds T", Count(1), "With --plan: the number of rounds, one per person."),
+        option("--batch B", Count(1), "With --plan: the number of rounds per action."),
+        option(
+            "--fake-switch P", _CHANCE, "With --plan: the probability of a redraw that does not depend on the data."
         ),
-        click.option(
-            "--shadow-switch",
-            metavar="P",
-            type=_CHANCE,
-            help="With --plan: the same for the shadow expert. Default: --fake-switch.",
+        option("--shadow-switch P", _CHANCE, "With --plan: the same for the shadow expert. Default: --fake-switch."),
+        option(
+            "--normaliser C",
+            _Normaliser(0.0),
+            "With --plan: the normaliser of switching probabilities: paper, tight or a number. Default: paper.",
         ),
-        click.option(
-            "--normaliser",
-            metavar="C",
-            type=_Normaliser(0.0),
-            help="With --plan: the normaliser of switching probabilities: paper, tight or a number. Default: paper.",
+        option("--draw-budget K", Count(1), "With --plan: the largest number of draws in a run."),
+        option("--group K", Count(1), "With --plan: protect groups of K. Default: 1."),
+        option(
+            "--user-batch S0",
+            Count(1),
+            "With --plan: show the ε of the people in this batch, from 1. Default: the worst batch.",
         ),
-        click.option(
-            "--draw-budget", metavar="K", type=Count(1), help="With --plan: the largest number of draws in a run."
-        ),
-        click.option("--group", metavar="K", type=Count(1), help="With --plan: protect groups of K. Default: 1."),
-        click.option(
-            "--user-batch",
-            metavar="S0",
-            type=Count(1),
-            help="With --plan: show the ε of the people in this batch, from 1. Default: the worst batch.",
-        ),
-        click.option(
+        option(
             "--view",
-            type=click.Choice(("white-box", "actions")),
-            help="With --plan: the adversary sees all choices, or the actions only. Default: white-box.",
+            click.Choice(("white-box", "actions")),
+            "With --plan: the adversary sees all choices, or the actions only. Default: white-box.",
         ),
         output_options(),
     )
@@ -128,14 +110,13 @@ def run(ctx: click.Context) -> int:
 
 @run.command("lazy-experts")
 @_shared("an .npy file of shape (rounds, experts), numbers in [0, 1]")
-@click.option("--experts", metavar="D", type=Count(2), help="With --plan: the number of experts.")
-@click.option("--eta", metavar="H", type=POSITIVE, help="With --plan: the learning rate.")
-@click.option(
+@option("--experts D", Count(2), "With --plan: the number of experts.")
+@option("--eta H", POSITIVE, "With --plan: the learning rate.")
+@option(
     "--variant",
-    type=click.Choice(("l2p", "dartboard", "frozen-shadow")),
+    click.Choice(("l2p", "dartboard", "frozen-shadow")),
+    "The algorithm; frozen-shadow needs --plan.",
     default="l2p",
-    show_default=True,
-    help="The algorithm; frozen-shadow needs --plan.",
 )
 def lazy_experts(**given: Any) -> int:
     """Learn from expert advice privately, by the lazy learner.
@@ -193,40 +174,20 @@ def lazy_experts(**given: Any) -> int:
 
 @run.command("lazy-convex")
 @_shared("gradients of linear losses, shape (rounds, dimension), in an .npy file or as 'gradients' in an .npz file")
-@click.option(
-    "--domain", type=click.Choice(("ball", "box")), default="ball", show_default=True, help="The set of points."
-)
-@click.option(
-    "--radius",
-    metavar="R",
-    default=1.0,
-    show_default=True,
-    type=POSITIVE,
-    help="The radius of the ball, or half the width of the box.",
-)
-@click.option(
-    "--lipschitz",
-    metavar="L",
-    default=1.0,
-    show_default=True,
-    type=POSITIVE,
-    help="The Lipschitz constant of the losses.",
-)
-@click.option(
+@option("--domain", click.Choice(("ball", "box")), "The set of points.", default="ball")
+@option("--radius R", POSITIVE, "The radius of the ball, or half the width of the box.", default=1.0)
+@option("--lipschitz L", POSITIVE, "The Lipschitz constant of the losses.", default=1.0)
+@option(
     "--adversary",
-    type=click.Choice(("oblivious", "adaptive")),
+    click.Choice(("oblivious", "adaptive")),
+    "The losses are fixed in advance (oblivious), or may depend on the actions (adaptive).",
     default="oblivious",
-    show_default=True,
-    help="The losses are fixed in advance (oblivious), or may depend on the actions (adaptive).",
 )
-@click.option("--dimension", metavar="D", type=Count(1), help="With --plan: the number of coordinates.")
-@click.option("--inverse-temperature", metavar="BETA", type=POSITIVE, help="With --plan: the inverse temperature β.")
-@click.option("--regularisation", metavar="LAMBDA", type=POSITIVE, help="With --plan: the regularisation λ.")
-@click.option(
-    "--failure",
-    metavar="Q",
-    type=SHARE,
-    help="With --plan: the part of δ that covers the failure of concentration bounds. Default: δ/20.",
+@option("--dimension D", Count(1), "With --plan: the number of coordinates.")
+@option("--inverse-temperature BETA", POSITIVE, "With --plan: the inverse temperature β.")
+@option("--regularisation LAMBDA", POSITIVE, "With --plan: the regularisation λ.")
+@option(
+    "--failure Q", SHARE, "With --plan: the part of δ that covers the failure of concentration bounds. Default: δ/20."
 )
 def lazy_convex(**given: Any) -> int:
     """Minimise convex losses privately, by the lazy learner.

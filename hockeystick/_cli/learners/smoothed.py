@@ -9,64 +9,54 @@ import click
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, Real, together
 from hockeystick._cli.frame.result_files import result_files
-from hockeystick._cli.frame.shared_options import Given, mode_options, picked, refuse_with_plan
+from hockeystick._cli.frame.shared_options import Given, mode_options, option, picked, refuse_with_plan
 
 if TYPE_CHECKING:
     from hockeystick._runs.smoothed import Game
 
 _game = together(
-    click.option(
+    option(
         "--class",
-        "concepts",
-        type=click.Choice(("thresholds", "intervals", "rectangles", "halfspaces")),
+        click.Choice(("thresholds", "intervals", "rectangles", "halfspaces")),
+        "The class of predicates; rectangles and halfspaces are in the plane.",
+        dest="concepts",
         default="thresholds",
-        show_default=True,
-        help="The class of predicates; rectangles and halfspaces are in the plane.",
     ),
-    click.option(
-        "--sigma",
+    option(
+        "--sigma S",
+        Real(0.0, 1.0, low_open=True),
+        "The smoothness: the adversary's distributions have densities of at most 1/S.",
         required=True,
-        metavar="S",
-        type=Real(0.0, 1.0, low_open=True),
-        help="The smoothness: the adversary's distributions have densities of at most 1/S.",
     ),
-    click.option("--rounds", required=True, metavar="T", type=Count(1), help="The number of rounds."),
-    click.option("--points", metavar="N", type=Count(2), help="Use a grid of N points per axis. Default: a continuum."),
-    click.option(
+    option("--rounds T", Count(1), "The number of rounds.", required=True),
+    option("--points N", Count(2), "Use a grid of N points per axis. Default: a continuum."),
+    option(
         "--variant",
-        type=click.Choice(("brackets", "paper")),
+        click.Choice(("brackets", "paper")),
+        "The predicates to play: one of each bracket, or the published cover.",
         default="brackets",
-        show_default=True,
-        help="The predicates to play: one of each bracket, or the published cover.",
     ),
-    click.option(
-        "--gamma",
-        metavar="G",
-        type=Real(0.0, 1.0, low_open=True),
-        help="The mass of a bracket, or the error of the cover. Default: chosen for the least regret bound.",
+    option(
+        "--gamma G",
+        Real(0.0, 1.0, low_open=True),
+        "The mass of a bracket, or the error of the cover. Default: chosen for the least regret bound.",
     ),
 )
 _play = together(
-    click.option(
+    option(
         "--adversary",
-        type=click.Choice(("random", "near-boundary", "binary-search", "block", "cell", "app-b")),
-        help="The adversary that chooses distributions and labels. Default: binary-search.",
+        click.Choice(("random", "near-boundary", "binary-search", "block", "cell", "app-b")),
+        "The adversary that chooses distributions and labels. Default: binary-search.",
     ),
-    click.option(
-        "--adversary-sigma",
-        metavar="S0",
-        type=Real(0.0, 1.0),
-        help="The smoothness of the adversary; 0, for binary-search only, is the worst case. Default: --sigma.",
+    option(
+        "--adversary-sigma S0",
+        Real(0.0, 1.0),
+        "The smoothness of the adversary; 0, for binary-search only, is the worst case. Default: --sigma.",
     ),
-    click.option(
-        "--delta",
-        default=1e-6,
-        show_default=True,
-        metavar="D",
-        type=Real(0.0, 1.0, high_open=True),
-        help="The δ of the guarantee for publishing the draws.",
+    option(
+        "--delta D", Real(0.0, 1.0, high_open=True), "The δ of the guarantee for publishing the draws.", default=1e-6
     ),
-    click.option("--runs", metavar="R", type=Count(1), help="The number of simulated games. Default: 8."),
+    option("--runs R", Count(1), "The number of simulated games. Default: 8."),
     mode_options(),
 )
 
