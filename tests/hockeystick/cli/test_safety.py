@@ -193,7 +193,7 @@ def test_a_checkpoint_is_of_one_function_as_it_was_written(
     with monkeypatch.context() as patch:
         patch.setattr(draws.Counter, "__call__", interrupt)
         stopped = audit("mine:correct")
-    assert stopped.exit_code == 130 and "continues from kept" in stopped.stderr
+    assert stopped.exit_code == 130 and "resumes from kept" in stopped.stderr
     assert_refused(audit("mine:leaky"), "--checkpoint", "give the same target")
     (folder / "mine.py").write_text(TARGET.replace("+ rng", "+ 2 * rng"))
     assert_refused(audit("mine:correct"), "--checkpoint", "give the same target")

@@ -381,7 +381,7 @@ def test_an_interrupted_audit_says_how_to_go_on(folder: Path, monkeypatch: pytes
         patch.setattr(draws.Counter, "__call__", interrupt)
         stopped = audit(*arguments)
     assert stopped.exit_code != 0
-    assert "the same command continues from kept.npz" in stopped.stderr and (folder / "kept.npz").exists()
+    assert "the same command resumes from kept.npz" in stopped.stderr and (folder / "kept.npz").exists()
 
     result = audit(*arguments)
     assert result.exit_code == 0 and not (folder / "kept.npz").exists()

@@ -309,7 +309,7 @@ def test_an_open_share_stays_below_one() -> None:
     exact = math.expm1(0.5) / math.expm1(1.0)  # amplification by sampling of pure ε
     assert plain["parameter"] == "count.probability" and plain["value"] == pytest.approx(exact, rel=1e-5)
     every = run("-", "--epsilon", 2, text=json.dumps(data))
-    assert every.exit_code == 0 and "up to the end of the open number's domain" in every.stderr
+    assert every.exit_code == 0 and "up to the end of the range that was searched" in every.stderr
     assert "probability = 1.0" in every.stdout
 
 
