@@ -240,7 +240,7 @@ def test_a_ledger_gathers_over_runs_what_no_run_shows(pytester: pytest.Pytester)
     again = run(pytester, GATHERING.replace("SEED", "77"), ini="privacy_ledger = evidence.json")
     again.assert_outcomes(passed=1, failed=1)
     again.stdout.fnmatch_lines(
-        ["it stays so in every run until *: EvidenceLedger('*evidence.json', alpha=1e-06).restart(*"]
+        ["the test fails in every run until *: EvidenceLedger('*evidence.json', alpha=1e-06).restart(*"]
     )
     ledger.restart("test_it.py::test_wrong")
     fixed = GATHERING.replace("half", "laplace").replace("SEED", "78")

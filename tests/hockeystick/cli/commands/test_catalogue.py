@@ -161,7 +161,7 @@ def test_a_lost_case_is_named_and_the_others_are_kept(folder: Path, monkeypatch:
         patch.setattr(workers.Crew, "survivors", dying)
         result = catalogue(*PAIR, "--samples", "300", "--seed", "7", *HANDS, "--json", "part.json")
     assert result.exit_code == 2
-    for said in ("again and again on zoo/svt-5@1", "by themselves", "--resume", "part.json continues"):
+    for said in ("repeatedly on zoo/svt-5@1", "without workers", "--resume", "part.json continues"):
         assert said in last_line(result)
     assert "1 of 2 cases" in result.stdout
     content = strict_json((folder / "part.json").read_text())

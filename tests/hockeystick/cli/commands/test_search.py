@@ -31,7 +31,9 @@ def test_the_worst_pair_is_searched_and_audited_with_other_samples(folder: Path)
     found = search("mymech:leaky", "counts", "--json", "out.json", "--finalists", "2")
 
     assert found.exit_code == 1, found.output
-    assert found.stdout.startswith("refuted: ") and "The search rated" in found.stdout and "fresh outputs" in found.stdout
+    assert (
+        found.stdout.startswith("refuted: ") and "The search rated" in found.stdout and "fresh outputs" in found.stdout
+    )
     assert "hockeystick: searching neighbours for mymech:leaky" in found.stderr
     assert "hockeystick: auditing mymech:leaky on pair 2" in found.stderr
     written = strict_json((folder / "out.json").read_text())

@@ -110,12 +110,12 @@ def test_groups_people_and_views() -> None:
     assert later["epsilon"] == actions_epsilon(learner, 1e-3, round_=178).upper < last["epsilon"]
     full, actions = (result_of("lazy-experts", *PLAN, "--view", view) for view in ("white-box", "actions"))
     assert actions["epsilon"] == actions_epsilon(learner, 1e-3).upper < full["epsilon"]
-    assert actions["view"] == "actions" and "shadow counts only" in actions["view_note"]
+    assert actions["view"] == "actions" and "shadow costs only" in actions["view_note"]
     assert actions["epsilon_exact_pair"] < full["epsilon_exact_pair"]
     for more in (["--group", "2"], ["--variant", "dartboard"]):
         same = [result_of("lazy-experts", *PLAN, *more, "--view", view)["epsilon"] for view in ("white-box", "actions")]
         assert same[0] == same[1]
-    assert "no epsilon below" in result_of("lazy-experts", *PLAN, "--group", "2", "--view", "actions")["view_note"]
+    assert "no tighter epsilon" in result_of("lazy-experts", *PLAN, "--group", "2", "--view", "actions")["view_note"]
     assert result_of("lazy-experts", *PLAN, "--group", "2")["epsilon_printed"] is None
 
 
@@ -141,7 +141,7 @@ def test_a_plan_for_convex_losses() -> None:
     assert found["epsilon_printed"] == printed.epsilon and found["printed"]["constants"]["eta"] == eta
     assert found["printed"]["conditions"][-1]["holds"] and found["learner"] == "lazy-convex"
     actions = result_of("lazy-convex", *CONVEX_PLAN, "--view", "actions")
-    assert actions["epsilon"] == found["epsilon"] and "no epsilon below" in actions["view_note"]
+    assert actions["epsilon"] == found["epsilon"] and "no tighter epsilon" in actions["view_note"]
     others = ["--normaliser", "tight", "--adversary", "adaptive", "--failure", "1e-6", "--draw-budget", "9"]
     assert result_of("lazy-convex", *CONVEX_PLAN, *others)["parameters"]["draw_budget"] == 9
     assert "ε ≤" in run("lazy-convex", *CONVEX_PLAN, "--domain", "box", "--group", "2").stdout
