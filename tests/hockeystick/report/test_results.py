@@ -169,7 +169,7 @@ def test_the_terminal_report_has_what_the_verdict_has() -> None:
         "ε ≥ 1.7345 at δ = 0",  # rounded down
         "ε ≥ 1.0124 with probability 0.9, by such an event",  # rounded up
         "output < 0.5",
-        "likelier on d1 than on d0",
+        "more likely on d1 than on d0",
         "1,000,000 from each data set, limited by the time",
         "mymech.py:release",
     ):
