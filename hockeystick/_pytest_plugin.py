@@ -1,17 +1,17 @@
 """pytest plugin: the marker ``privacy``, and the fixtures ``privacy_audit``, ``privacy_evidence`` and ``privacy_lock``.
 
-Every pytest run of everybody who has hockeystick installed loads this file, so it imports nothing of the library (nor
-numpy) until a test asks for a fixture, or a setting of the plugin is given. The work is in ``hockeystick/_pytest/``:
+Every pytest run in an environment with hockeystick loads this file, so it imports nothing of the library (nor numpy)
+until a test uses a fixture or a setting of the plugin is given. The work is in ``hockeystick/_pytest/``:
 
-    settings          what the command line and the configuration say
-    record            what a test leaves behind, and under which name
+    settings          the settings from the command line and the configuration
+    record            the record of a test, and its name
     audit_fixtures    privacy_audit, privacy_evidence
     levels            each audit's share of the suite's false alarms
     budget_fixture    privacy_lock;  lock_file: the lock file
-    session           the end of a run: the lock file, what was found;  report: reports of it
+    session           the end of a run: the lock file and the summary;  report: its reports
 
-What a test found travels with its report (user properties), so a parallel run knows as much as any other: the process
-that collects the reports is the only one that writes the lock file and the reports.
+A test's record travels with its report, so parallel runs are like any other: only the process that collects the reports
+writes the lock file and the reports.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 Fixture = TypeVar("Fixture")
 
 _MARKER = (
-    "privacy(epsilon, delta=0.0): the privacy that the test's mechanism claims; "
-    "the fixtures privacy_audit and privacy_evidence try to refute it (hockeystick)"
+    "privacy(epsilon, delta=0.0): the privacy claim of the test's mechanism, "
+    "which the fixtures privacy_audit and privacy_evidence try to refute (hockeystick)"
 )
 _SETTINGS = (
-    ("privacy_lock", "privacy lock file, from the root folder (default: privacy.lock.json)"),
+    ("privacy_lock", "privacy lock file, relative to the root folder (default: privacy.lock.json)"),
     ("privacy_false_alarms", "probability of a false alarm among all privacy audits, or off (default: 1e-3)"),
-    ("privacy_samples", "samples of a privacy audit that states none (default: 100000)"),
-    ("privacy_confidence", "confidence of a privacy audit, at least, that states none"),
-    ("privacy_ledger", "evidence ledger, from the root folder: makes privacy_evidence last over runs"),
-    ("privacy_ledger_false_alarms", "probability of a false alarm in the ledger, ever (default: 1e-6)"),
+    ("privacy_samples", "default number of samples of a privacy audit (default: 100000)"),
+    ("privacy_confidence", "default of the least confidence level of a privacy audit"),
+    ("privacy_ledger", "evidence ledger, relative to the root folder: accumulates privacy_evidence over runs"),
+    ("privacy_ledger_false_alarms", "probability of a false alarm in the ledger, over all runs (default: 1e-6)"),
 )
 _FIXTURES = ("privacy_audit", "privacy_evidence", "privacy_lock")
-_USED = pytest.StashKey[dict[str, object]]()  # those that a test has, also if it asked only while it ran
+_USED = pytest.StashKey[dict[str, object]]()  # the fixtures of a test, also if requested while it runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,43 +52,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--privacy-update",
         action="store_true",
-        help="write the privacy lock file from this run; entries that a whole run did not record are removed",
+        help="update the privacy lock file from this run; a whole run also removes entries that no test recorded",
     )
     group.addoption(
         "--privacy-report",
         action="append",
         default=[],
         metavar="FILE",
-        help="write what was found as FILE, ending in .json, .sarif or .md; may be repeated",
+        help="write a report to FILE, with the suffix .json, .sarif or .md; may be repeated",
     )
-    group.addoption("--privacy-samples", metavar="N", help="samples of a privacy audit that states none")
+    group.addoption("--privacy-samples", metavar="N", help="default number of samples of a privacy audit")
     group.addoption(
-        "--privacy-confidence", metavar="C", help="confidence of a privacy audit, at least, that states none"
+        "--privacy-confidence", metavar="C", help="default of the least confidence level of a privacy audit"
     )
-    group.addoption("--privacy-ledger", metavar="FILE", help="evidence ledger: makes privacy_evidence last over runs")
+    group.addoption("--privacy-ledger", metavar="FILE", help="evidence ledger: accumulates privacy_evidence over runs")
     for name, text in _SETTINGS:
         parser.addini(name, text, type="string", default=None)
-    parser.addini(
-        "privacy_strict", "what the privacy summary only asks to update fails the run", type="bool", default=False
-    )
+    parser.addini("privacy_strict", "fail a run that needs an update of the lock file", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker, so that ``--strict-markers`` knows it, and whoever collects what was found."""
+    """Registers the marker, for ``--strict-markers``, and the collector of reports."""
     config.addinivalue_line("markers", _MARKER)
     option = config.option
-    if option.privacy_ledger:  # the processes of a parallel run may be elsewhere
+    if option.privacy_ledger:  # workers of a parallel run may have another working directory
         option.privacy_ledger = str(config.invocation_params.dir / option.privacy_ledger)
     values = [option.privacy_samples, option.privacy_confidence, option.privacy_ledger]
     given = bool(option.privacy_report) or any(value is not None for value in values)
     try:
         given = any([given, *(config.getini(name) for name in (*dict(_SETTINGS), "privacy_strict"))])
-    except (TypeError, ValueError):  # one is of the wrong type, and this pytest leaves it to us to say so
+    except (TypeError, ValueError):  # a setting of a wrong type, which this version of pytest does not report
         given = True
     if given:
         from hockeystick._pytest.settings import settings
 
-        settings(config)  # a usage error, if they can't be used
+        settings(config)  # a usage error, if a setting is invalid
     config.pluginmanager.register(Collector(config), "hockeystick-collector")
 
 
@@ -117,7 +115,7 @@ def privacy_lock(request: pytest.FixtureRequest) -> PrivacyLock:
 
 
 def _noted(request: pytest.FixtureRequest, make: Callable[[pytest.Item], Fixture]) -> Fixture:
-    """Returns a fixture's value, and notes on its test that it was asked for, even if it can't be made."""
+    """Returns a fixture's value, and records its use in the test, even if it can't be made."""
     used = request.node.stash.setdefault(_USED, {})
     name = str(request.fixturename)
     used[name] = None
@@ -125,9 +123,9 @@ def _noted(request: pytest.FixtureRequest, make: Callable[[pytest.Item], Fixture
     return value
 
 
-@pytest.hookimpl(tryfirst=True)  # before anything is deselected: what is refused must not depend on that
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected, so that the check does not depend on the selection
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Refuses two tests that audit under one name."""
+    """Refuses two auditing tests with the same name."""
     if any(name in _FIXTURES[:2] for item in items for name in getattr(item, "fixturenames", ())):
         from hockeystick._pytest.record import check_keys
 
@@ -136,13 +134,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Warns of a test that states a claim and never audits it: it would pass whatever the mechanism does."""
+    """Warns of a test that states a claim but never audits it, and so would pass for every mechanism."""
     result = yield
     marker = pyfuncitem.get_closest_marker("privacy")
     used = pyfuncitem.stash.get(_USED, {})
     found = [used.get(name) for name in _FIXTURES[:2]]
     audits = [cast("PrivacyAudit | PrivacyEvidence", audit) for audit in found if audit is not None]
-    # A marker of this name without epsilon= may be somebody's own category: leave those tests alone.
+    # A marker of this name without epsilon= may belong to another project.
     if audits or (marker is not None and "epsilon" in marker.kwargs):
         from hockeystick._pytest.audit_fixtures import warn_unless_audited
 
@@ -152,7 +150,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attaches to a test's report which of our fixtures it uses, and what it left behind."""
+    """Attaches to a test's report the fixtures of this plugin that it uses, and its record."""
     report = yield
     known = {*getattr(item, "fixturenames", ()), *item.stash.get(_USED, {})}
     if uses := [name for name in _FIXTURES if name in known]:
@@ -163,7 +161,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 class Collector:
-    """Keeps what reports say of privacy until the end of the run; see ``_pytest.session.Seen``."""
+    """Collects observations for the end of the run; see ``_pytest.session.Seen``."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -179,44 +177,44 @@ class Collector:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_ignore_collect(self, collection_path: Path) -> Generator[None, bool | None, bool | None]:
-        """Notes which paths are ignored, whoever decides it."""
+        """Records the paths that are ignored."""
         ignored = yield
         if ignored:
             self.ignored.add(str(collection_path))
         return ignored
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Counts tests that were collected and will not run."""
+        """Counts the tests that were collected but deselected."""
         self.deselected += len(items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Notes what could not be collected."""
+        """Records failures of the collection."""
         if not report.passed:
             self.problems.append(f"{report.nodeid or 'something'} was not collected")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Counts tests that will run."""
+        """Counts the tests that will run."""
         self.collected = len({item.nodeid for item in session.items})
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Notes that this is a run of tests, and not one that lists fixtures or the like."""
+        """Records that this is a run of tests, not one that only lists fixtures."""
         self._ran = True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keeps a report that says something of privacy."""
+        """Keeps a report with a record of this plugin."""
         if hasattr(report, "hockeystick"):
             self.reports.append(report)
         if (report.when == "call" and not hasattr(report, "context")) or (report.when == "setup" and not report.passed):
-            self.finished.add(report.nodeid)  # a report with a context is of a part of a test
+            self.finished.add(report.nodeid)  # a report with a context is of a subtest
 
     def pytest_keyboard_interrupt(self) -> None:
-        """Notes that the run was stopped, whatever its exit status says."""
+        """Records that the run was interrupted."""
         self.interrupted = True
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Asks a process of a parallel run, when it ends, what it saw of the collection."""
+        """Adds the observations of a worker of a parallel run, when it ends."""
         output = getattr(node, "workeroutput", None)
         if not isinstance(output, dict) or "hockeystick" not in output:
             self.problems.append("a process of the parallel run died")
@@ -227,16 +225,16 @@ class Collector:
             self.ignored.update(found["ignored"])
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Writes lock file and reports; what fails the run as a whole changes its exit status."""
+        """Writes the lock file and the reports, and sets the exit status if the run as a whole fails."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             seen = {"deselected": self.deselected, "collected": self.collected, "ignored": sorted(self.ignored)}
             output["hockeystick"] = seen
             return
         option = self._config.option
-        asked = self.reports or option.privacy_update or option.privacy_report
+        needed = self.reports or option.privacy_update or option.privacy_report
         lock = self._config.rootpath / (self._config.getini("privacy_lock") or "privacy.lock.json")
-        if option.collectonly or not (asked or (self._ran and lock.exists())):
+        if option.collectonly or not (needed or (self._ran and lock.exists())):
             return
         from hockeystick._pytest.session import finish
 
@@ -249,7 +247,7 @@ class Collector:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints a line for each claim, and what has to be done."""
+        """Prints a line for each claim, and the required actions."""
         if self._summary is not None:
             from hockeystick._pytest.report import print_summary
 

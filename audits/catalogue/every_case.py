@@ -1,8 +1,8 @@
-"""The catalogue: everything here that can be audited, and what an audit of it has to find.
+"""The catalogue: all cases to audit, correct and broken.
 
-Every mechanism and learner of this package claims what it costs, and must not be refuted; every mutant of theirs claims
-the same, and must be. The zoo holds the mechanisms of the literature, right and wrong, so that an auditor's numbers can
-be set beside published ones. ``hockeystick catalogue run`` audits it.
+Every mechanism and learner of this package claims its event and must not be refuted; every mutant claims the event of
+the correct variant and must be refuted. The zoo holds mechanisms from the literature, correct and broken, on which the
+auditor's numbers can be compared with published ones. ``hockeystick catalogue run`` audits the catalogue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ __all__ = ["STATED_CONFIDENCE", "Case", "CaseResult", "Subject", "catalogue", "r
 
 
 def catalogue() -> tuple[Case, ...]:
-    """Returns all cases: the zoo of the literature, then mechanisms, then learners, mutants after what they mutate."""
+    """Returns all cases: the zoo of the literature, then mechanisms, then learners, each followed by its mutants.
+
+    Example:
+        >>> cases = catalogue()
+        >>> sum(case.broken for case in cases) > 100 and sum(not case.broken for case in cases) > 100
+        True
+    """
     mechanisms = (*mechanism_cases(), *share_cases(), *bounded_cases(), *walk_cases())
     learners = (
         *learner_cases(),
@@ -43,13 +49,17 @@ def catalogue() -> tuple[Case, ...]:
 
 
 def select(*patterns: str) -> tuple[Case, ...]:
-    """Returns the cases of the catalogue whose names match any of ``patterns``, in the catalogue's order; all of none.
+    """Returns the cases whose names match any of ``patterns``, in the catalogue's order; without patterns all cases.
 
     A pattern is a whole name, or a shell pattern (fnmatch): ``zoo/*``, ``*svt*@1``, ``mechanism/*[[]half*``. Brackets
-    stand for themselves in a whole name; in a shell pattern ``[[]`` stands for one.
+    in a whole name are literal; in a shell pattern ``[[]`` matches an opening bracket.
 
     Raises:
-      InvalidArgumentError: a pattern matches nothing.
+      InvalidArgumentError: A pattern matches no case.
+
+    Example:
+        >>> [case.name for case in select("mechanism/laplace", "mechanism/laplace[[]half*")]
+        ['mechanism/laplace', 'mechanism/laplace[half the scale]']
     """
     every = catalogue()
     found: set[str] = set()

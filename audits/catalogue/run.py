@@ -1,4 +1,4 @@
-"""Auditing many cases with one false-alarm budget, here or spread over workers, one case a task."""
+"""Audits of many cases at one joint confidence level, in this process or on workers, one case per task."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES
 from hockeystick.audits.drawing.workers import Lost, WorkerError, Workers, packed
 from hockeystick.audits.verdicts.verdict import Verdict
 
-_PILOTS = (500, 4_000)  # samples whose two durations tell what one more costs
+_PILOTS = (500, 4_000)  # numbers of samples whose durations give the time per sample
 
 Progress = Callable[[str, float], object]
 
 
 @frozen(kw_only=True)
 class CaseResult:
-    """What an audit said of one case, beside what it had to say.
+    """The verdict on one case, with the expected one.
 
     Attributes:
-      name: of the case.
-      broken: whether its claim is known to be false.
-      stated_samples: with which a broken case is refuted with probability 0.9; see ``parts.cases.Case``.
-      truth: the exact epsilon at the claim's delta on the case's data sets; None if it is not known.
-      verdict: of the audit.
-      seconds: wall time of the audit, and of what had to be built for it.
+      name: The case's name.
+      broken: Whether its claim is known to be false.
+      stated_samples: The number of samples that refutes a broken case with probability 0.9; see ``parts.cases.Case``.
+      truth: The exact epsilon at the claim's delta on the case's data sets; None if it is not known.
+      verdict: The audit's verdict.
+      seconds: Wall time of the audit, including the construction of the subject.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CaseResult:
     def as_expected(self) -> bool | None:
         """Whether a correct case was not refuted, or a broken one was.
 
-        None for a broken case that was not refuted with fewer samples than stated: nothing was to be expected.
+        None for a broken case that was not refuted with fewer samples than stated.
         """
         if self.verdict.refuted == self.broken:
             return True
@@ -66,7 +66,7 @@ class CaseResult:
         """Returns the result of :meth:`to_dict`.
 
         Raises:
-          InvalidArgumentError: fields that are missing or unknown, or a verdict that can't be read.
+          InvalidArgumentError: Fields that are missing or unknown, or a verdict that can't be read.
         """
         try:
             values = {name: value for name, value in plain.items() if name != "as_expected"}
@@ -90,37 +90,46 @@ def run_catalogue(
     address: str | None = None,
     progress: Progress | None = None,
 ) -> Generator[CaseResult, None, None]:
-    """Audits cases, one after another or on several workers, and yields each result as it comes.
+    """Audits cases, one after another or on several workers, and yields each result when it is ready.
 
-    Of k cases each is audited at the confidence 1 - (1 - confidence)/k: by the union bound the probability that any
-    correct one is refuted is at most 1 - confidence (Bonferroni). No independence of the audits is needed.
+    Each of k cases is audited at the confidence level 1 - (1 - confidence)/k. By the union bound (Bonferroni) the
+    probability that any correct case is refuted is at most 1 - confidence, whatever the dependence of the audits.
 
     Args:
-      cases: with different names.
-      samples: outputs from each data set for every case; by default what each case states.
-      seconds: for each case, about: fewer samples are drawn where a measured first piece says that more would not fit.
-        The pieces measured are drawn from a seed of their own, so how many samples there are does not depend on them.
-      confidence: of all cases together, in (0.5, 1).
-      rng: a seed; by default a fresh one. A case's own seed depends on it and on the case's name alone, so the same
-        case gives the same outputs whatever else is selected.
-      skip: names of cases that were audited before: they count in k, and are left out.
-      workers: processes that audit, each one case at a time; -1 for all cores. Results do not depend on them (but for
-        ``seconds``, where cases that are audited at the same time take longer), only the order in which they come.
-      backend: a joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
-      address: of a Dask scheduler.
-      progress: called as ``progress(name, share)`` while a case is audited; on workers when it is done.
+      cases: The cases, with different names.
+      samples: Outputs from each data set for every case; by default the number that each case states.
+      seconds: The approximate time for each case; the number of samples is reduced if a pilot run suggests that they
+        would take longer. Pilot runs have their own seeds, so their outputs are not part of the audit.
+      confidence: The joint confidence level of all cases, in (0.5, 1).
+      rng: A seed; by default a fresh one. A case's own seed depends only on it and on the case's name, so the same
+        case gives the same outputs whatever the selection.
+      skip: Names of cases that were audited before; they count in k, and are not audited.
+      workers: Number of processes, each of which audits one case at a time; -1 for all cores. It changes the order of
+        the results but not the results, except with ``seconds``.
+      backend: A joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
+      address: The address of a Dask scheduler.
+      progress: Called as ``progress(name, share)`` while a case is audited; with workers, when it is done.
 
     Raises:
-      InvalidArgumentError: an argument is out of its domain, no cases, or two of one name; nothing was drawn.
-      TargetError: a target raised; a defect of the case.
-      MissingExtraError: several workers without joblib, or "dask" without Dask.
-      WorkerError: workers died again and again on some cases, which have no result; all others had theirs before.
+      InvalidArgumentError: An argument is outside its domain, there are no cases, or two share a name. Nothing was
+        drawn.
+      TargetError: A target raised an error, which is a defect of the case.
+      MissingExtraError: Several workers without joblib, or "dask" without Dask.
+      WorkerError: Workers died repeatedly on some cases, which have no result; all other results were yielded before.
+
+    Example:
+        >>> from hockeystick.audits.catalogue.every_case import select
+        >>> for result in run_catalogue(select("mechanism/laplace", "mechanism/laplace[[]half*"), samples=2_000, rng=1):
+        ...     print(result.name, result.verdict.outcome)
+        mechanism/laplace consistent
+        mechanism/laplace[half the scale] refuted
     """
     chosen = tuple(cases)
     names = [case.name for case in chosen]
     if not chosen or len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise InvalidArgumentError("cases", twice or names, "share names" if twice else "are none", "give other cases")
+        reason = "occur more than once" if twice else "hold no case"
+        raise InvalidArgumentError("cases", twice or names, reason, "give cases with different names")
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     wanted = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
     limit = None if seconds is None else real("seconds", seconds, low=0.0, low_open=True)
@@ -128,8 +137,8 @@ def run_catalogue(
     auditor = _Auditor(samples=wanted, seconds=limit, confidence=1 - (1 - confidence) / len(chosen), seed=seed)
     done = frozenset(skip)
     left = tuple(case for case in chosen if case.name not in done)
-    hands = Workers(workers, backend, address)
-    return _here(left, auditor, progress) if hands.here else _spread(left, auditor, hands, progress)
+    pool = Workers(workers, backend, address)
+    return _here(left, auditor, progress) if pool.here else _spread(left, auditor, pool, progress)
 
 
 def _here(cases: tuple[Case, ...], auditor: _Auditor, progress: Progress | None) -> Generator[CaseResult, None, None]:
@@ -138,12 +147,12 @@ def _here(cases: tuple[Case, ...], auditor: _Auditor, progress: Progress | None)
 
 
 def _spread(
-    cases: tuple[Case, ...], auditor: _Auditor, hands: Workers, progress: Progress | None
+    cases: tuple[Case, ...], auditor: _Auditor, pool: Workers, progress: Progress | None
 ) -> Generator[CaseResult, None, None]:
-    tasks = [packed(attrs.evolve(case)) for case in cases]  # without the subject, if it has been built here
+    tasks = [packed(attrs.evolve(case)) for case in cases]  # a copy does not hold the subject
     lost: dict[str, str] = {}
-    with hands.hired() as crew:
-        for number, found in crew.survivors(auditor, tasks):
+    with pool.hired() as processes:
+        for number, found in processes.survivors(auditor, tasks):
             if isinstance(found, Lost):
                 lost[cases[number].name] = found.reason
                 continue
@@ -152,19 +161,19 @@ def _spread(
             yield found
     if lost:
         raise WorkerError(
-            f"workers died again and again on {', '.join(sorted(lost))} ({next(iter(lost.values()))}): "
-            "memory may be short; audit them by themselves"
+            f"workers died repeatedly on {', '.join(sorted(lost))} ({next(iter(lost.values()))}): "
+            "there may be too little memory; audit these cases without workers"
         )
 
 
 @frozen(kw_only=True)
 class _Auditor:
-    """Audits a case, here or on a worker.
+    """Audits a case, in this process or on a worker.
 
     Attributes:
-      samples, seconds: as for :func:`run_catalogue`.
-      confidence: of each case.
-      seed: of all cases.
+      samples, seconds: See :func:`run_catalogue`.
+      confidence: The confidence level of each case.
+      seed: The seed from which all cases' seeds are derived.
     """
 
     samples: int | None
@@ -173,7 +182,7 @@ class _Auditor:
     seed: int
 
     def __call__(self, task: bytes) -> CaseResult:
-        return self.audited(pickle.loads(task), None)  # our own, from the process that hired this one
+        return self.audited(pickle.loads(task), None)  # from run_catalogue in the parent process
 
     def audited(self, case: Case, progress: Progress | None) -> CaseResult:
         started = time.perf_counter()
@@ -209,8 +218,8 @@ def _audited(case: Case, samples: int, seed: int, confidence: float, progress: P
 
 
 def _affordable(case: Case, wanted: int, seconds: float, seed: int) -> int:
-    """Returns how many samples, at most ``wanted``, an audit draws in about that time, the measuring included."""
-    _ = case.subject  # building it is not what is measured
+    """Returns the number of samples, at most ``wanted``, that an audit draws in about ``seconds``, pilots included."""
+    _ = case.subject  # built before the clock starts
     started = time.perf_counter()
     spent: list[float] = []
     for pilot in _PILOTS:
@@ -222,7 +231,7 @@ def _affordable(case: Case, wanted: int, seconds: float, seed: int) -> int:
     if not spent:
         return wanted
     left = seconds - (time.perf_counter() - started)
-    if len(spent) < 2:  # no more is known than that all of it may grow with the samples
+    if len(spent) < 2:  # one pilot: all of its time may grow with the samples
         return int(min(wanted, max(MINIMUM_SAMPLES, _PILOTS[0] * left / spent[0])))
     each = max(spent[1] - spent[0], 1e-9) / (_PILOTS[1] - _PILOTS[0])
     return int(min(wanted, max(MINIMUM_SAMPLES, _PILOTS[0] + (left - spent[0]) / each)))

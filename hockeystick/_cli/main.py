@@ -1,8 +1,8 @@
-"""The command ``hockeystick``: which commands there are, and how every one of them ends.
+"""The command ``hockeystick``: its subcommands, and the exit status that they share.
 
-Exit status: 0 the claim was not refuted (or there was nothing to refute), 1 it was refuted, 2 could not run, 130
-interrupted, 141 nobody reads the output any more. Only a verdict ends with 1: errors of every kind end with 2, in one
-line on the standard error stream that says what to do.
+Exit status: 0 the claim was not refuted (or there was nothing to refute), 1 it was refuted, 2 the command could not
+run, 130 it was interrupted, 141 the reader of its output has closed the pipe. Only a verdict ends with 1. Errors of
+every kind end with 2 and print one line on the standard error stream that says what to do.
 
 Each command imports what it needs when it runs, so ``--help`` and ``--version`` answer at once.
 """
@@ -45,7 +45,7 @@ class _Program(click.Group):
         """Runs the command that ``args`` name, and leaves with its exit status."""
         extra.pop("standalone_mode", None)
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # a terminal that lacks a character must not cost the result
+            if hasattr(stream, "reconfigure"):  # a character that the terminal lacks must not lose the result
                 stream.reconfigure(errors="backslashreplace")
         try:
             status = super().main(args, prog_name="hockeystick", standalone_mode=False, **extra)
@@ -83,7 +83,7 @@ class _Program(click.Group):
 
 
 def _printed(status: int) -> int:
-    """Returns the exit status, once all that was printed has gone out; Python's own attempt comes too late for that."""
+    """Flushes the standard output and returns the exit status; Python's own flush at exit is too late to change it."""
     if sys.stdout is None:
         return status
     try:
@@ -93,14 +93,14 @@ def _printed(status: int) -> int:
         return status or BROKEN_PIPE
     except (OSError, ValueError) as error:
         silence_stdout()
-        if status != COULD_NOT_RUN:  # else it was told
+        if status != COULD_NOT_RUN:  # otherwise an error was printed already
             complain(f"the standard output can't be written: {getattr(error, 'strerror', None) or error}")
         return COULD_NOT_RUN
     return status
 
 
 def _in_words(error: Exception) -> str:
-    """Returns what to tell the user about an error that a command did not expect to end with."""
+    """Returns the message for an error that the command itself did not handle."""
     from hockeystick.accounting import HockeystickError  # here, not above: it loads all of the accounting
 
     if isinstance(error, HockeystickError):
@@ -111,7 +111,7 @@ def _in_words(error: Exception) -> str:
         )
     if isinstance(error, OSError):
         return (f"{error.filename}: " if error.filename else "") + (error.strerror or str(error))
-    traceback.print_exception(error)  # a defect of ours: whoever repairs it needs all of it
+    traceback.print_exception(error)  # a defect of hockeystick: the report needs the whole traceback
     return f"internal error, please report it: {type(error).__name__}: {error}"
 
 
@@ -156,9 +156,9 @@ def cli(ctx: click.Context) -> int:
     Exit status:
       0    not refuted, or there was nothing to refute
       1    refuted
-      2    could not run: one line says why, and what to do
-      130  interrupted: one line says what was saved
-      141  nobody reads the output any more
+      2    could not run; one line says why, and what to do
+      130  interrupted; one line says what was saved
+      141  the reader of the output closed the pipe
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

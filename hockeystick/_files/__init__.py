@@ -1,1 +1,1 @@
-"""Files and tables that users name: read, checked and written."""
+"""Reading, checking and writing of files and tables that users name."""

@@ -1,10 +1,10 @@
-"""Data frames as tables: whatever hands its columns over in Arrow's format, by ``pyarrow`` (extra ``tables``).
+"""Data frames as tables in Arrow's format, through ``pyarrow`` (extra ``tables``).
 
-These are data frames of pandas and polars, tables and batches of Arrow, DuckDB's relations and others with the Arrow
-PyCapsule interface (``__arrow_c_stream__``), older ones with the interchange protocol (``__dataframe__``), and a
-dictionary of columns. An index of pandas is no column.
+A data frame is one of pandas or polars, a table or batch of Arrow, a relation of DuckDB, any other object with the
+Arrow PyCapsule interface (``__arrow_c_stream__``) or the older interchange protocol (``__dataframe__``), or a
+dictionary of columns. An index of pandas is not a column.
 
-Records are private, so a frame is never shown: not in an error either.
+Records are private, so neither reprs nor errors show them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.optional_packages import require
 
-_WHAT = "a data frame"
-_WAY_OUT = "give a data frame of pandas or polars, an Arrow table, or a dictionary of columns"
+_FRAME = "a data frame"
+_REMEDY = "give a data frame of pandas or polars, an Arrow table, or a dictionary of columns"
 
 
 @frozen(eq=False)
@@ -28,8 +28,8 @@ class Frame:
     """A data frame in Arrow's format.
 
     Attributes:
-        kind: What it was, for messages.
-        table: As a ``pyarrow.Table``.
+        kind: The name of its original type, for messages.
+        table: The data, as a ``pyarrow.Table``.
     """
 
     kind: str
@@ -40,12 +40,12 @@ class Frame:
 
     @property
     def columns(self) -> list[str]:
-        """Names of its columns."""
+        """The names of the columns."""
         return [str(name) for name in self.table.schema.names]
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value has named columns in Arrow's format, or is a dictionary of columns."""
+    """Returns whether a value has named columns in Arrow's format, or is a dictionary of columns."""
     if isinstance(value, (Frame, Mapping)):
         return True
     return not isinstance(value, type) and (
@@ -55,31 +55,31 @@ def is_frame(value: object) -> bool:
 
 @unchained()
 def as_frame(argument: str, value: object) -> Frame:
-    """A data frame in Arrow's format; nothing is copied that Arrow can share.
+    """Returns a data frame in Arrow's format, without copying where Arrow can share the memory.
 
     Raises:
-        InvalidArgumentError: it is none, or has columns that Arrow can't hold or that are named alike.
-        MissingExtraError: there is no ``pyarrow``.
+        InvalidArgumentError: The value is not a data frame, or has columns that Arrow can't hold.
+        MissingExtraError: ``pyarrow`` is not installed.
     """
     if isinstance(value, Frame):
         return value
     kind = type(value).__name__
     if not is_frame(value):
-        raise InvalidArgumentError(argument, f"<{kind}>", "is no data frame", _WAY_OUT)
-    arrow = require("pyarrow", _WHAT, extra="tables")
+        raise InvalidArgumentError(argument, f"<{kind}>", "is not a data frame", _REMEDY)
+    arrow = require("pyarrow", _FRAME, extra="tables")
     try:
-        if _is_pandas(value):  # which hands over its index as a column else, if it is not 0, 1, ...
+        if _is_pandas(value):  # its index would become a column, unless it is 0, 1, ...
             table = arrow.Table.from_pandas(value, preserve_index=False)
         elif hasattr(value, "__arrow_c_stream__") or isinstance(value, Mapping):
             table = arrow.table(value)
         else:
-            table = require("pyarrow.interchange", _WHAT, extra="tables").from_dataframe(value)
-    except Exception:  # of Arrow, or of the frame's own library; its text may hold values
+            table = require("pyarrow.interchange", _FRAME, extra="tables").from_dataframe(value)
+    except Exception:  # from Arrow or the frame's own library; its message may hold values
         reason = "has columns that Arrow can't hold"
         raise InvalidArgumentError(argument, f"<{kind}>", reason, "give columns of one type and one length") from None
     return Frame(kind, table)
 
 
 def _is_pandas(value: object) -> bool:
-    pandas = sys.modules.get("pandas")  # a frame of its own has imported it
+    pandas = sys.modules.get("pandas")  # imported if the value is one of its frames
     return isinstance(value, getattr(pandas, "DataFrame", ()))

@@ -1,7 +1,6 @@
-"""What the command line audits: ``MODULE:CALLABLE``, and what it feeds it: inline JSON or a data file.
+"""The target of an audit on the command line, ``MODULE:CALLABLE``, and its data: inline JSON or a data file.
 
-Everything a user can get wrong here is an :class:`InvalidArgumentError` that names the argument, the value, the reason
-and the way out; nothing of the audit has started by then.
+All mistakes of users raise an :class:`InvalidArgumentError`, before the audit starts.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ _EXAMPLE = "mymech.py:release"
 
 
 class TargetImportError(HockeystickError, ImportError):
-    """The module that holds the target was found, and running it raised an error (which is ``__cause__``)."""
+    """Running the module of the target raised an error, which is ``__cause__``."""
 
 
 # ------------------------------------------------------------------------------------------------ MODULE:CALLABLE
 
 
 def load_target(spec: str) -> Any:
-    """Returns the object that ``MODULE:CALLABLE`` names, which can be called or simulates.
+    """Returns the object that ``MODULE:CALLABLE`` names: a callable, or an object with ``simulate``.
 
     Raises:
-      InvalidArgumentError, TargetImportError: as :func:`load_object`; or the object does neither.
+      InvalidArgumentError, TargetImportError: See :func:`load_object`; or the object is neither.
     """
     target = load_object(spec)
     if not callable(target) and not hasattr(target, "simulate"):  # a mechanism is an object that simulates
@@ -56,12 +55,13 @@ def load_object(spec: str) -> Any:
     """Returns the object that ``MODULE:NAME`` names.
 
     MODULE is a file (``path/to/mymech.py``), the name of a file or package in the working directory (``mymech``), or
-    any importable module (``package.module``); a file in the working directory goes before an installed module of its
-    name. NAME may be dotted (``Class.method``). The module's own folder is importable from it, as for a script.
+    any importable module (``package.module``); a file in the working directory takes precedence over an installed
+    module. NAME may be dotted (``Class.method``). The module can import from its own folder, as a script can.
 
     Raises:
-      InvalidArgumentError: malformed, or no such file, module or attribute; its argument is "target".
-      TargetImportError: the module's own code raised an error.
+      InvalidArgumentError: The text is malformed, or the file, module or attribute does not exist; the error's argument
+        is "target".
+      TargetImportError: The module's own code raised an error.
     """
     where, colon, path = spec.rpartition(":")
     if not colon or not where or not all(part.isidentifier() for part in path.split(".")):
@@ -79,14 +79,13 @@ def load_object(spec: str) -> Any:
 
 
 def source_identity(spec: str, loaded: object) -> str:
-    """Returns a name of what ``MODULE:NAME`` is and of how it is written, for whoever must not mix two versions of it.
+    """Returns a text that identifies ``MODULE:NAME`` and the version of its code.
 
-    It holds digests of the named module's file and of the one that defines the object. What these import may change
-    unnoticed.
+    It holds digests of the named module's file and of the file that defines the object, but not of their imports.
 
     Args:
-      spec: the MODULE:NAME.
-      loaded: what :func:`load_object` gave for it.
+      spec: The MODULE:NAME.
+      loaded: The object that :func:`load_object` returned for it.
     """
     where = spec.rpartition(":")[0]
     module = sys.modules.get(where) if _file_of(where) is None else None
@@ -95,7 +94,7 @@ def source_identity(spec: str, loaded: object) -> str:
     while isinstance(inner, functools.partial):
         inner = inner.func
     for one in (inspect.unwrap(inner) if callable(inner) else inner, type(inner)):
-        with contextlib.suppress(TypeError, OSError):  # what is built in has no file, and an instance has its class's
+        with contextlib.suppress(TypeError, OSError):  # built-in objects have no file; instances have their class's
             files.add(inspect.getfile(one))
     parts = [spec]
     for file in sorted({Path(file).resolve() for file in files if file is not None}):
@@ -105,7 +104,7 @@ def source_identity(spec: str, loaded: object) -> str:
 
 
 def _file_of(where: str) -> Path | None:
-    """The file that MODULE means; None if it is to be imported."""
+    """Returns the file that MODULE names; None if it is a module to import."""
     if where.endswith(".py") or os.sep in where or (os.altsep and os.altsep in where):
         return Path(where if where.endswith(".py") else where + ".py")
     return Path(where + ".py") if os.path.isfile(where + ".py") else None
@@ -118,9 +117,9 @@ def _load_module(spec: str, where: str) -> ModuleType:
             raise InvalidArgumentError("target", spec, f"there is no file {file}", _nearby_files(file))
         return _run_file(spec, file)
     if not all(part.isidentifier() for part in where.split(".")):
-        raise InvalidArgumentError("target", spec, f"{where!r} is no module name", f"write for example {_EXAMPLE}")
+        raise InvalidArgumentError("target", spec, f"{where!r} is not a module name", f"write for example {_EXAMPLE}")
     _make_importable(Path.cwd())
-    importlib.invalidate_caches()  # the file may be newer than the last look into its folder
+    importlib.invalidate_caches()  # the file may be newer than the cache of its folder
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
@@ -135,7 +134,7 @@ def _load_module(spec: str, where: str) -> ModuleType:
 
 
 def _run_file(spec: str, file: Path) -> ModuleType:
-    """Imports a file under its own name, unless another module has that name already."""
+    """Imports a file under its own name, or under another one if a module of its name exists."""
     _make_importable(file.parent)
     taken = sys.modules.get(file.stem)
     known = getattr(taken, "__file__", None)
@@ -179,7 +178,7 @@ def _nearby_files(file: Path) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Returns an exception in one line: its type, its text, and for a raised one the user's line that raised it."""
+    """Returns an exception in one line: its type, its message, and the line that raised it."""
     text = " ".join(str(error).split())
     place = ""
     if isinstance(error, SyntaxError):
@@ -196,18 +195,18 @@ def describe_error(error: BaseException) -> str:
 
 
 def load_data(argument: str, text: str) -> Any:
-    """Returns the data set that a command-line argument gives.
+    """Returns the data set of a command-line argument.
 
-    A text that ends in ``.json``, ``.npy`` or ``.csv`` is a path (no JSON text ends so); anything else is inline JSON.
+    A text that ends in ``.json``, ``.npy`` or ``.csv`` is a path (no JSON text ends so); any other is inline JSON.
 
-    * JSON, inline or in a file: the decoded Python value. Beyond standard JSON, ``NaN``, ``Infinity`` and
-      ``-Infinity`` are taken, because a target may have to deal with them.
-    * ``.npy``: the array; one of Python objects is refused, since loading it would run code.
-    * ``.csv``: a float64 array of shape (rows, columns), also where there is one column. Cells are separated by commas
-      and are numbers (``nan`` and ``inf`` too). The first line is a header if none of its cells is a number.
+    * JSON, inline or in a file: the decoded Python value. Besides standard JSON, ``NaN``, ``Infinity`` and
+      ``-Infinity`` are accepted, for targets that have to handle them.
+    * ``.npy``: the array. Arrays of Python objects are refused, since loading them would run code.
+    * ``.csv``: a float64 array of shape (rows, columns). Cells are numbers (also ``nan`` and ``inf``), separated by
+      commas. The first line is a header if none of its cells is a number.
 
     Raises:
-      InvalidArgumentError: no such file, unreadable, malformed, ragged or not numeric.
+      InvalidArgumentError: The file does not exist, or the data are unreadable, malformed, ragged or not numeric.
     """
     with unchained():
         return _loaded(argument, text)
@@ -236,7 +235,7 @@ def _inline(argument: str, text: str) -> Any:
     except ValueError as error:
         if os.path.exists(text):
             remedy = f"a data file must end in {', '.join(DATA_SUFFIXES)}"
-            raise InvalidArgumentError(argument, text, "is a file of unknown kind and no JSON", remedy) from None
+            raise InvalidArgumentError(argument, text, "is a file of unknown type, not JSON", remedy) from None
         reason = f"is neither JSON ({error}) nor an existing file"
         remedy = """write for example 0, '[0.5, 1]' or '"a string"', or give a .json, .npy or .csv file"""
         raise InvalidArgumentError(argument, text, reason, remedy) from None
@@ -246,8 +245,8 @@ def decode_json(text: str) -> Any:
     """Returns the Python value of a JSON text.
 
     Raises:
-      ValueError: malformed, a repeated key (one of the two values would be lost), a number that fits in no float, or
-        nested too deeply.
+      ValueError: The text is malformed or nested too deeply, has a repeated key (whose first value would be lost), or
+        a number that does not fit in a float.
     """
     try:
         return json.loads(text, object_pairs_hook=_object, parse_float=_finite)
@@ -260,9 +259,9 @@ def decode_json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]  # not told: keys may be people's names
+        keys = [key for key, _ in pairs]  # not shown: keys may be people's names
         again = next(i for i, key in enumerate(keys) if key in keys[:i])
-        raise ValueError(f"key {again + 1} of an object of {len(keys)} is a repeated one")
+        raise ValueError(f"key {again + 1} of {len(keys)} in an object repeats an earlier one")
     return value
 
 
@@ -333,7 +332,7 @@ def _read_csv(argument: str, text: str, path: Path) -> np.ndarray[Any, Any]:
 
 
 def _number(cell: str) -> float | None:
-    """Returns the cell's value; None where it is no decimal number (Python's ``1_0`` is none) or fits in no float."""
+    """Returns the cell's value; None if it is not a decimal number (``1_0`` is not) or does not fit in a float."""
     cell = cell.strip()
     if re.fullmatch(r"[+-]?(nan|inf(inity)?)", cell, re.IGNORECASE):
         return float(cell)

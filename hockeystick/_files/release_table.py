@@ -1,7 +1,7 @@
-"""Tables that ``hockeystick release`` reads and writes: columns of numbers, CSV or Parquet.
+"""Tables of numbers for ``hockeystick release``, as CSV or Parquet.
 
-A file is read as ``symbol_tables`` reads one. The records are private, so an error about them says in which record, and
-never what stands there.
+Files are read as in ``symbol_tables``. The records are private, so an error gives the number of a record and never its
+values.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from hockeystick.accounting.errors import unchained
 
 @unchained()
 def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArray:
-    """Columns of numbers, shape (n, d), n >= 1; infinite ones are left to be clipped.
+    """Returns columns of numbers, shape (n, d), n >= 1; infinite numbers are allowed.
 
     Args:
         argument: The option that names the file, for messages.
         path: The file, or a data frame.
-        columns: Whose values.
+        columns: The names of the columns.
 
     Raises:
-        InvalidArgumentError: no such file or column, no record, or a record without a number in a column.
-        MissingExtraError: a Parquet file without the extra ``tables``.
+        InvalidArgumentError: The file or a column does not exist, there are no records, or a record lacks a number.
+        MissingExtraError: A Parquet file without the extra ``tables``.
     """
     pieces: list[FloatArray] = []
     before, source = 0, table_of(argument, path)
@@ -44,7 +44,7 @@ def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArr
         pieces.append(table)
         before += len(table)
     if not before:
-        raise InvalidArgumentError(argument, source, "has no records", "give one record a line")
+        raise InvalidArgumentError(argument, source, "has no records", "give one record per line")
     return np.concatenate(pieces)
 
 
@@ -56,7 +56,7 @@ def _number(text: str) -> float:
 
 
 def table_text(columns: Sequence[str], rows: FloatArray) -> str:
-    """A table as CSV, with column names in its first line; numbers keep all their digits."""
+    """Returns a table as CSV with column names in the first line and numbers in full precision."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)

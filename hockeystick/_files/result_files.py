@@ -1,8 +1,7 @@
-"""Result files: a path is checked before the work starts, and a file is replaced as a whole or not at all.
+"""Result files: a path is checked before the work starts, and a file is replaced atomically.
 
-A result may be the end of hours of sampling. So the content goes to a temporary file beside the target, reaches the
-disk, and only then takes the target's name; a crash, a full disk or Ctrl-C in between leaves the earlier file as it
-was.
+A result may come from hours of sampling. So the content is written to a temporary file next to the target, synchronised
+to the disk, and then renamed; a crash, a full disk or Ctrl-C in between leaves the earlier file unchanged.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from hockeystick.accounting.errors import InvalidArgumentError
 
 
 def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
-    """Returns where a result given as ``path`` will be written, having checked that it can be.
+    """Returns the path to write for ``path``, after checking that it can be written.
 
     Args:
-      argument: the name under which the caller knows the path, for the message.
-      path: an existing file (which is going to be replaced), a new name in an existing folder, or a device or pipe.
+      argument: The argument that gives the path, for the message.
+      path: An existing file (to be replaced), a new name in an existing folder, or a device or pipe.
 
     Raises:
-      InvalidArgumentError: it is a folder, its folder does not exist, or either can't be written to.
+      InvalidArgumentError: The path is a folder, its folder does not exist, or one of them is not writable.
     """
     shown = os.fspath(path)
     try:
@@ -32,8 +31,8 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
         if found is not None and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
             if stat.S_ISSOCK(found.st_mode) or not os.access(path, os.W_OK):
                 raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
-            return Path(path)  # as it was given: where the link /dev/stdout leads to has no name
-        target = Path(path).resolve()  # replacing a symbolic link would leave the file behind it at its old content
+            return Path(path)  # unresolved: the target of the link /dev/stdout has no name
+        target = Path(path).resolve()  # the file behind a symbolic link is replaced, not the link
     except (OSError, RuntimeError, ValueError) as error:
         reason = f"can't be written ({getattr(error, 'strerror', None) or error})"
         raise InvalidArgumentError(argument, shown, reason, "give another file") from None
@@ -41,13 +40,11 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
         raise InvalidArgumentError(argument, shown, "is a folder", "give the name of a file")
     if found is not None and not os.access(target, os.W_OK):
         raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
-    if found is not None and _is_stdout(found):  # replaced, it would lose all that is printed
-        raise InvalidArgumentError(
-            argument, shown, "is where the standard output goes, too", "give '-' or another file"
-        )
+    if found is not None and _is_stdout(found):  # replacing it would lose the printed report
+        raise InvalidArgumentError(argument, shown, "is the file of the standard output", "give '-' or another file")
     if not target.parent.is_dir():
         raise InvalidArgumentError(argument, shown, f"there is no folder {target.parent}", "create it first")
-    try:  # permissions don't tell: no one may make a file in /proc, or on a disk that is mounted for reading
+    try:  # permissions are not enough: nobody can create a file in /proc or on a read-only disk
         descriptor, temporary = _draft(target.parent)
         os.close(descriptor)
         os.unlink(temporary)
@@ -58,15 +55,15 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Replaces the file at ``path`` by ``content`` (a text in UTF-8), as a whole or not at all.
+    """Replaces the file at ``path`` by ``content`` (text as UTF-8), completely or not at all.
 
-    An existing file keeps its permissions; a symbolic link stays one. What is no regular file (``/dev/null``, a pipe)
-    can't be replaced and is written to directly.
+    An existing file keeps its permissions; a symbolic link remains one. Devices and pipes (``/dev/null``) can't be
+    replaced and are written directly.
 
     Raises:
-      OSError: the content could not be written; the earlier file, if there was one, is unchanged.
+      OSError: The content could not be written; an earlier file is unchanged.
     """
-    # backslashreplace: half a surrogate pair (from a file name, say) must not cost the result
+    # backslashreplace: a lone surrogate (from a file name, say) must not lose the result
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     found = _status(path)
     mode = stat.S_IFREG | (0o666 & ~_umask()) if found is None else found.st_mode
@@ -80,7 +77,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, stat.S_IMODE(mode))  # mkstemp makes it private to its owner
+        os.chmod(temporary, stat.S_IMODE(mode))  # mkstemp makes it readable for its owner only
         os.replace(temporary, target)
     except BaseException:  # Ctrl-C too must not leave the temporary file behind
         with suppress(OSError):
@@ -90,9 +87,10 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Returns whether what is written to ``one`` would replace ``other``; neither need exist yet.
+    """Returns whether writing to ``one`` would replace ``other``; neither has to exist.
 
-    Files that exist know best: names may differ in their case alone, or by a link. Devices and pipes are not replaced.
+    Existing files are compared by identity, as names may differ in case or by links. Writing to a device or pipe
+    replaces nothing.
     """
     with suppress(OSError, ValueError):
         if os.path.exists(one) and not os.path.isfile(one):
@@ -104,7 +102,7 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """What is at a path, behind links; None if nothing is. A pipe behind a link of /proc has no path of its own."""
+    """Returns the status of a path, following links; None if it does not exist."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -118,12 +116,12 @@ def _is_stdout(found: os.stat_result) -> bool:
 
 
 def _draft(folder: Path) -> tuple[int, str]:
-    """A new file to be renamed. Its name is short: one made from the target's could be longer than names may be."""
+    """Returns a new file to be renamed; its name is short, as one made from the target's name could be too long."""
     return tempfile.mkstemp(dir=folder, prefix=".hockeystick.", suffix=".tmp")
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the rename itself reach the disk, where the system can do that."""
+    """Synchronises the rename to the disk, if the system supports it."""
     with suppress(OSError):  # some systems and file systems can't open a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -133,6 +131,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _umask() -> int:
-    value = os.umask(0o077)  # the system tells the mask only by setting another one
+    value = os.umask(0o077)  # the mask can be read only by setting another one
     os.umask(value)
     return value

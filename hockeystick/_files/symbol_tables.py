@@ -1,12 +1,12 @@
-"""Tables that ``hockeystick kl`` reads: a public reference of symbols, and private records of clients.
+"""Tables for ``hockeystick kl``: a public reference of symbols, and private records of clients.
 
-A file is CSV (tabs where its name ends in .tsv), with column names in its first line, or Parquet, which needs the extra
-``tables``. It is read in pieces. In a program it may be a data frame instead (``frames``). A symbol, a client or a
-window is the text of its field; in Parquet and in frames also that of a whole number, a truth value or a date. Text and
-no fractions: 1.0 and 1 would be two symbols in one file and one in the other.
+A file is CSV (with tabs if its name ends in .tsv), with column names in the first line, or Parquet, which needs the
+extra ``tables``. It is read in pieces. In Python it may be a data frame instead (``data_frames``). A symbol, a client
+or a window is the text of its field; in Parquet and in data frames also a whole number, a truth value or a date.
+Fractions are refused: 1.0 and 1 would be two symbols in one file and one symbol in another.
 
-The records are private, so an error about them says in which line, and never what stands there. Which symbols there
-are is up to the reference alone.
+The records are private, so an error gives the number of a line or record and never its content. Only the reference
+defines the symbols.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Fields = tuple[Sequence[str], ...]
 Table = Any
 """The path of a file, or a data frame."""
 
-_DIGITS = 4000  # of a whole number that Python reads
-_ROWS = 1 << 13  # read at a time
+_DIGITS = 4000  # the most digits of a whole number that Python parses
+_ROWS = 1 << 13  # rows that are read at once
 _PARQUET = b"PAR1"
 COUNT = "count"
-"""The column that says how many records a line stands for."""
+"""The column with the number of records that a line stands for."""
 PROBABILITY = "probability"
 _COUNT_TEXT = re.compile(r"\+?0*(\d{1,10})(?:\.0*)?", re.ASCII)
-_SUM = 1e-6  # by which the sum of printed probabilities may differ from 1
+_SUM = 1e-6  # the tolerance of the sum of rounded probabilities
 _WAY_OUT = "give a CSV file with column names in its first line, or a Parquet file"
 
 
@@ -58,37 +58,39 @@ class Reference:
     probabilities: FloatArray = field(repr=False)
 
     def with_other(self, symbol: str, mass: float | None) -> Reference:
-        """The reference in which ``symbol`` stands for all that it does not name.
+        """Returns the reference in which ``symbol`` stands for all symbols outside it.
 
         Args:
             symbol: One of its symbols, or a new one.
-            mass: The probability of a new one; that of the others shrinks.
+            mass: The probability of a new symbol; the other probabilities are scaled.
 
         Raises:
-            InvalidArgumentError: a new symbol without a mass in (0, 1), or an old one with a mass.
+            InvalidArgumentError: A new symbol has no mass in (0, 1), or an existing one has a mass.
         """
         if symbol in self.symbols:
             if mass is not None:
                 raise InvalidArgumentError("--other-mass", mass, "is for a new symbol", "leave it out")
             return self
         if mass is None:
-            raise InvalidArgumentError("--other", symbol, "is no symbol of the reference", "give its --other-mass too")
+            raise InvalidArgumentError(
+                "--other", symbol, "is not a symbol of the reference", "give its --other-mass too"
+            )
         share = probability("--other-mass", mass, open=True)
         return Reference((*self.symbols, symbol), _shares(np.append(self.probabilities * (1.0 - share), share)))
 
 
 @frozen(eq=False)
 class Records:
-    """Records of clients in the order of the file: private, but for who has how many in which window.
+    """Records of clients in the order of the file; private, except each client's number of records per window.
 
     Attributes:
         clients: The client of each line, 0, ..., n - 1 in the order of their names, shape (lines,).
-        symbols: Its symbol's place in the reference, shape (lines,).
-        windows: Its window, 0, 1, ..., shape (lines,); all 0 without windows.
+        symbols: The index of each line's symbol in the reference, shape (lines,).
+        windows: The window of each line, 0, 1, ..., shape (lines,); all 0 without windows.
         client_count: n.
         symbol_count: k.
-        window_names: Public, in order; one empty name without windows.
-        times: How many records each line stands for, shape (lines,); None where each is one.
+        window_names: The public names in order; one empty name without windows.
+        times: The number of records of each line, shape (lines,); None if each is one record.
     """
 
     clients: IntArray = field(repr=False)
@@ -100,49 +102,42 @@ class Records:
     times: IntArray | None = field(default=None, repr=False)
 
     def client_records(self, window: int | None = None) -> IntArray:
-        """How many records each client has, in one window or in all, shape (n,): public."""
+        """Returns the public number of records of each client, in one window or in all, shape (n,)."""
         here = slice(None) if window is None else self.windows == window
         many = None if self.times is None else self.times[here]  # floats add them up exactly below 2^53
         return np.bincount(self.clients[here], weights=many, minlength=self.client_count).astype(np.int64)
 
     def capped(self, most: int, rng: np.random.Generator) -> Records:
-        """At most ``most`` records of each client in each window, each subset of a client's as likely.
+        """Returns at most ``most`` records of each client in each window, a uniformly random subset.
 
-        Which of a client's records stay depends on their order in the file, but on no other client's records: their
-        places among others may follow from symbols, as in a sorted file. Where lines stand for many records, it
-        depends on the client's counts alone (``ClientCounts.capped``).
+        The subset depends on the order of a client's own records in the file, but not on other clients' records: in a
+        sorted file the positions among others would depend on symbols. If lines stand for several records, it depends
+        on the client's counts only (``ClientCounts.capped``).
         """
         if self.times is not None:
             return self._capped_counts(most, rng)
-        order = np.lexsort((self.clients, self.windows))  # stable: a client's own stay in their order
+        order = np.lexsort((self.clients, self.windows))  # stable: a client's records stay in their order
         order = order[np.lexsort((rng.random(len(order)), self.clients[order], self.windows[order]))]
         who, when = self.clients[order], self.windows[order]
         fresh = np.ones(len(order), dtype=np.bool_)
         fresh[1:] = (who[1:] != who[:-1]) | (when[1:] != when[:-1])
         starts = np.flatnonzero(fresh)
         rank = np.arange(len(order)) - starts[np.cumsum(fresh) - 1]
-        kept = np.sort(order[rank < most])
-        return Records(
-            clients=self.clients[kept],
-            symbols=self.symbols[kept],
-            windows=self.windows[kept],
-            client_count=self.client_count,
-            symbol_count=self.symbol_count,
-            window_names=self.window_names,
-        )
+        chosen = np.sort(order[rank < most])
+        return evolve(self, clients=self.clients[chosen], symbols=self.symbols[chosen], windows=self.windows[chosen])
 
     def _capped_counts(self, most: int, rng: np.random.Generator) -> Records:
-        kept = [self.counts(i).capped(most, rng).table.tocoo() for i in range(len(self.window_names))]
+        tables = [self.counts(i).capped(most, rng).table.tocoo() for i in range(len(self.window_names))]
         return evolve(
             self,
-            clients=np.concatenate([each.row for each in kept]).astype(np.int64),
-            symbols=np.concatenate([each.col for each in kept]).astype(np.int64),
-            windows=np.repeat(np.arange(len(kept)), [each.nnz for each in kept]),
-            times=np.concatenate([each.data for each in kept]),
+            clients=np.concatenate([each.row for each in tables]).astype(np.int64),
+            symbols=np.concatenate([each.col for each in tables]).astype(np.int64),
+            windows=np.repeat(np.arange(len(tables)), [each.nnz for each in tables]),
+            times=np.concatenate([each.data for each in tables]),
         )
 
     def counts(self, window: int = 0) -> ClientCounts:
-        """The counts of one window, of all clients."""
+        """Returns all clients' counts in one window."""
         here = self.windows == window
         return ClientCounts.of_records(
             self.clients[here],
@@ -155,22 +150,22 @@ class Records:
 
 @unchained()
 def read_reference(path: Table, *, column: str) -> Reference:
-    """The public reference: a table of symbols with their counts or probabilities, or records of symbols.
+    """Returns the public reference: a table of symbols with their counts or probabilities, or records of symbols.
 
     Args:
-        path: The file or frame. With a column "count" or "probability" beside the symbols' it is a table of different
-            symbols; otherwise each line is a record.
-        column: The symbols'.
+        path: The file or frame. With a column "count" or "probability" it is a table of distinct symbols; otherwise
+            each line is a record.
+        column: The column of symbols.
 
     Raises:
-        InvalidArgumentError: no such file or column, or no distribution in which all symbols have mass.
-        MissingExtraError: a Parquet file without the extra ``tables``.
+        InvalidArgumentError: The file or column does not exist, or does not hold positive probabilities or counts.
+        MissingExtraError: A Parquet file without the extra ``tables``.
     """
     name = "--reference"
     path = table_of(name, path)
     weighted = [each for each in (COUNT, PROBABILITY) if each != column and each in _columns(name, path)]
     if len(weighted) == 2:
-        raise InvalidArgumentError(name, path, "has counts and probabilities", "keep one of these columns")
+        raise InvalidArgumentError(name, path, "has both counts and probabilities", "keep one of these columns")
     if not weighted:
         found: dict[str, int] = {}
         for (symbols,) in read_pieces(name, path, (column,)):
@@ -196,9 +191,9 @@ def _mass(path: object, symbol: str, text: str, *, whole: bool) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
-        wanted = "no whole number above 0" if whole else "no probability above 0"
+        wanted = "a whole number above 0" if whole else "a probability above 0"
         raise InvalidArgumentError(
-            "--reference", path, f"gives {symbol!r} {wanted}", "leave such symbols out, or smooth the reference"
+            "--reference", path, f"does not give {symbol!r} {wanted}", "leave such symbols out, or smooth the reference"
         )
     return value
 
@@ -223,21 +218,21 @@ def read_records(
     window_column: str | None = None,
     other: str | None = None,
 ) -> Records:
-    """The private records, one a line, or with a column "count" as many as it says.
+    """Returns the private records: one per line, or the number in a column "count".
 
-    Windows are ordered as numbers where all their names are whole numbers, and as texts otherwise; dates as YYYY-MM-DD
-    are in their order.
+    Windows are sorted as numbers if all their names are whole numbers, and as texts otherwise (so dates should be
+    written as YYYY-MM-DD).
 
     Args:
         path: The file or frame.
-        reference: Its symbols are those that a record may have.
-        column, client_column, window_column: Whose columns; without the last all records are one window.
-        other: The reference's symbol for all others; without it another one is an error.
+        reference: The reference with the symbols that a record may have.
+        column, client_column, window_column: The columns of symbols, clients and windows; by default one window.
+        other: The reference's symbol that replaces all symbols outside it; by default these are an error.
 
     Raises:
-        InvalidArgumentError: no such file or column, no record (in a window), or a line without a client, with an
-            unknown symbol, or with a count that is none.
-        MissingExtraError: a Parquet file without the extra ``tables``.
+        InvalidArgumentError: The file or a column does not exist, there are no records (in a window), or a line lacks a
+            client, a known symbol or a valid count.
+        MissingExtraError: A Parquet file without the extra ``tables``.
     """
     wanted = (column, client_column) if window_column is None else (column, client_column, window_column)
     if len(set(wanted)) < len(wanted):
@@ -245,7 +240,7 @@ def read_records(
     path = table_of("--clients", path)
     places = {symbol: i for i, symbol in enumerate(reference.symbols)}
     if other is not None and other not in places:
-        raise InvalidArgumentError("--other", other, "is no symbol of the reference")
+        raise InvalidArgumentError("--other", other, "is not a symbol of the reference", "give one of its symbols")
     default = -1 if other is None else places[other]
     counted = COUNT not in wanted and COUNT in _columns("--clients", path)
     symbols, numbered = array("q"), [(array("q"), dict[str, int]()) for _ in wanted[1:]]
@@ -256,8 +251,8 @@ def read_records(
             raise InvalidArgumentError(
                 "--clients",
                 path,
-                f"has a symbol in record {len(symbols) + found.index(-1) + 1} that the reference does not name",
-                "give --other, a public symbol that stands for all such",
+                f"has a symbol in record {len(symbols) + found.index(-1) + 1} that is not in the reference",
+                "give --other, a public symbol that stands for all of these",
             )
         if counted:
             times.extend(_whole_counts(path, piece[-1], len(symbols)))
@@ -281,25 +276,25 @@ def read_records(
         empty = np.flatnonzero(np.bincount(windows, weights=records.times, minlength=len(window_names)) == 0)
         if len(empty):
             reason = f"has no record in the window {window_names[empty[0]]!r}"
-            raise InvalidArgumentError("--clients", path, reason, "leave that window out")
+            raise InvalidArgumentError("--clients", path, reason, "leave this window out")
     return records
 
 
 def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
-    """How many records lines stand for; ``before`` lines were read already."""
+    """Returns the number of records of each line; ``before`` lines were read already."""
     found = []
     for i, text in enumerate(texts, before + 1):
         written = _COUNT_TEXT.fullmatch(text.strip(" "))
         if written is None or (value := int(written[1])) > LARGEST:
-            reason = f"has no count in record {i}, a whole number from 0 to {LARGEST}"
-            remedy = f"correct it, or rename the column {COUNT!r} if it holds no numbers of records"
+            reason = f"has no valid count in record {i}: a whole number from 0 to {LARGEST}"
+            remedy = f"correct it, or rename the column {COUNT!r} if it does not hold numbers of records"
             raise InvalidArgumentError("--clients", path, reason, remedy)
         found.append(value)
     return found
 
 
 def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
-    """Numbers in the order of names instead of that of the file, which may depend on anything."""
+    """Returns numbers in the order of the names, and the names; the order in the file may depend on private data."""
     whole = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < _DIGITS for name in known)
     names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))
     places = np.empty(len(names), dtype=np.int64)
@@ -311,11 +306,11 @@ def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[IntArray, tuple
 
 
 def table_of(argument: str, path: Table) -> str | Frame:
-    """A path as it is, and a data frame as one that no message shows.
+    """Returns a path as it is, and a data frame as a ``Frame``, which no message shows.
 
     Raises:
-        InvalidArgumentError: neither of them.
-        MissingExtraError: a data frame without the extra ``tables``.
+        InvalidArgumentError: The value is neither.
+        MissingExtraError: A data frame without the extra ``tables``.
     """
     return path if isinstance(path, str) else as_frame(argument, path)
 
@@ -330,13 +325,13 @@ def _columns(argument: str, path: str | Frame) -> list[str]:
 
 
 def unread(argument: str, path: Table, read: Iterable[str | None]) -> list[str]:
-    """The names of a table's columns that are not among those that are read."""
+    """Returns the names of a table's columns that are not in ``read``."""
     known = set(read)
     return [name for name in _columns(argument, table_of(argument, path)) if name not in known]
 
 
 def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
-    """The wanted columns' texts, some lines at a time; of the last ``numbers`` columns those of numbers, too."""
+    """Yields the texts of the wanted columns in pieces; the last ``numbers`` columns may hold numbers."""
     table = table_of(argument, path)
     if isinstance(table, Frame) or _is_parquet(argument, table):
         return _arrow_pieces(argument, table, wanted, numbers)
@@ -355,7 +350,7 @@ def _is_parquet(argument: str, path: str) -> bool:
 
 
 def _place(argument: str, path: object, header: Sequence[str], column: str) -> int:
-    # What the first line holds instead is not said: without column names it is somebody's record.
+    # The message does not show the first line: without column names it is a private record.
     if header.count(column) != 1:
         times = "no column" if column not in header else "more than one column"
         raise InvalidArgumentError(argument, path, f"has {times} {column!r}", "name a column of its first line")
@@ -377,7 +372,7 @@ def _header(argument: str, path: str, lines: Any) -> list[str]:
     try:
         return list(next(lines, []))
     except (csv.Error, UnicodeDecodeError):
-        raise InvalidArgumentError(argument, path, "is no CSV file in UTF-8", _WAY_OUT) from None
+        raise InvalidArgumentError(argument, path, "is not a CSV file in UTF-8", _WAY_OUT) from None
 
 
 def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[Fields]:
@@ -390,7 +385,7 @@ def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[F
                 rows = list(itertools.islice(lines, _ROWS))
             except (csv.Error, UnicodeDecodeError):
                 raise _csv_error(argument, path, header, wanted) from None
-            full = [row for row in rows if row]  # empty lines, as at the end of some files, are none
+            full = [row for row in rows if row]  # without empty lines
             if set(map(len, full)) - {len(header)}:
                 raise _csv_error(argument, path, header, wanted)
             piece = tuple([row[i] for row in full] for i in at)
@@ -403,25 +398,25 @@ def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[F
 
 
 def _csv_error(argument: str, path: str, header: list[str], wanted: tuple[str, ...]) -> InvalidArgumentError:
-    """What is wrong with a file in which something is, by its first line that is; the file is read again for it."""
+    """Returns the error about the first bad line of a malformed file, which is read again."""
     needed = [header.index(column) for column in wanted]
     with _opened(argument, path) as file:
         lines = csv.reader(file, delimiter=_delimiter(path), strict=True)
         try:
             for line in lines:
                 if line and len(line) != len(header):
-                    reason = f"has {len(line)} fields in line {lines.line_num} and {len(header)} in the first"
+                    reason = f"has {len(line)} fields in line {lines.line_num}, but {len(header)} in the first"
                     return InvalidArgumentError(argument, path, reason, "quote fields that hold the separator")
                 missing = [header[i] for i in needed if line and line[i] == ""]
                 if missing:
                     reason = f"has no {missing[0]!r} in line {lines.line_num}"
                     return InvalidArgumentError(argument, path, reason, "leave such lines out")
         except UnicodeDecodeError:
-            reason = f"is not UTF-8 somewhere after line {lines.line_num}"
+            reason = f"is not UTF-8 after line {lines.line_num}"
             return InvalidArgumentError(argument, path, reason, "save it as UTF-8")
         except csv.Error:
             pass
-    reason = f"is no CSV in line {lines.line_num}"
+    reason = f"is not valid CSV in line {lines.line_num}"
     return InvalidArgumentError(argument, path, reason, "quote fields, and double the quotes in them")
 
 
@@ -430,8 +425,8 @@ def _parquet(argument: str, path: str) -> Any:
     parquet = require("pyarrow.parquet", "a Parquet file", extra="tables")
     try:
         return parquet.ParquetFile(path)
-    except Exception:  # of Arrow, or of Python where the file's own texts are none
-        raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it anew") from None
+    except Exception:  # from Arrow, or from Python's decoding
+        raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it again") from None
 
 
 def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
@@ -463,7 +458,7 @@ def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], num
     except HockeystickError:
         raise
     except Exception:  # as above
-        raise InvalidArgumentError(argument, path, f"is damaged after record {rows}", "write it anew") from None
+        raise InvalidArgumentError(argument, path, f"is damaged after record {rows}", "write it again") from None
 
 
 def _readable(types: Any, kind: Any, *, number: bool) -> bool:

@@ -1,19 +1,19 @@
-"""What stands behind the fixtures ``privacy_audit`` and ``privacy_evidence``: one call settles the test's fate.
+"""The values of the fixtures ``privacy_audit`` and ``privacy_evidence``: a call audits a claim and may fail the test.
 
-A *refuted* claim fails the test with the event that refutes it; an *inconclusive* audit passes with a
-:class:`PrivacyAuditWarning`; a *consistent* one passes. What the audit noted besides is a warning, too, of its own kind
-for floating-point noise that leaks: :class:`FloatLeakWarning`. Every verdict is attached to the test's report, as
-``privacy`` or ``privacy_evidence`` (in JSON, so that it reaches JUnit files and the controller of a parallel run
-unchanged).
+A *refuted* claim fails the test and names the event that refutes it. An *inconclusive* audit passes with a
+:class:`PrivacyAuditWarning`, a *consistent* one without. Warnings of the audit become test warnings; a leak of
+floating-point noise is a :class:`FloatLeakWarning`. Every verdict is attached to the test's report as ``privacy`` or
+``privacy_evidence``, in JSON, so that JUnit files and the controller of a parallel run get it unchanged.
 
-Reruns agree: the number of samples does not depend on the machine, and the seed is derived from the test's name and the
-number of the call within the test. So a false alarm is one per *version of the code*, not one per run: a correct
-mechanism whose test passed keeps passing until the code, or the test's name, changes. (For targets that draw from the
-``rng`` they are given; one with randomness of its own is audited afresh in every run.) Over all tests together the
-probability of one is bounded by the setting ``privacy_false_alarms``: :mod:`hockeystick._pytest.levels` has the proof.
+Runs are reproducible: the number of samples does not depend on the machine, and the seed is derived from the test's
+name and the index of the call within the test. So a false alarm happens per *version of the code*, not per run: a
+correct mechanism whose test passed keeps passing until the code or the test's name changes. (This needs targets that
+draw from the given ``rng``; a target with its own randomness is audited afresh in every run.) The setting
+``privacy_false_alarms`` bounds the probability of a false alarm among all tests; see
+:mod:`hockeystick._pytest.levels` for the proof.
 
-With an evidence ledger ``privacy_evidence`` draws fresh outputs in every run instead, and false alarms are bounded over
-all runs together (:mod:`hockeystick.audits.sequential.evidence_ledger`).
+With an evidence ledger ``privacy_evidence`` draws fresh outputs in every run, and false alarms are bounded over all
+runs together (:mod:`hockeystick.audits.sequential.evidence_ledger`).
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 AnyVerdict = TypeVar("AnyVerdict")
 
-DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; see what it could catch in verdict.detectable_epsilon
-DEFAULT_EVIDENCE = 10_000  # an alarm mostly needs far fewer
-DEFAULT_CONFIDENCE = 0.999  # of one audit, where each stands for itself
+DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; verdict.detectable_epsilon shows the power
+DEFAULT_EVIDENCE = 10_000  # most violations need far fewer
+DEFAULT_CONFIDENCE = 0.999  # of each audit, if privacy_false_alarms is off
 
 _EXAMPLE = "@pytest.mark.privacy(epsilon=1.0, delta=1e-6)"
 
 
 class PrivacyAuditWarning(UserWarning):
-    """A privacy test passed and says little: its audit was inconclusive or noted something odd, or never ran."""
+    """A privacy test passed, but its audit was inconclusive, has a warning, or never ran."""
 
 
 class FloatLeakWarning(PrivacyAuditWarning):
     """The low bits of the outputs refute a claim that holds for the outputs as real numbers.
 
-    It is so for nearly all noise computed in floating point. Ignore it for what is simulated and never released.
+    This happens for nearly all noise computed in floating point. Ignore it for simulations that are never released.
     """
 
 
 class _OfTest(Generic[AnyVerdict]):
-    """The value of a fixture: it knows its test, and what the test's marker claims."""
+    """The value of a fixture, with its test and the claim of the test's marker."""
 
     def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
         self._item = item
@@ -71,8 +71,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
     """The value of the fixture ``privacy_audit``: call it with a mechanism and two neighbouring data sets.
 
     Attributes:
-      claim: what the test's marker claims; None without a marker.
-      verdicts: of the calls so far, in order.
+      claim: The claim of the test's marker; None without a marker.
+      verdicts: The verdicts of the calls so far, in order.
     """
 
     def __call__(
@@ -89,25 +89,24 @@ class PrivacyAudit(_OfTest["Verdict"]):
         """Audits ``target`` on two neighbouring data sets and fails the test if the claim is refuted.
 
         Args:
-          target: a mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see
+          target: A mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see
             :func:`hockeystick.audits.audit`.
-          neighbours: the two data sets. That they are neighbours is the caller's word. A mechanism that names its worst
-            case needs none.
-          claim: replaces the marker's claim in this call: whatever :func:`hockeystick.audits.audit` takes, so also what
-            ``privacy_lock`` returns.
-          samples: outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
-          confidence: probability, at least, with which a true claim is not refuted; by default
-            ``--privacy-confidence``, or none. The audit's share in the suite's false alarms counts where it asks for
-            more.
-          seed: of all random numbers; by default derived from the test's name.
-          options: further arguments of :func:`hockeystick.audits.audit`.
+          neighbours: The two data sets, which the caller asserts to be neighbours; by default those of the mechanism's
+            ``worst_case_neighbours``.
+          claim: The claim of this call instead of the marker's, as :func:`hockeystick.audits.audit` takes it; it may be
+            the value that ``privacy_lock`` returns.
+          samples: Outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
+          confidence: The least confidence level; by default ``--privacy-confidence``, if given. The audit's share of
+            the suite's false alarms may require a higher one.
+          seed: The seed of all random numbers; by default derived from the test's name.
+          options: Further arguments of :func:`hockeystick.audits.audit`.
 
         Returns:
           The verdict, for further assertions.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain.
-          TargetError: the target raised, or its outputs can't be read.
+          InvalidArgumentError: An argument is outside its domain.
+          TargetError: The target raised an error, or its outputs can't be read.
         """
         __tracebackhide__ = True
         from hockeystick.audits import audit
@@ -139,11 +138,11 @@ class PrivacyAudit(_OfTest["Verdict"]):
 
 
 class PrivacyEvidence(_OfTest["SequentialVerdict"]):
-    """The value of the fixture ``privacy_evidence``: bets against a claim, with wealth that lasts over runs.
+    """The value of the fixture ``privacy_evidence``: a call tests a claim by betting, with evidence over many runs.
 
     Attributes:
-      claim: what the test's marker claims; None without a marker.
-      verdicts: of the calls so far, in order.
+      claim: The claim of the test's marker; None without a marker.
+      verdicts: The verdicts of the calls so far, in order.
     """
 
     def __call__(
@@ -159,23 +158,23 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
     ) -> SequentialVerdict:
         """Bets against the claim on outputs of ``target``, and fails the test if the wealth refutes it.
 
-        With a ledger (``--privacy-ledger`` or the setting ``privacy_ledger``) the wealth goes on from the run before,
-        each run draws with a fresh seed, and false alarms are bounded over all tests and all runs together. Without one
-        it is a sequential audit by itself, with the test's seed and its share in the suite's false alarms.
+        With a ledger (``--privacy-ledger`` or the setting ``privacy_ledger``) the wealth continues from the previous
+        run, each run has a fresh seed, and false alarms are bounded over all tests and runs together. By default it is
+        a single sequential audit, with the test's seed and its share of the suite's false alarms.
 
         Args:
-          target, neighbours, claim: as of ``privacy_audit``. The key in the ledger is the test's name, the number of
-            the call, the claim, and the names of the events.
-          samples: outputs drawn from each data set at most, in this run; by default 10,000.
-          events: where to look; see :func:`hockeystick.audits.sequential_audit`. Give them where evidence is to be
-            gathered over runs: events that are learned are learned anew in each.
-          seed: with a ledger, one that was not used there.
-          options: further arguments of :func:`hockeystick.audits.sequential_audit`.
+          target, neighbours, claim: See ``privacy_audit``. The key in the ledger consists of the test's name, the
+            index of the call, the claim, and the names of the events.
+          samples: The largest number of outputs from each data set in this run; by default 10,000.
+          events: The events to bet on; see :func:`hockeystick.audits.sequential_audit`. Give them to gather evidence
+            over several runs: learned events differ between runs.
+          seed: The seed; with a ledger, one that was not used there.
+          options: Further arguments of :func:`hockeystick.audits.sequential_audit`.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain.
-          TargetError: the target raised, or its outputs can't be read.
-          RepeatedSeedError: the seed counts already.
+          InvalidArgumentError: An argument is outside its domain.
+          TargetError: The target raised an error, or its outputs can't be read.
+          RepeatedSeedError: The ledger already has evidence from this seed.
         """
         __tracebackhide__ = True
         from hockeystick.accounting import LedgerError
@@ -187,26 +186,26 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         given = settings(self._item.config)
         call = record(self._item).next_call()
         most = DEFAULT_EVIDENCE if samples is None else integer("samples", samples, low=20)
-        asked: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events, **options}
+        shared: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events, **options}
         name = key(self._item) + (f"#{call}" if call else "")
         if given.ledger is None:
             alpha = levels.level(self._item, call)
             alpha = given.ledger_false_alarms if alpha is None else alpha
             fixed = stable_seed(self._item, call) if seed is None else seed
-            verdict = sequential_audit(target, alpha=alpha, most_samples=most, rng=fixed, **asked)
+            verdict = sequential_audit(target, alpha=alpha, most_samples=most, rng=fixed, **shared)
         else:
             try:
                 ledger = EvidenceLedger(given.ledger, alpha=given.ledger_false_alarms)
-                verdict = ledger.audit(name, target, samples=most, rng=seed, **asked)
+                verdict = ledger.audit(name, target, samples=most, rng=seed, **shared)
             except LedgerError as error:
                 pytest.fail(f"evidence ledger: {error}", pytrace=False)
         self.verdicts.append(verdict)
         leave(self._item, EVIDENCE, verdict.to_dict())
         if verdict.refuted:
             again = f"EvidenceLedger({str(given.ledger)!r}, alpha={given.ledger_false_alarms:g}).restart({name!r})"
-            kept = f"\nit stays so in every run until the key is begun anew: {again}" if given.ledger else ""
-            pytest.fail(f"privacy {verdict.summary()}{kept}", pytrace=False)
-        if verdict.outcome == "inconclusive" and given.ledger is None:  # in a ledger it is what the first runs are for
+            hint = f"\nthe test fails in every run until the key is restarted: {again}" if given.ledger else ""
+            pytest.fail(f"privacy {verdict.summary()}{hint}", pytrace=False)
+        if verdict.outcome == "inconclusive" and given.ledger is None:  # with a ledger the first runs may be
             warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
         for text in verdict.warnings:
             warnings.warn(PrivacyAuditWarning(text), stacklevel=2)
@@ -214,29 +213,29 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
 
 
 def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
-    """Returns what the reader of a failed run has to know: claim, event, both counts, bound, confidence, and chance."""
+    """Returns the message of a failed test: claim, event, both counts, bound, and the probability of a false alarm."""
     suite = "" if false_alarms is None else f", and any in the whole suite with at most {false_alarms:g}"
     chance = shown_level(1 - verdict.confidence)
     return (
         f"privacy {verdict.summary()}\n"
-        f"a true claim is refuted with probability at most {chance}{suite}, for one version of the "
-        "code; rerunning repeats the same samples, seed= draws others"
+        f"a true claim is refuted with probability at most {chance}{suite}, per version of the code; "
+        "rerunning draws the same samples again, seed= draws others"
     )
 
 
 def shown_level(level: float) -> str:
-    """Returns a level in three digits, rounded up, but for what subtracting it from 1 and back added to it."""
-    # 1 − (1 − level) is off by U of 1, at most 1e-9 of a level of 1e-7 or more; only a text.
+    """Returns a level in three digits, rounded up except for the rounding error of 1 - (1 - level)."""
+    # The error is one rounding unit of 1, at most 1e-9 of a level of 1e-7 or more; this is only text.
     return rounded_text.upper(level * (1 - 1e-9), 3)
 
 
 def stable_seed(item: pytest.Item, call: int) -> int:
-    """Returns a seed that depends on the test's name (from the root folder) and the call, and on nothing else."""
+    """Returns a seed that depends only on the test's name (from the root folder) and the call."""
     return int.from_bytes(hashlib.sha256(f"{key(item)}#{call}".encode()).digest()[:6], "big")
 
 
 def warn_unless_audited(nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence]) -> None:
-    """Warns where a test claims privacy or asks for a fixture, and ends without an audit."""
+    """Warns if a test claims privacy or uses a fixture, but ended without an audit."""
     if not audits:
         what = "states a privacy claim but does not use the fixture privacy_audit"
     elif not any(audit.verdicts for audit in audits):
@@ -248,13 +247,13 @@ def warn_unless_audited(nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence
 
 
 def _at_least(confidence: float | None, level: float | None) -> float:
-    """Returns the confidence asked for, or the suite's where that is more."""
+    """Returns the larger of the given confidence level and the suite's."""
     if level is None:
         return DEFAULT_CONFIDENCE if confidence is None else confidence
     shared = levels.confidence(level)
     if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0.5 < confidence < 1:
         return max(confidence, shared)
-    return shared if confidence is None else confidence  # the audit refuses what is no confidence
+    return shared if confidence is None else confidence  # the audit refuses an invalid one
 
 
 def _has(claim: object, fixture: str) -> None:
@@ -269,7 +268,7 @@ def _marked(item: pytest.Item) -> Claim | None:
 
 
 def _claim(marker: pytest.Mark) -> Claim:
-    """Returns what a marker claims; anything but ``privacy(epsilon=..., delta=...)`` fails the test at its set-up."""
+    """Returns a marker's claim; a marker other than ``privacy(epsilon=..., delta=...)`` fails the test's set-up."""
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import Claim
 

@@ -1,9 +1,9 @@
-"""What stands behind the fixture ``privacy_lock``: one call certifies a budget and compares it with the locked one.
+"""The value of the fixture ``privacy_lock``: a call certifies a budget and compares it with the locked one.
 
-A budget that is not locked, that rose, or that is about something else fails the test. One that fell, or that has
-another event graph at the same ε, passes with a :class:`PrivacyLockWarning`. With ``--privacy-update`` nothing is
-compared: what the test certified travels with its report to the process that writes the file at the end. An infinite ε
-is above every locked one, and can't be locked itself. Where nothing can be certified, that is left behind, too.
+A budget that is not locked, that rose, or whose terms changed fails the test. One that fell, or that has another event
+graph at the same ε, passes with a :class:`PrivacyLockWarning`. With ``--privacy-update`` nothing is compared: the
+budget travels with the test's report to the process that writes the file at the end. An infinite ε is above every
+locked one, and can't be locked. A budget that can't be certified is recorded as such.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _LOCK = pytest.StashKey[LockFile]()
 
 
 class PrivacyLockWarning(UserWarning):
-    """A privacy test passed, and its locked budget should be updated."""
+    """A privacy test passed, but its locked budget should be updated."""
 
 
 class PrivacyLock:
-    """The value of the fixture ``privacy_lock``: call it with a name and what has to be certified."""
+    """The value of the fixture ``privacy_lock``: call it with a name and an object to certify."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -73,34 +73,34 @@ class PrivacyLock:
         adjacency: Adjacency | None = None,
         unit: str = "one record",
     ) -> Guarantee | PrivacyEvent:
-        """Certifies what ``what`` costs, records it under ``name``, and fails the test if that was not approved.
+        """Certifies the budget of ``what``, records it under ``name``, and fails the test if it is not as locked.
 
         Args:
-          name: of the algorithm, one in the whole suite.
-          what: a graph, a guarantee, an event, or an object with ``graph()``, ``guarantee()`` or ``event()``: a learner
+          name: The algorithm's name, unique in the suite.
+          what: A graph, a guarantee, an event, or an object with ``graph()``, ``guarantee()`` or ``event()``: a learner
             or a mechanism.
-          delta: one δ in [0, 1) or several, at which ε is locked.
-          group, view, under: of a graph; see :meth:`hockeystick.AccountantGraph.guarantee`. An event takes ``group``.
-          adjacency: of an event or a mechanism, which don't know theirs; required there, and refused elsewhere.
-          unit: whose privacy is meant, in words.
+          delta: One δ in [0, 1) or several, at which ε is locked.
+          group, view, under: See :meth:`hockeystick.AccountantGraph.guarantee`. An event takes ``group`` only.
+          adjacency: The neighbouring relation; required for an event or a mechanism, and refused otherwise.
+          unit: The unit of privacy in words.
 
         Returns:
-          the guarantee, or the event (of the whole group): what ``claim=`` of an audit takes.
+          The guarantee, or the event (of the whole group), which an audit takes as ``claim=``.
 
         Raises:
-          InvalidArgumentError: an argument is outside its domain.
-          UnsupportedAdjacencyError, UnsupportedEventError, GraphError, NumericalError: the accountant refuses.
+          InvalidArgumentError: An argument is outside its domain.
+          UnsupportedAdjacencyError, UnsupportedEventError, GraphError, NumericalError: The budget can't be certified.
         """
         __tracebackhide__ = True
         for argument, text in (("name", name), ("unit", unit)):
             if not isinstance(text, str) or not text.strip() or not text.isprintable():
-                raise InvalidArgumentError(argument, text, "is no printable text")
+                raise InvalidArgumentError(argument, text, "is not printable text", "give a text in one line")
         try:
             source = Certified.of(what, group=group, view=view, under=under, adjacency=adjacency)
             budget = source.budget(delta, unit)
         except HockeystickError as error:
             leave(self._item, BUDGET, {"name": name, "error": str(error)})
-            raise error.with_traceback(None)  # noqa: B904  # it is about the test's line, not about ours
+            raise error.with_traceback(None)  # noqa: B904  # the traceback should end at the test's line
         before = self._seen.setdefault(name, budget)
         if before != budget:
             pytest.fail(f"privacy budget {name!r} is recorded twice in this test, as {before} and as {budget}", False)
@@ -118,10 +118,10 @@ class PrivacyLock:
 
 
 def locked(config: pytest.Config) -> LockFile:
-    """Returns the content of the lock file, read once a process.
+    """Returns the content of the lock file, which is read once per process.
 
     Raises:
-      PrivacyLockError: it can't be read.
+      PrivacyLockError: The file can't be read.
     """
     if _LOCK not in config.stash:
         config.stash[_LOCK] = LockFile.read(settings(config).lock)
@@ -129,13 +129,13 @@ def locked(config: pytest.Config) -> LockFile:
 
 
 def sentence(name: str, change: Change, file: str) -> str:
-    """Returns what happened to a budget, with every value that changed, and the way out."""
+    """Returns a message about a changed budget, with every changed value, and the way out."""
     what = {
         "new": f"is not in {file}",
-        "terms": f"is about something else than in {file}",
+        "terms": f"has other terms than in {file}",
         "rise": f"rose above {file}",
         "fall": f"fell below {file}",
-        "graph": f"has the ε of {file}, from another event graph",
+        "graph": f"has the ε of {file}, but from another event graph",
         "same": f"is as in {file}",
     }[change.kind]
     return "\n  ".join([f"privacy budget {name!r} {what}", *change.lines, change.way_out])
@@ -143,7 +143,7 @@ def sentence(name: str, change: Change, file: str) -> str:
 
 @frozen
 class Certified:
-    """What has a certified ε at every δ, and all that belongs to the number."""
+    """A guarantee or event with a certified ε at every δ, and the terms of the ε."""
 
     value: Guarantee | PrivacyEvent
     adjacency: Adjacency
@@ -162,31 +162,33 @@ class Certified:
         under: Adjacency | None = None,
         adjacency: Adjacency | None = None,
     ) -> Certified:
-        """Returns what is to be certified; arguments as of :meth:`PrivacyLock.__call__`."""
+        """Returns ``what`` with its terms; the arguments are those of :meth:`PrivacyLock.__call__`."""
         group = integer("group", group, low=1)
         what = _unwrapped(what)
         if adjacency is not None and not isinstance(adjacency, Adjacency):
             raise InvalidArgumentError("adjacency", adjacency, "is not an Adjacency", "use hockeystick.Adjacency")
         if isinstance(what, PrivacyEvent):
             if view is not None or under is not None:
-                raise InvalidArgumentError("view", view or under, "has no meaning for an event", "give a graph")
+                raise InvalidArgumentError("view", view or under, "can't be used with an event", "give a graph")
             if adjacency is None:
                 raise InvalidArgumentError(
-                    "adjacency", None, "is missing: an event does not know its neighbouring relation", "give adjacency="
+                    "adjacency", None, "is missing: an event has no neighbouring relation", "give adjacency="
                 )
             if not what.accepts(adjacency):
                 name = type(what).__name__
-                raise UnsupportedAdjacencyError(f"{name} has no meaning under {adjacency.value}; give another one")
+                raise UnsupportedAdjacencyError(f"{name} does not support {adjacency.value}; give another relation")
             event = what.at(group)
             return cls(event, adjacency, group, EVERYTHING, (), _digest(what))
         if adjacency is not None:
-            raise InvalidArgumentError("adjacency", adjacency, "is the graph's own", "leave it out, or give under=")
+            raise InvalidArgumentError(
+                "adjacency", adjacency, "is determined by the graph", "leave it out, or give under="
+            )
         if isinstance(what, AccountantGraph):
             found = what.guarantee(group=group, view=view, under=under)
         elif isinstance(what, Guarantee) and (group, view, under) == (1, None, None):
             found = what
         elif isinstance(what, Guarantee):
-            raise InvalidArgumentError("what", what, "has its group, view and relation already", "give the graph")
+            raise InvalidArgumentError("what", what, "already has its group, view and relation", "give the graph")
         else:
             raise InvalidArgumentError("what", what, "can't be certified", "give a graph, a guarantee or an event")
         graph = found.graph if isinstance(found.graph, AccountantGraph) else found
@@ -196,7 +198,7 @@ class Certified:
         """Returns the budget at one δ or several.
 
         Raises:
-          InvalidArgumentError: a δ is not in [0, 1), or there is none.
+          InvalidArgumentError: A δ is not in [0, 1), or no δ is given.
         """
         single = isinstance(delta, Iterable) and not isinstance(delta, str)
         deltas = {

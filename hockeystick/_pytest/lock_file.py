@@ -1,19 +1,20 @@
-"""The privacy lock file: what each algorithm was certified to cost when its budget was last approved.
+"""The privacy lock file: each algorithm's certified budget when it was last approved.
 
-It is meant to be committed. A pull request that changes a budget changes this file, or fails; so the change is in the
-diff, and somebody reads it. The file is JSON, sorted, one value a line:
+The file should be committed. A pull request that changes a budget has to change this file, or its tests fail; so the
+change appears in the diff, and a reviewer sees it. The file is sorted JSON with one value per line:
 
-    budgets   name -> certified ε at each δ, what the numbers are about (adjacency, unit, group, threat model,
-              assumptions), the method that won, the digest of the event graph, and the version that certified it
-    audits    test -> its number, which fixes its share of the suite's false alarms (:mod:`hockeystick._pytest.levels`)
+    budgets   name -> certified ε at each δ, its terms (adjacency, unit, group, threat model, assumptions), the best
+              method, the digest of the event graph, and the version that certified it
+    audits    test -> its number, which determines its share of the suite's false alarms
+              (:mod:`hockeystick._pytest.levels`)
 
-**When is an ε larger?** ε is written with 12 significant digits, rounded up. A certified ε exceeds the locked one if
-it is larger by more than one part in 10⁹ (``TOLERANCE``) where the event graph is the same: another processor or numpy
-changes less. Where the graph is another one there is no tolerance. The locked value stays as it is until somebody
-updates it, so tolerated differences can't add up to more than that.
+**Tolerance.** ε is written with 12 significant digits, rounded up. With the same event graph, a certified ε exceeds the
+locked one if it is larger by more than one part in 10⁹ (``TOLERANCE``): other processors and versions of numpy change
+it less. With another graph there is no tolerance. The locked value stays until it is updated, so tolerated differences
+can't accumulate.
 
-The digest is the SHA-256 of the canonical JSON of the graph (sorted keys, shortest floats), preceded by what it is of
-and the version of that form. It does not depend on process, machine or version of Python.
+The digest is the SHA-256 of the canonical JSON of the graph (sorted keys, shortest floats), preceded by its kind and
+the version of the form. It does not depend on the process, the machine or the version of Python.
 """
 
 from __future__ import annotations
@@ -34,25 +35,24 @@ from hockeystick.accounting.numerics.rounded_text import upper
 SCHEMA_VERSION = 1
 TOLERANCE = 1e-9
 UPDATE = "run pytest --privacy-update, and review the difference"
-INFINITE = "an infinite ε can't be locked: ask at a larger δ"
+INFINITE = "an infinite ε can't be locked: give a larger δ"
 
 _FORMAT = "hockeystick privacy lock"
 _DIGEST_VERSION = 1
-_MOST = 10**9  # audits that can be registered; a larger number is no count
+_MOST = 10**9  # the largest number of an audit
 _TERMS = ("adjacency", "unit", "group", "threat_model", "assumptions")
 
 Kind = Literal["new", "terms", "rise", "fall", "graph", "same"]
 
 
 class PrivacyLockError(HockeystickError):
-    """The lock file can't be read, or not be written; it was left as it is."""
+    """The lock file can't be read or written; it is unchanged."""
 
 
 def round_up(epsilon: float, digits: int = 12) -> float:
-    """Returns an upper bound with at most 15 significant digits, never smaller than it is.
+    """Returns an upper bound rounded up to at most 15 significant digits.
 
-    The shortest decimal of a float stands for it, so 0.2 stays 0.2; reading a decimal that is no smaller gives a float
-    that is no smaller.
+    A float is represented by its shortest decimal, so 0.2 stays 0.2.
     """
     return float(upper(epsilon, digits))
 
@@ -65,16 +65,16 @@ def digest(kind: str, plain: object) -> str:
 
 @frozen
 class Budget:
-    """What one algorithm is certified to cost.
+    """The certified budget of an algorithm.
 
     Attributes:
-      epsilons: (δ, ε, method that won), by increasing δ. A test may record an infinite ε; none can be locked.
-      adjacency: the neighbouring relation, by its value.
-      unit: whose privacy is meant, in words.
-      group: how many records may differ.
-      threat_model, assumptions: as of the guarantee.
-      digest: of the event graph; None for events of the user's own class, which have no canonical form.
-      version: of hockeystick; information only.
+      epsilons: (δ, ε, best method), by increasing δ. A test may record an infinite ε, but it can't be locked.
+      adjacency: The value of the neighbouring relation.
+      unit: The unit of privacy in words.
+      group: The number of records that may differ.
+      threat_model, assumptions: Those of the guarantee.
+      digest: The digest of the event graph; None for events of user-defined classes, which have no canonical form.
+      version: The version of hockeystick; for information only.
     """
 
     epsilons: tuple[tuple[float, float, str], ...]
@@ -105,17 +105,17 @@ class Budget:
         """Returns the budget of :meth:`to_dict`.
 
         Raises:
-          ValueError: a field is missing, unknown, or of the wrong kind.
+          ValueError: A field is missing, unknown, or of the wrong kind.
         """
         keys = ("epsilon", *_TERMS, "method", "digest", "certified_by")
         if not isinstance(plain, dict) or set(plain) != set(keys):
             raise ValueError(f"expected the fields {', '.join(keys)}")
         epsilon, method = plain["epsilon"], plain["method"]
         if not isinstance(epsilon, dict) or not isinstance(method, dict) or set(epsilon) != set(method) or not epsilon:
-            raise ValueError("epsilon and method are no tables with the same deltas")
+            raise ValueError("epsilon and method are not tables with the same deltas")
         rows = sorted((_delta(text), _epsilon(value), method[text]) for text, value in epsilon.items())
         if isinstance(plain["group"], bool) or not isinstance(plain["group"], int) or plain["group"] < 1:
-            raise ValueError("group is no positive whole number")
+            raise ValueError("group is not a positive whole number")
         texts = [plain["adjacency"], plain["unit"], plain["threat_model"], plain["certified_by"]]
         texts += [*method.values(), plain["digest"] or "", *_listing(plain["assumptions"])]
         if not all(isinstance(text, str) for text in texts):
@@ -128,19 +128,19 @@ class Budget:
 
     @property
     def finite(self) -> bool:
-        """Whether every ε is: what can be locked."""
+        """Whether every ε is finite, so that the budget can be locked."""
         return all(math.isfinite(epsilon) for _, epsilon, _ in self.epsilons)
 
 
 @frozen
 class Change:
-    """How a budget differs from the locked one.
+    """The difference between a budget and the locked one.
 
     Attributes:
-      kind: "new": not in the file; "terms": the numbers are about something else; "rise" and "fall" of ε at some δ;
-        "graph": the same ε from another event graph; "same".
-      lines: what changed, one line each.
-      way_out: what can be done.
+      kind: "new": not in the file; "terms": other terms; "rise" or "fall" of ε at some δ; "graph": the same ε from
+        another event graph; "same".
+      lines: The changes, one line each.
+      way_out: The remedy.
     """
 
     kind: Kind
@@ -149,12 +149,12 @@ class Change:
 
     @property
     def refused(self) -> bool:
-        """Whether it fails a test: what was not approved."""
+        """Whether the change fails a test, as it was not approved."""
         return self.kind in ("new", "terms", "rise")
 
 
 def compare(locked: Budget | None, now: Budget) -> Change:
-    """Returns how ``now`` differs from what is locked; see the head of this file for when an ε is larger."""
+    """Returns the difference of ``now`` from the locked budget; see the module's docstring for the tolerance."""
     way_out = UPDATE if now.finite else INFINITE
     if locked is None:
         return Change("new", (str(now),), way_out)
@@ -165,7 +165,7 @@ def compare(locked: Budget | None, now: Budget) -> Change:
         if getattr(locked, name) != getattr(now, name)
     ]
     terms += [f"at δ = {d:g}: ε = {_number(new[d])}, not locked" for d in new if d not in old]
-    terms += [f"at δ = {d:g}: ε = {_number(old[d])} is locked, not asked for" for d in old if d not in new]
+    terms += [f"at δ = {d:g}: ε = {_number(old[d])} is locked, but not recorded" for d in old if d not in new]
     noise = TOLERANCE if locked.digest == now.digest else 0.0
     rises = [d for d in old if d in new and new[d] > old[d] * (1 + noise)]
     falls = [d for d in old if d in new and new[d] < old[d] * (1 - TOLERANCE)]
@@ -186,9 +186,9 @@ class LockFile:
     """The content of a lock file.
 
     Attributes:
-      budgets: by name.
-      audits: number of each test that audits, from 1; no two are equal.
-      registered: the largest number that was ever given. A number is never given twice.
+      budgets: The budgets by name.
+      audits: The number of each registered test, from 1; no two are equal.
+      registered: The largest number that was ever assigned. Numbers are never reused.
     """
 
     budgets: dict[str, Budget] = field(factory=dict)
@@ -208,10 +208,10 @@ class LockFile:
         return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def write(self, path: Path) -> bool:
-        """Replaces the file, as a whole or not at all; returns whether it changed.
+        """Replaces the file atomically, and returns whether it changed.
 
         Raises:
-          PrivacyLockError: it could not be written; it is as it was.
+          PrivacyLockError: The file could not be written; it is unchanged.
         """
         text = self.text()
         try:
@@ -219,18 +219,18 @@ class LockFile:
                 return False
             write_atomically(path, text)
         except OSError as error:
-            raise PrivacyLockError(f"{path} could not be written ({error}); it is as it was") from None
+            raise PrivacyLockError(f"{path} could not be written ({error}); it is unchanged") from None
         return True
 
     @classmethod
     def read(cls, path: Path) -> LockFile:
-        """Returns the content of a file; of one that does not exist, nothing.
+        """Returns the content of a file; a file that does not exist is empty.
 
-        Where two audits have one number (two branches that were merged), the first by name keeps it, and the others
-        count as not registered.
+        If two audits have the same number (after a merge of branches), the first by name keeps it, and the others count
+        as unregistered.
 
         Raises:
-          PrivacyLockError: it can't be read, is damaged, or of a newer version.
+          PrivacyLockError: The file can't be read, is damaged, or is of a newer version.
         """
         way_out = "restore it, or delete it and run pytest --privacy-update"
         try:
@@ -240,13 +240,13 @@ class LockFile:
         except OSError as error:
             raise PrivacyLockError(f"{path} can't be read ({error})") from None
         except (ValueError, RecursionError) as error:
-            raise PrivacyLockError(f"{path} is no JSON ({error}); after a merge, or by hand? {way_out}") from None
+            raise PrivacyLockError(f"{path} is not JSON ({error}), perhaps after a merge; {way_out}") from None
         if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-            raise PrivacyLockError(f"{path} is no privacy lock file; name another one by the setting privacy_lock")
+            raise PrivacyLockError(f"{path} is not a privacy lock file; name another one by the setting privacy_lock")
         if plain.get("schema") != SCHEMA_VERSION:
             schema = plain.get("schema")
-            raise PrivacyLockError(f"{path} has schema {schema!r}, this version reads {SCHEMA_VERSION}; upgrade")
-        where = "it"
+            raise PrivacyLockError(f"{path} has schema {schema!r}, but this version reads {SCHEMA_VERSION}; upgrade")
+        where = "the file"
         try:
             budgets = {}
             for name, entry in plain["budgets"].items():
@@ -258,13 +258,13 @@ class LockFile:
             audits, taken = {}, set[int]()
             for name, number in sorted(plain["audits"].items()):
                 if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
-                    raise ValueError(f"{name!r} has no positive whole number of at most {_MOST}")
+                    raise ValueError(f"the number of {name!r} is not between 1 and {_MOST}")
                 if number not in taken:
                     audits[name] = number
                     taken.add(number)
             registered = plain["audits_registered"]
             if isinstance(registered, bool) or not isinstance(registered, int) or not 0 <= registered <= _MOST:
-                raise ValueError(f"audits_registered is no whole number of at most {_MOST}")
+                raise ValueError(f"audits_registered is not a whole number between 0 and {_MOST}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PrivacyLockError(f"{path}: {where} can't be read ({error}); {way_out}") from None
         return cls(budgets, audits, max([registered, *taken]))
@@ -275,7 +275,7 @@ def _delta(text: str) -> float:
     if not 0 <= delta < 1:
         raise ValueError("a delta is not in [0, 1)")
     written = repr(delta + 0.0)  # -0.0 is 0.0
-    if text != written:  # else two of them could be one delta, and the larger epsilon hide the smaller
+    if text != written:  # otherwise two entries could be for the same delta
         raise ValueError(f"delta {text!r} has to be written as {written!r}")
     return delta
 
@@ -283,10 +283,10 @@ def _delta(text: str) -> float:
 def _epsilon(value: object) -> float:
     if value is None:
         return math.inf
-    with suppress(OverflowError):  # a whole number beyond all floats
+    with suppress(OverflowError):  # a whole number above the largest float
         if not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= float(value) < math.inf:
             return float(value)
-    raise ValueError(f"epsilon {_cut(str(value))} is no finite number of at least 0")
+    raise ValueError(f"epsilon {_cut(str(value))} is not a finite number of at least 0")
 
 
 def _number(epsilon: float, digits: int = 12) -> str:
@@ -299,7 +299,7 @@ def _cut(text: str) -> str:
 
 def _listing(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError("assumptions is no list")
+        raise ValueError("assumptions is not a list")
     return value
 
 
@@ -307,7 +307,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return found
 
 

@@ -1,7 +1,7 @@
-"""What a test leaves behind for the end of the run, and the name by which it is known there.
+"""The record of a test for the end of the run, and the test's name there.
 
-It travels as an attribute of the test's reports, in JSON, so that a parallel run carries it unchanged. It is kept apart
-from the user properties, where a test may put what it likes under any name; these only have a copy, for JUnit files.
+The record travels as an attribute of the test's reports, in JSON, so that a parallel run passes it on unchanged. It is
+separate from the user properties, which a test may change; these have a copy for JUnit files.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-AUDIT, EVIDENCE, BUDGET = "privacy", "privacy_evidence", "privacy_lock"  # kinds of what is left, and user properties
+AUDIT, EVIDENCE, BUDGET = "privacy", "privacy_evidence", "privacy_lock"  # kinds of entries, and user properties
 
 _AUDITING = ("privacy_audit", "privacy_evidence")
 
 
 @define
 class Record:
-    """What a test has left so far.
+    """The record of a test so far.
 
     Attributes:
-      calls: audits that it began.
-      values: (kind, JSON), in order.
+      calls: The number of audits that it began.
+      values: The entries (kind, JSON) in order.
     """
 
     calls: int = 0
@@ -48,19 +48,19 @@ def record(item: pytest.Item) -> Record:
 
 
 def leave(item: pytest.Item, kind: str, plain: dict[str, Any]) -> None:
-    """Adds something to a test's record."""
+    """Adds an entry to a test's record."""
     text = json.dumps(plain, allow_nan=False)
     record(item).values.append((kind, text))
     item.user_properties.append((kind, text))
 
 
 def attachment(item: pytest.Item, uses: Iterable[str], *, last: bool) -> dict[str, Any]:
-    """Returns what a test's report carries.
+    """Returns the attachment of a test's report.
 
     Args:
-      item: the test.
-      uses: which of our fixtures it uses.
-      last: whether this is its last report. Should anybody run the test again, it begins anew, and draws the same.
+      item: The test.
+      uses: The fixtures of this plugin that it uses.
+      last: Whether this is its last report; if the test is run again, its record starts again.
     """
     found = {"uses": list(uses), "key": key(item), "values": [list(value) for value in record(item).values]}
     if last:
@@ -69,10 +69,10 @@ def attachment(item: pytest.Item, uses: Iterable[str], *, last: bool) -> dict[st
 
 
 def key(item: pytest.Item) -> str:
-    """Returns the name of a test: the file that collects it, from the root folder, and its names in there.
+    """Returns the name of a test: the file that collects it, from the root folder, and its names within.
 
-    Not the file that defines it: several files may collect one function, of a base class or an import. Nor the line
-    number, nor what a parallel run appends to a node id.
+    It has neither the file that defines the test (several files may collect a function of a base class or an import),
+    nor the line number, nor the suffix of node ids in parallel runs.
     """
     try:
         file = Path(os.path.relpath(item.path, item.config.rootpath))
@@ -83,25 +83,25 @@ def key(item: pytest.Item) -> str:
 
 
 def check_keys(items: Iterable[pytest.Item]) -> None:
-    """Refuses two tests that audit under one name: their false alarms would be counted once, and their samples equal.
+    """Refuses two auditing tests with the same name, which would share a level and seeds.
 
-    A process of a parallel run can't refuse a run in words, so there both tests fail.
+    A worker of a parallel run can't raise a usage error, so there both tests fail.
 
     Raises:
-      pytest.UsageError: there are such tests.
+      pytest.UsageError: There are such tests.
     """
     first: dict[str, pytest.Item] = {}
     for item in items:
         if any(name in _AUDITING for name in getattr(item, "fixturenames", ())):
             other = first.setdefault(key(item), item)
-            if other.location != item.location:  # else it is one test that was asked for twice
-                text = f"{key(item)}: two tests that audit have this name and would share level and seeds; rename one"
+            if other.location != item.location:  # otherwise it is the same test, given twice
+                text = f"{key(item)}: two auditing tests have this name and would share level and seeds; rename one"
                 if not hasattr(item.config, "workerinput"):
                     raise pytest.UsageError(text)
                 item.stash[_TWIN] = other.stash[_TWIN] = text
 
 
 def fail_twin(item: pytest.Item) -> None:
-    """Fails a test whose name another one has."""
+    """Fails a test that shares its name with another one."""
     if _TWIN in item.stash:
         pytest.fail(item.stash[_TWIN], pytrace=False)

@@ -1,8 +1,8 @@
-"""What a run found, for readers: the terminal's summary, JSON, SARIF for code scanning, and Markdown.
+"""Reports of a run: the terminal's summary, JSON, SARIF for code scanning, and Markdown.
 
-SARIF (OASIS Standard 2.1.0) is what code hosts turn into annotations of a pull request. Its paths are from the root of
-the repository, which may lie above pytest's root folder. A finding keeps its identity from run to run by the rule and
-the name of the test or budget, not by its line.
+Code hosts show SARIF (OASIS Standard 2.1.0) as annotations of a pull request. Its paths are from the root of the
+repository, which may be above pytest's root folder. A finding is identified over several runs by its rule and the name
+of the test or budget, not by its line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MARKS = {
 
 
 def write_reports(summary: Summary) -> None:
-    """Writes all reports that were asked for; one that can't be written fails the run, and the others are written."""
+    """Writes all requested reports; one that can't be written fails the run, but the others are still written."""
     forms: dict[str, Callable[[Summary], str]] = {".json": as_json, ".sarif": as_sarif, ".md": as_markdown}
     for path in summary.settings.reports:
         try:
@@ -54,7 +54,7 @@ def write_reports(summary: Summary) -> None:
 
 
 def print_summary(summary: Summary, reporter: pytest.TerminalReporter) -> None:
-    """Prints a line for each claim and what has to be done; with ``-q`` only the latter."""
+    """Prints a line for each claim, and the required actions; with ``-q`` only the latter."""
     lines: list[tuple[str, dict[str, bool]]] = []
     if reporter.verbosity >= 0:
         lines += [(text, {"red": red} if red else {}) for text, red in claim_lines(summary)]
@@ -74,7 +74,7 @@ def print_summary(summary: Summary, reporter: pytest.TerminalReporter) -> None:
 
 
 def claim_lines(summary: Summary) -> Iterable[tuple[str, bool]]:
-    """A line for each audit and each budget, and whether it is bad news."""
+    """Yields a line for each audit and each budget, and whether to print it in red."""
     for test in summary.tests:
         for name, verdict in test.audits:
             yield (
@@ -86,7 +86,7 @@ def claim_lines(summary: Summary) -> Iterable[tuple[str, bool]]:
 
 
 def audit_line(name: str, verdict: dict[str, Any]) -> str:
-    """What one audit says: the claim, the lower bound, and what could have been detected."""
+    """Returns a line on an audit: the claim, the lower bound, and the detectable ε."""
     found = verdict["detectable_epsilon"]
     seen = "nothing" if found is None else f"ε ≥ {found:.3g}{tested_at(verdict)}"
     level = verdict["alpha"] if name == EVIDENCE else 1 - verdict["confidence"]
@@ -97,7 +97,7 @@ def audit_line(name: str, verdict: dict[str, Any]) -> str:
 
 
 def budget_line(one: Recorded, summary: Summary) -> str:
-    """What one budget is, and how it compares with the locked one."""
+    """Returns a line on a budget and its comparison with the locked one."""
     group = f", groups of {one.budget.group}" if one.budget.group > 1 else ""
     mark = _MARKS[one.change.kind]
     if summary.settings.update:
@@ -106,22 +106,22 @@ def budget_line(one: Recorded, summary: Summary) -> str:
 
 
 def notes(summary: Summary) -> list[str]:
-    """Sentences on the run as a whole."""
+    """Returns sentences on the run as a whole."""
     file, found = summary.settings.lock.name, list(summary.notes)
     if (changes := summary.lock_changes) is not None:
         found += [f"{file}: {text}" for text in changes] or [f"{file}: nothing changed"]
     moved = {one.subject for one in summary.findings if one.rule.removeprefix("budget-") in _MOVED}
     if moved:
-        found.append(f"not as in {file}: {', '.join(sorted(moved))}; {UPDATE}")
+        found.append(f"different from {file}: {', '.join(sorted(moved))}; {UPDATE}")
     fresh = [one for one in summary.findings if one.rule == "audit-unregistered"]
     if fresh:
-        found.append(f"{len(fresh)} audits have no number in {file}, which fixes their levels: {UPDATE}")
+        found.append(f"{len(fresh)} audits have no number in {file}, which determines their levels: {UPDATE}")
     if summary.unchecked:
         found.append(f"{len(summary.unchecked)} locked budgets were not checked in this run ({reasons(summary)})")
     if summary.failed:
-        found.append("the run fails for this")
+        found.append("the run fails for this reason")
     if summary.interrupted and not summary.settings.update:
-        found.append("the run was interrupted: this is what was found until then")
+        found.append("the run was interrupted: this summary is incomplete")
     return found
 
 
@@ -129,7 +129,7 @@ def notes(summary: Summary) -> list[str]:
 
 
 def as_json(summary: Summary) -> str:
-    """Returns everything, for programs."""
+    """Returns the whole summary as JSON."""
     given = summary.settings
     plain = {
         "format": "hockeystick privacy report",
@@ -205,7 +205,7 @@ def _result(one: Finding, rules: list[str], root: Path) -> dict[str, Any]:
 
 
 def _artifact(path: Path, root: Path) -> dict[str, str]:
-    """A file by its path from the root of the repository, or else from pytest's; one beyond by its own address."""
+    """Returns a file's path from the root of the repository (by default pytest's root), or its URI if outside."""
     repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     if path.is_relative_to(repository):
         return {"uri": quote(path.relative_to(repository).as_posix()), "uriBaseId": "%SRCROOT%"}

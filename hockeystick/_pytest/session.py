@@ -1,16 +1,16 @@
-"""The end of a run: what all tests found, put together; the lock file is compared, or written.
+"""The end of a run: the summary of all tests, and the comparison or update of the lock file.
 
-Only the process that collects the reports comes here, once. The lock file is replaced as a whole or not at all, and
+This runs once, in the process that collects the reports. The lock file is replaced atomically, and
 
-* an update writes what tests *that passed* recorded, and keeps every other entry as it is, to the byte. A test passed
-  if its call did, and nothing marks it as expected to fail;
-* entries that no test recorded are stale. That is said of, and on an update they are removed by, *whole* runs only:
-  everything was collected and ran to its end, nothing was deselected or ignored, and every test that uses
-  ``privacy_lock`` passed. Of any other run it is said how many entries were not checked, and why;
-* a run that was interrupted leaves the file as it was.
+* an update writes the budgets of tests *that passed*, and leaves every other entry unchanged. A test passed if its call
+  passed and it is not marked as expected to fail;
+* entries that no test recorded are stale. Only *whole* runs report them, or remove them in an update: everything was
+  collected and ran to its end, nothing was deselected or ignored, and every test that uses ``privacy_lock`` passed.
+  Any other run reports how many entries were not checked, and why;
+* an interrupted run leaves the file unchanged.
 
-A refused budget is a finding whatever becomes of its test: a test that is expected to fail, or that catches the
-refusal, approves nothing.
+A refused budget is a finding even if its test passes: a test that is expected to fail, or that catches the refusal,
+approves nothing.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from hockeystick.accounting.numerics import rounded_text
 
 Outcome = Literal["passed", "failed", "skipped", "expected", "unfinished"]
 
-_SAID = {"expected": "is marked as expected to fail", "unfinished": "was not run to its end"}
-_LEFT_OUT = ("lf", "stepwise")  # options that leave out tests and say so to nobody
+_ENDED = {"expected": "is marked as expected to fail", "unfinished": "did not run to its end"}
+_LEFT_OUT = ("lf", "stepwise")  # options that leave out tests without reporting them
 _COLLECTING = ("testpaths", "python_files", "python_classes", "python_functions", "norecursedirs")
 
 
 @frozen
 class PrivacyTest:
-    """A test that uses our fixtures.
+    """A test that uses fixtures of this plugin.
 
     Attributes:
-      key: its name, which begins with the file that collects it, below the root folder.
-      file, line: where it is defined, counted from 1.
-      outcome: "expected" of one that is marked as expected to fail, whatever it did; "unfinished"
-        of one without a call.
-      parts_skipped: whether a part of it was (a subtest).
-      uses: which of our fixtures.
-      budgets, audits: what it recorded: (name, budget), and (fixture, verdict as plain values).
-      refusals: (name, why) of budgets that could not be certified.
+      key: Its name, which begins with the file that collects it, below the root folder.
+      file, line: The place of its definition; lines count from 1.
+      outcome: "expected" for a test that is marked as expected to fail, whatever its result; "unfinished" for a test
+        without a call.
+      parts_skipped: Whether a part of it (a subtest) was skipped.
+      uses: The fixtures of this plugin that it uses.
+      budgets, audits: Its recorded budgets (name, budget) and audits (fixture, verdict as plain values).
+      refusals: (name, reason) of budgets that could not be certified.
     """
 
     key: str
@@ -66,13 +66,13 @@ class PrivacyTest:
 
     @property
     def ended(self) -> str:
-        """How it ended, in words."""
-        return _SAID.get(self.outcome, self.outcome)
+        """The outcome in words."""
+        return _ENDED.get(self.outcome, self.outcome)
 
 
 @frozen
 class Recorded:
-    """A budget as a test recorded it, and how it differs from the locked one."""
+    """A budget that a test recorded, and its difference from the locked one."""
 
     name: str
     budget: Budget
@@ -82,12 +82,12 @@ class Recorded:
 
 @frozen
 class Finding:
-    """Something that a reader should see at a line of a file.
+    """A finding for the reader, at a line of a file.
 
     Attributes:
-      rule: which kind, one of ``RULES``.
-      subject: the budget or the test; with the rule it identifies the finding from run to run.
-      file, line: below the root folder, from 1.
+      rule: The kind of finding, a key of ``RULES``.
+      subject: The budget or the test; with the rule it identifies the finding over several runs.
+      file, line: The path below the root folder, and the line, from 1.
     """
 
     rule: str
@@ -100,10 +100,10 @@ class Finding:
 
 RULES = {
     "budget-new": "A privacy budget is not in the lock file",
-    "budget-terms": "A privacy budget is about something else than the locked one",
+    "budget-terms": "A privacy budget has other terms than the locked one",
     "budget-rise": "A privacy budget rose above the locked one",
     "budget-fall": "A privacy budget fell below the locked one",
-    "budget-graph": "A locked privacy budget comes from another event graph",
+    "budget-graph": "A privacy budget equals the locked one, but comes from another event graph",
     "budget-stale": "No test records a locked privacy budget any more",
     "budget-unknown": "A privacy budget could not be certified",
     "budget-conflict": "Two tests record different privacy budgets under one name",
@@ -111,27 +111,27 @@ RULES = {
     "claim-refuted": "Samples refute a privacy claim",
     "audit-inconclusive": "A privacy audit could not have found a gross violation",
     "audit-unregistered": "A privacy audit has no number in the lock file",
-    "audits-too-many": "More privacy audits have no number in the lock file than may",
+    "audits-too-many": "Too many privacy audits have no number in the lock file",
 }
 
 
 @define
 class Summary:
-    """All that is known at the end of a run.
+    """The summary of a run.
 
     Attributes:
-      settings: of the run.
-      root: pytest's root folder.
-      tests: by file and line.
-      budgets: by name.
-      numbers: of the tests that audit and are registered.
-      findings: in the order of ``RULES``.
-      notes: further sentences for a reader.
-      lock_changes: what an update did to the lock file, a line each; None if it was not asked for, or not done.
-      partial: why the run was not a whole one.
-      unchecked: names of locked budgets of which such a run says nothing.
-      interrupted: whether it was.
-      failed: whether something failed the run that failed no test.
+      settings: The settings of the run.
+      root: Pytest's root folder.
+      tests: The tests, sorted by file and line.
+      budgets: The budgets, sorted by name.
+      numbers: The numbers of the registered auditing tests.
+      findings: The findings, in the order of ``RULES``.
+      notes: Further sentences for the reader.
+      lock_changes: The changes of an update to the lock file, one line each; None without an update.
+      partial: The reasons why the run was not a whole one.
+      unchecked: Names of locked budgets that a partial run did not check.
+      interrupted: Whether the run was interrupted.
+      failed: Whether the run fails for a reason that failed no test.
     """
 
     settings: Settings
@@ -149,15 +149,15 @@ class Summary:
 
 
 class Seen(Protocol):
-    """What the hooks of a run saw until it ended. In a parallel run every process has one.
+    """The observations of the hooks in a run. In a parallel run every process has its own.
 
     Attributes:
-      reports: of the tests that use our fixtures, each phase of each.
-      problems: what went wrong so far that may have hidden a budget, in words.
-      deselected, collected: how many tests were collected and will not run, and will.
-      finished: node ids of the tests that ran to the end of their call, or ended at their set-up.
-      ignored: paths that were not looked into.
-      interrupted: whether somebody stopped the run, by Ctrl-C or ``pytest.exit``.
+      reports: The reports of each phase of the tests that use fixtures of this plugin.
+      problems: Problems that may have hidden a budget, in words.
+      deselected, collected: The numbers of collected tests that were deselected, and that will run.
+      finished: Node ids of the tests that ran to the end of their call, or ended in their set-up.
+      ignored: Paths that were not collected.
+      interrupted: Whether Ctrl-C or ``pytest.exit`` stopped the run.
     """
 
     reports: list[pytest.TestReport]
@@ -170,11 +170,11 @@ class Seen(Protocol):
 
 
 def finish(session: pytest.Session, seen: Seen) -> Summary:
-    """Returns what a run found, after writing the lock file."""
+    """Returns the summary of a run, after updating the lock file if requested."""
     given = settings(session.config)
     tests = tuple(sorted(_tests(seen.reports), key=lambda test: (test.file, test.line, test.key)))
     summary = Summary(given, session.config.rootpath, tests)
-    # ended in order, even if tests failed or there are none; pytest.exit may state any exit status
+    # 0, 1 and 5 are regular ends: passed, failed, no tests; pytest.exit may set any exit status
     summary.interrupted = seen.interrupted or session.exitstatus not in (0, 1, 5)
     summary.partial = tuple(_left_out(session, seen, summary))
     _judge_audits(summary)
@@ -199,7 +199,7 @@ def finish(session: pytest.Session, seen: Seen) -> Summary:
 def _tests(reports: Iterable[pytest.TestReport]) -> Iterable[PrivacyTest]:
     phases: dict[str, list[Any]] = {}
     for report in reports:
-        if report.outcome in ("passed", "failed", "skipped"):  # a plugin that runs tests again has a fourth one
+        if report.outcome in ("passed", "failed", "skipped"):  # plugins that rerun tests have a fourth outcome
             phases.setdefault(report.nodeid, []).append(report)
     for found in phases.values():
         last, left = found[-1], found[-1].hockeystick
@@ -219,7 +219,7 @@ def _tests(reports: Iterable[pytest.TestReport]) -> Iterable[PrivacyTest]:
 
 
 def _outcome(reports: list[Any]) -> Outcome:
-    """How a test ended: by all of its reports, and those of its parts (subtests), which have a context."""
+    """Returns the outcome of a test from its reports and those of its parts (subtests), which have a context."""
     if any(report.failed for report in reports):
         return "failed"
     if any(hasattr(report, "wasxfail") for report in reports):
@@ -231,7 +231,7 @@ def _outcome(reports: list[Any]) -> Outcome:
 
 
 def _left_out(session: pytest.Session, seen: Seen, summary: Summary) -> Iterable[str]:
-    """Why this run may have missed a budget that some test records."""
+    """Yields the reasons why this run may have missed a budget that some test records."""
     config = session.config
     yield from seen.problems
     if seen.deselected:
@@ -249,11 +249,11 @@ def _left_out(session: pytest.Session, seen: Seen, summary: Summary) -> Iterable
         base = config.invocation_params.dir
         given = [(base / argument).resolve() for argument in config.args]
         if not all(any(path.resolve().is_relative_to(one) for one in given) for path in wanted):
-            yield "only a part of the tests was asked for"
+            yield "only a part of the tests was selected"
     if summary.interrupted or session.shouldfail or session.shouldstop:
         yield "the run stopped early"
     if len(seen.finished) < seen.collected:
-        yield f"{len(seen.finished)} of {seen.collected} tests were run to their end"
+        yield f"{len(seen.finished)} of {seen.collected} tests ran to their end"
     if not seen.collected:
         yield "no test was collected"
     for test in summary.tests:
@@ -262,7 +262,7 @@ def _left_out(session: pytest.Session, seen: Seen, summary: Summary) -> Iterable
 
 
 def _would_collect(config: pytest.Config, path: Path) -> bool:
-    """Returns whether an ignored path has tests, and is none that pytest ignores in every run."""
+    """Returns whether an ignored path has tests, and is not one that pytest ignores in every run."""
     files, folders = config.getini("python_files"), config.getini("norecursedirs")
     if not path.is_dir():
         return _matches(path, files)
@@ -275,7 +275,7 @@ def _would_collect(config: pytest.Config, path: Path) -> bool:
 
 
 def _matches(path: Path, patterns: Iterable[str]) -> bool:
-    """As pytest matches: a pattern with a separator by the whole path, any other by the name."""
+    """Returns whether a pattern matches, as in pytest: one with a separator the whole path, any other the name."""
     return any(fnmatch(str(path), f"*{os.sep}{one}") if os.sep in one else fnmatch(path.name, one) for one in patterns)
 
 
@@ -284,7 +284,7 @@ def _add(summary: Summary, rule: str, level: Any, subject: str, message: str, fi
 
 
 def _below(summary: Summary, path: Path) -> str:
-    """The path from the root folder, which may begin with dots."""
+    """Returns the path relative to the root folder; it may begin with dots."""
     try:
         return Path(os.path.relpath(path, summary.root)).as_posix()
     except ValueError:  # on another drive
@@ -292,7 +292,7 @@ def _below(summary: Summary, path: Path) -> str:
 
 
 def tested_at(verdict: dict[str, Any]) -> str:
-    """At which δ a violation could have been detected, where that is not the stated one: of a curve."""
+    """Returns the δ of the tested point of a curve, in words; empty if it is the stated one."""
     elsewhere = (verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"])
     return f" at δ = {verdict['delta_tested']:g}" if elsewhere else ""
 
@@ -305,7 +305,7 @@ def _judge_audits(summary: Summary) -> None:
                 least = rounded_text.lower(verdict["epsilon_lower"], 3)
                 at = tested_at(verdict)
                 alone = at and verdict["epsilon_lower"] <= verdict["epsilon_claimed"]
-                what = f"the curve of {claim}{at}, if not that point" if alone else claim
+                what = f"the curve of {claim}{at}, but not the stated point" if alone else claim
                 text = f"samples refute {what}: ε is at least {least}, through {verdict['event']}"
                 _add(summary, "claim-refuted", "error", test.key, text, test.file, test.line)
             elif verdict["outcome"] == "inconclusive" and test.outcome == "passed":
@@ -326,7 +326,7 @@ def _judge_budgets(summary: Summary, lock: LockFile) -> None:
                 text = f"the privacy budget {name!r} is {budget} here and {before.budget} in {before.test.key}"
                 _add(summary, "budget-conflict", "error", name, text, test.file, test.line)
                 conflicts.add(name)
-            # of several tests the one that counts is one that passed, and among these the first
+            # of several tests the first that passed counts
             if before.test.outcome != "passed" and test.outcome == "passed":
                 found[name] = Recorded(name, budget, change, test)
     summary.failed |= bool(conflicts)
@@ -337,13 +337,13 @@ def _judge_budgets(summary: Summary, lock: LockFile) -> None:
 
 
 def _judge_changes(summary: Summary, lock: LockFile, conflicts: set[str]) -> None:
-    """Every way in which a budget is not as it was locked, in whichever test, and whatever became of that."""
-    said = set()
+    """Adds findings for every difference of a budget from the locked one, in any test with any outcome."""
+    reported = set()
     for test in summary.tests:
         for name, budget in test.budgets:
             change = compare(lock.budgets.get(name), budget)
-            if change.kind != "same" and name not in conflicts and (name, change.kind) not in said:
-                said.add((name, change.kind))
+            if change.kind != "same" and name not in conflicts and (name, change.kind) not in reported:
+                reported.add((name, change.kind))
                 level = "error" if change.refused or summary.settings.strict else "warning"
                 text = sentence(name, change, summary.settings.lock.name)
                 _add(summary, f"budget-{change.kind}", level, name, text, test.file, test.line)
@@ -351,22 +351,22 @@ def _judge_changes(summary: Summary, lock: LockFile, conflicts: set[str]) -> Non
 
 
 def _judge_unknown(summary: Summary, lock: LockFile) -> None:
-    """Budgets that could not be certified, and tests that failed before they came to theirs."""
+    """Adds findings for budgets that could not be certified, and for tests that failed before recording theirs."""
     for test in summary.tests:
         recorded = {name for name, _ in test.budgets}
         for name, why in test.refusals:
-            # a test that passed expected the refusal: it is news if the name is locked
+            # a test that passed expected the refusal, which is a finding only for a locked name
             if name not in recorded and (test.outcome != "passed" or name in lock.budgets):
                 text = f"the privacy budget {name!r} could not be certified: {why}"
                 _add(summary, "budget-unknown", "error", name, text, test.file, test.line)
                 summary.failed |= summary.settings.strict
         if "privacy_lock" in test.uses and test.outcome == "failed" and not recorded and not test.refusals:
-            text = f"{test.key} failed before it recorded a privacy budget: what it locks was not checked"
+            text = f"{test.key} failed before it recorded a privacy budget: its locked budget was not checked"
             _add(summary, "budget-unknown", "error", test.key, text, test.file, test.line)
 
 
 def _judge_unrecorded(summary: Summary, lock: LockFile) -> None:
-    """Locked budgets that no test recorded: stale after a whole run, and not checked by any other."""
+    """Adds findings for locked budgets that no test recorded: stale after a whole run, otherwise unchecked."""
     file, missing = summary.settings.lock, _missing(summary, lock)
     if summary.partial:
         refused = {name for test in summary.tests for name, _ in test.refusals}
@@ -392,12 +392,12 @@ def _judge_numbers(summary: Summary, lock: LockFile) -> None:
     file, fresh = summary.settings.lock, _to_register(summary, lock)
     if len(fresh) > UNREGISTERED:
         text = (
-            f"{len(fresh)} tests audit and have no number in {file.name}; privacy_false_alarms bounds "
-            f"{UNREGISTERED} of them at most: {UPDATE}"
+            f"{len(fresh)} auditing tests have no number in {file.name}; privacy_false_alarms allows at most "
+            f"{UNREGISTERED} of them: {UPDATE}"
         )
         _add(summary, "audits-too-many", "error", file.name, text, _below(summary, file), 1)
         summary.failed = True
-    if lock.budgets or lock.audits:  # else nobody keeps a lock file here
+    if lock.budgets or lock.audits:  # otherwise the project has no lock file
         for test in fresh:
             text = f"{test.key} audits and has no number in {file.name}: pytest --privacy-update gives it one"
             _add(summary, "audit-unregistered", "note", test.key, text, test.file, test.line)
@@ -405,7 +405,7 @@ def _judge_numbers(summary: Summary, lock: LockFile) -> None:
 
 
 def _to_register(summary: Summary, lock: LockFile) -> list[PrivacyTest]:
-    """Tests that used the part of the suite's false alarms that those without a number share."""
+    """Returns the tests that used the part of the suite's false alarms for unregistered tests."""
     if summary.settings.false_alarms is None:
         return []
     shared = {AUDIT} if summary.settings.ledger else {AUDIT, EVIDENCE}
@@ -416,7 +416,7 @@ def _to_register(summary: Summary, lock: LockFile) -> list[PrivacyTest]:
 def _update(summary: Summary, lock: LockFile) -> None:
     file = summary.settings.lock
     if summary.interrupted:
-        summary.notes.append(f"the run was interrupted: {file.name} was left as it was")
+        summary.notes.append(f"the run was interrupted: {file.name} is unchanged")
         return
     conflicts = {one.subject for one in summary.findings if one.rule == "budget-conflict"}
     budgets, lines = dict(lock.budgets), []
@@ -434,7 +434,7 @@ def _update(summary: Summary, lock: LockFile) -> None:
     audits = dict(lock.audits)
     if missing := _missing(summary, lock):
         if summary.partial:
-            summary.notes.append(f"{len(missing)} entries that this run did not record were kept ({reasons(summary)})")
+            summary.notes.append(f"{len(missing)} unrecorded entries were not removed ({reasons(summary)})")
         else:
             lines += [f"removed: {name!r}, {budgets.pop(name)}" for name in missing]
     if not summary.partial:
@@ -451,12 +451,12 @@ def _update(summary: Summary, lock: LockFile) -> None:
 
 
 def reasons(summary: Summary) -> str:
-    """Why a run was not a whole one, in at most three parts."""
+    """Returns the reasons why a run was not a whole one, in at most three parts."""
     more = len(summary.partial) - 2
     return "; ".join([*summary.partial[:2], *([f"and {more} more reasons"] if more > 0 else [])])
 
 
 def _registered(lock: LockFile, audits: Mapping[str, int], fresh: Iterable[PrivacyTest]) -> LockFile:
-    """The lock file with further tests, which are given the next numbers in the order of their names."""
+    """Returns the lock file with further tests, which get the next numbers in the order of their names."""
     numbers = {key: lock.registered + i + 1 for i, key in enumerate(sorted({test.key for test in fresh}))}
     return LockFile(lock.budgets, {**audits, **numbers}, lock.registered + len(numbers))

@@ -1,7 +1,7 @@
-"""What the plugin was told on the command line and in the configuration file, read once and checked.
+"""The plugin's settings, from the command line and the configuration file, read once and checked.
 
-Paths on the command line are meant from the working directory, paths in the configuration file from pytest's root
-folder. What can't be used is a usage error: one line, before any test runs.
+Paths on the command line are relative to the working directory, paths in the configuration file to pytest's root
+folder. An invalid setting is a usage error: one line, before any test runs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-FALSE_ALARMS = 1e-3  # of all fixed audits of a suite together
-LEDGER_FALSE_ALARMS = 1e-6  # of all evidence in a ledger, ever
+FALSE_ALARMS = 1e-3  # of all audits of a suite together
+LEDGER_FALSE_ALARMS = 1e-6  # of all evidence in a ledger, over all runs
 SUFFIXES = (".json", ".sarif", ".md")
 
 _OFF = "off"
@@ -24,14 +24,14 @@ class Settings:
     """The plugin's settings in one run.
 
     Attributes:
-      lock: the lock file.
-      update: whether it is to be rewritten.
-      strict: whether a budget that fell, another event graph, a stale entry and an unregistered audit fail the run; and
-        a refused budget that failed no test.
-      false_alarms: bound on the probability of a false alarm among all audits, or None: each audit for itself.
-      samples, confidence: of an audit that states none; None for the plugin's own.
-      ledger: the evidence ledger, or None; ``ledger_false_alarms`` is its level.
-      reports: files to write at the end.
+      lock: The lock file.
+      update: Whether to update the lock file.
+      strict: Whether a budget that fell, another event graph, a stale entry, an unregistered audit, or a refused budget
+        that failed no test fails the run.
+      false_alarms: The bound on the probability of a false alarm among all audits; None: each audit has its own.
+      samples, confidence: The defaults of audits; None for those of the plugin.
+      ledger: The evidence ledger, or None; ``ledger_false_alarms`` is its level.
+      reports: Files to write at the end.
     """
 
     lock: Path
@@ -52,7 +52,7 @@ def settings(config: pytest.Config) -> Settings:
     """Returns the settings of this run.
 
     Raises:
-      pytest.UsageError: one of them can't be used.
+      pytest.UsageError: A setting is invalid.
     """
     if _SETTINGS not in config.stash:
         config.stash[_SETTINGS] = _read(config)
@@ -84,7 +84,7 @@ def _read(config: pytest.Config) -> Settings:
 
 
 def _given(config: pytest.Config, name: str) -> str | None:
-    """Returns an option of the command line; None if it is not there."""
+    """Returns an option of the command line, or None."""
     text: str | None = config.getoption(name)
     if text is not None and not text.strip():
         raise pytest.UsageError(f"--{name.replace('_', '-')}: {text!r} is empty; give a value, or leave it out")
@@ -92,13 +92,13 @@ def _given(config: pytest.Config, name: str) -> str | None:
 
 
 def _configured(config: pytest.Config, name: str) -> str | None:
-    """Returns a setting of the configuration file; None if it is not there, or empty."""
+    """Returns a setting of the configuration file, or None if it is missing or empty."""
     try:
         value = config.getini(name)
-    except (TypeError, ValueError) as error:  # of a pytest that raises no usage error itself
+    except (TypeError, ValueError) as error:  # some versions of pytest don't raise a usage error
         raise pytest.UsageError(f"{name}: {error}; give one text") from None
     if value is not None and not isinstance(value, str):
-        raise pytest.UsageError(f"{name}: {value!r} is no text; give one value, in quotes")
+        raise pytest.UsageError(f"{name}: {value!r} is not text; give one value, in quotes")
     return value or None
 
 
@@ -115,7 +115,7 @@ def _number(name: str, text: str, wanted: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise pytest.UsageError(f"{name}: {text!r} is no number; give {wanted}")
+        raise pytest.UsageError(f"{name}: {text!r} is not a number; give {wanted}")
     return value
 
 
@@ -153,7 +153,7 @@ def _report(config: pytest.Config, name: str) -> Path:
 
     path = config.invocation_params.dir / name
     if path.suffix not in SUFFIXES:
-        raise pytest.UsageError(f"--privacy-report: {name!r} has no known form; end it with {', '.join(SUFFIXES)}")
+        raise pytest.UsageError(f"--privacy-report: {name!r} has an unknown suffix; use one of {', '.join(SUFFIXES)}")
     try:
         return check_writable("--privacy-report", path)
     except InvalidArgumentError as error:
@@ -161,7 +161,7 @@ def _report(config: pytest.Config, name: str) -> Path:
 
 
 def _check_apart(found: Settings) -> None:
-    """Refuses one file for two things: at the end of the run the later would replace the earlier."""
+    """Refuses the same file for two outputs, of which one would replace the other."""
     from hockeystick._files.result_files import same_file
 
     files = [("the lock file", found.lock)]
@@ -170,4 +170,4 @@ def _check_apart(found: Settings) -> None:
     for i, (name, path) in enumerate(files):
         for other, second in files[:i]:
             if same_file(path, second):
-                raise pytest.UsageError(f"{name}: {path} is {other}, too; give another file")
+                raise pytest.UsageError(f"{name}: {path} is also {other}; give another file")

@@ -1,1 +1,1 @@
-"""Results as reports: what is said of them, and the forms it takes."""
+"""Results as reports: their content and their forms."""

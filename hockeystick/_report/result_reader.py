@@ -1,4 +1,4 @@
-"""Results read back from the JSON files that commands wrote, checked as far as their reports need it."""
+"""Reads results from the JSON files of commands, and checks that reports can be made of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _REMEDY = "give a file that --json of a command wrote"
 
 
 def read_results(name: str, text: str) -> tuple[dict[str, Any], ...]:
-    """Returns the results in a JSON text: one, or the several that ``hockeystick report --json`` put together.
+    """Returns the results in a JSON text: one, or several that ``hockeystick report --json`` joined.
 
     Args:
-      name: of the file, for messages.
+      name: The file's name, for messages.
+      text: The JSON text.
 
     Raises:
-      InvalidArgumentError: not JSON, or no result of which this version makes a report.
+      InvalidArgumentError: The text is not JSON, or not a result of which this version can make a report.
     """
     try:
         plain = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
@@ -32,19 +33,19 @@ def read_results(name: str, text: str) -> tuple[dict[str, Any], ...]:
 def _several(name: str, plain: Any) -> Iterator[Any]:
     if isinstance(plain, Mapping) and plain.get("command") == TOGETHER:
         if not isinstance(plain.get("results"), list) or not plain["results"]:
-            raise InvalidArgumentError("FILE", name, "holds no list of results", _REMEDY)
+            raise InvalidArgumentError("FILE", name, "does not hold a list of results", _REMEDY)
         yield from plain["results"]
     else:
         yield plain
 
 
 def _checked(name: str, plain: Any) -> dict[str, Any]:
-    """Returns the result, of which a report was made to see that one can be made."""
+    """Returns the result, after making its report as a check."""
     if not isinstance(plain, dict) or not isinstance(plain.get("command"), str):
-        raise InvalidArgumentError("FILE", name, "is no result of a command", _REMEDY)
+        raise InvalidArgumentError("FILE", name, "is not the result of a command", _REMEDY)
     if plain.get("schema_version") != SCHEMA_VERSION:
-        reason = f"is of schema_version {plain.get('schema_version')!r}, and {SCHEMA_VERSION} can be read"
-        raise InvalidArgumentError("FILE", name, reason, "make it anew with this version")
+        reason = f"has schema_version {plain.get('schema_version')!r}, but this version reads {SCHEMA_VERSION}"
+        raise InvalidArgumentError("FILE", name, reason, "run the command again with this version")
     try:
         to_report(plain)
     except HockeystickError as error:

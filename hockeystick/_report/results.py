@@ -1,11 +1,10 @@
 """Results in four forms: JSON for programs, a terminal report, one HTML file, Markdown.
 
-A result is first made into a plain dictionary, which is what the JSON file holds. The other forms are
-drawn from that dictionary alone, so a page can be made from a JSON file later, without computing anything again.
+A result is first a plain dictionary, the content of the JSON file. The other forms are made from this dictionary only,
+so a page can be made later from a JSON file, without computing anything.
 
-The JSON is strict: it has no NaN or Infinity tokens. An infinite number is the string ``"inf"`` or ``"-inf"``, and what
-is not a number is ``null``. ``schema_version`` rises when a field changes its meaning or goes; new fields may appear
-without that.
+The JSON is strict: it has no NaN or Infinity tokens. An infinite number is the string ``"inf"`` or ``"-inf"``, and NaN
+is ``null``. ``schema_version`` increases when a field changes its meaning or is removed, but not for new fields.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ if TYPE_CHECKING:
     from hockeystick.audits import Verdict
 
 SCHEMA_VERSION = 1
-TOGETHER = "report"  # the command of several results in one
+TOGETHER = "report"  # the command in a file of several results
 _VERSIONS_OF = ("hockeystick", "numpy", "scipy", "dp-accounting")
 _HTML_NEEDS = ("jinja2", "matplotlib")
 
 
 def require_html() -> None:
-    """Checks, without importing them, that the packages which draw HTML reports are installed.
+    """Checks, without importing them, that the packages for HTML reports are installed.
 
     Raises:
-      MissingExtraError: they are not.
+      MissingExtraError: A package is missing.
     """
     missing = [name for name in _HTML_NEEDS if importlib.util.find_spec(name) is None]
     if missing:
@@ -57,22 +56,22 @@ def require_html() -> None:
 
 
 def account_result(guarantee: Guarantee, delta: float, *, step: Step = lambda _: None) -> dict[str, Any]:
-    """Returns what ``guarantee`` says at ``delta``, its curves, and its graph; see ``guarantee_content``."""
+    """Returns the result on a guarantee at ``delta``, with its curves and its graph; see ``guarantee_content``."""
     return _result("account", guarantee_content(guarantee, delta, step=step))
 
 
 def calibrate_result(guarantee: Guarantee, delta: float, found: Mapping[str, Any], *, step: Step) -> dict[str, Any]:
-    """Returns the parameter that was ``found`` and the guarantee that it gives; see ``_runs.calibration``."""
+    """Returns the result on a calibrated parameter (``found``) and its guarantee; see ``_runs.calibration``."""
     return _result("calibrate", {**guarantee_content(guarantee, delta, step=step), **found})
 
 
 def graph_result(graph: AccountantGraph, delta: float | None, view: str | None) -> dict[str, Any]:
-    """Returns a graph with the ε that each release costs alone at ``delta``; without one, no costs."""
+    """Returns the result on a graph, with the ε of each release alone if ``delta`` is given."""
     return _result("graph", {"delta": delta, **graph_content(graph, delta, view)})
 
 
 def audit_result(verdict: Verdict, **context: object) -> dict[str, Any]:
-    """Returns a verdict, with the ``context`` to reproduce it (target, data sets as given, seed)."""
+    """Returns the result on a verdict, with the ``context`` to reproduce it (target, data sets as given, seed)."""
     from hockeystick.audits.verdicts.tradeoff_bound import measured_curve
 
     curve = measured_curve(verdict)
@@ -91,22 +90,22 @@ def demo_result(result: DemoResult) -> dict[str, Any]:
 
 
 def run_result(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the result of a learner's plan, simulated run or release from its ``content`` (see ``_runs.lazy``)."""
+    """Returns the result of a plan, a simulated run or a release from its ``content`` (see ``_runs``)."""
     return _result("run", content)
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    """Returns a verdict's fields; in its own JSON an infinite ε is null, in results every infinity is "inf"."""
+    """Returns a verdict's fields; its own JSON writes an infinite ε as null, results as "inf"."""
     plain = {**verdict.to_dict(), "detectable_epsilon": verdict.detectable_epsilon}
     del plain["schema"]
     return plain
 
 
 def to_html(*results: Mapping[str, Any]) -> str:
-    """Returns a self-contained page of a result, or of several with their contents on top.
+    """Returns a self-contained page of one result, or of several with a table of contents.
 
     Raises:
-      MissingExtraError: the extra ``report`` is not installed.
+      MissingExtraError: The extra ``report`` is not installed.
     """
     require_html()
     from hockeystick._report.forms.html import page
@@ -122,7 +121,7 @@ def to_markdown(*results: Mapping[str, Any]) -> str:
 
 
 def to_terminal(result: Mapping[str, Any]) -> TerminalReport:
-    """Returns what ``rich.print`` shows as the report of a result."""
+    """Returns the report of a result as a renderable for ``rich.print``."""
     return TerminalReport(to_report(result))
 
 
@@ -130,11 +129,11 @@ def to_report(result: Mapping[str, Any]) -> Report:
     """Returns the content of the report on a result.
 
     Raises:
-      InvalidArgumentError: it is of no command or learner that has one.
+      InvalidArgumentError: Its command or learner is unknown.
     """
     name = result.get("learner", result["command"])
     if name not in _REPORTS:
-        raise InvalidArgumentError("result", name, "is of no command or learner that has a report")
+        raise InvalidArgumentError("result", name, "is not a command or learner with a report", "use another version")
     return _REPORTS[name](result)
 
 
@@ -154,12 +153,12 @@ _LEARNERS = (
     release.REPORTS,
     smoothed.REPORTS,
 )
-# A result about a learner is reported by its learner, any other by its command.
+# The learner's name selects the report of a learner's result, the command any other.
 _REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}
 
 
 def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Returns one result as it is, several as one that holds them."""
+    """Returns a single result as it is, and several as one that holds them."""
     return results[0] if len(results) == 1 else _result(TOGETHER, {"results": list(results)})
 
 
@@ -185,7 +184,7 @@ def _versions() -> dict[str, str]:
 
 
 def strict(value: Any) -> Any:
-    """Returns ``value`` in types that strict JSON has; anything unknown becomes its text, so that no result is lost."""
+    """Returns ``value`` in types of strict JSON; a value of an unknown type becomes its text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):

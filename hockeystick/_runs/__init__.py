@@ -1,1 +1,1 @@
-"""What commands do, without the command line around it."""
+"""The work of the commands, without the command line."""

@@ -1,7 +1,7 @@
-"""Streams of real people, from the data sets that scikit-learn brings along: for learners of experts and of losses.
+"""Streams of people from the data sets of scikit-learn, for learners of experts and of convex losses.
 
-A fifth of the rows is declared public. They alone train the classifiers that are the experts, and set the scales of the
-features. The others are the protected people, in a random order that is always the same, every person once.
+A fifth of the rows is declared public. Only these rows train the classifiers that serve as experts, and determine the
+scales of the features. The others are the protected people, each once, in a fixed random order.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _PUBLIC = 0.2
 
 
 def classifier_errors(name: str) -> FloatArray:
-    """Losses of the classifiers on the protected people of a data set, shape (people, 8): 1 where one errs, else 0.
+    """Returns the errors of the classifiers on the protected people of a data set, shape (people, 8), each 0 or 1.
 
     Raises:
-        InvalidArgumentError: no such data set.
+        InvalidArgumentError: No such data set.
         MissingExtraError: scikit-learn, which holds the data, is not installed.
     """
     values, labels, known, people = _split(name)
@@ -67,12 +67,12 @@ def classifier_errors(name: str) -> FloatArray:
 
 
 def logistic_losses(name: str) -> RegressionLosses:
-    """Logistic losses of a linear model on the protected people, first class against the others; 1-Lipschitz each.
+    """Returns 1-Lipschitz logistic losses of a linear model on the protected people, first class against the others.
 
-    Features are divided by the largest norm of a public row, and longer ones of the protected rows scaled down to 1.
+    Features are divided by the largest norm of a public row; longer protected rows are scaled down to norm 1.
 
     Raises:
-        InvalidArgumentError: no such data set.
+        InvalidArgumentError: No such data set.
         MissingExtraError: scikit-learn, which holds the data, is not installed.
     """
     from hockeystick.learners.lazy.convex.losses.convex_losses import RegressionLosses
@@ -84,7 +84,7 @@ def logistic_losses(name: str) -> RegressionLosses:
 
 
 def _split(name: str) -> tuple[FloatArray, npt.NDArray[np.int64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Features, scaled by the public rows alone, and labels of all rows; then which are public and which protected."""
+    """Returns features (scaled by public rows only) and labels of all rows, then public and protected indices."""
     if name not in DATA:
         raise InvalidArgumentError("dataset", name, "is unknown", f"use one of {', '.join(DATA)}")
     if importlib.util.find_spec("sklearn") is None:

@@ -1,7 +1,7 @@
-"""What ``hockeystick calibrate`` calibrates: a named mechanism, or a graph in a file with one parameter left open.
+"""The subjects of ``hockeystick calibrate``: a named mechanism, or a graph in a file with an open parameter.
 
 A graph's open parameter is the string "?" in place of a number. It may stand in several places, which then all get the
-same value; if it stands for a number of times, only whole numbers are tried.
+same value. If it stands for a count, only whole numbers are tried.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.events.event_json import unique_keys
 from hockeystick.accounting.numerics.directed_rounding import quotient_down, quotient_up
 
-_DEEPEST = 200  # keys and positions from the top
+_DEEPEST = 200  # levels of nesting
 OPEN = "?"
 _WHOLE = {"count", "answers", "categories", "k", "size", "coordinates", "batch", "population", "length"}
 _SHARES = {"probability", "keep_probability", "delta", "gamma", "p", "q"}  # at most 1
@@ -40,12 +40,12 @@ _SHARES = {"probability", "keep_probability", "delta", "gamma", "p", "q"}  # at 
 
 @frozen
 class Noise:
-    """A mechanism that adds noise of one parameter.
+    """A family of noise with one parameter.
 
     Attributes:
-      parameter: what the parameter is called.
-      norm: of the sensitivity.
-      event: (parameter, sensitivity) -> event of one use.
+      parameter: The parameter's name.
+      norm: The norm of the sensitivity.
+      event: The function (parameter, sensitivity) -> event of one use.
     """
 
     parameter: str
@@ -64,16 +64,16 @@ MECHANISMS = {
 
 @frozen
 class Question:
-    """A mechanism with one of its numbers left open.
+    """A mechanism with one open number.
 
     Attributes:
-      mechanism: a name of ``MECHANISMS``.
-      sensitivity: how far one record, changed as the relation says, moves the value, in the mechanism's norm.
-      clip: instead, the most that one record adds to a sum, in that norm; neither of the two stands for 1.
-      noise, count, sampling: its parameter, how often it is used, and how likely a record is in each use's sample; the
-        open one is None.
-      batch, population: instead of ``sampling``: so many of so many records are in each use's sample.
-      adjacency: the neighbouring relation.
+      mechanism: A name of ``MECHANISMS``.
+      sensitivity: The sensitivity of the value under ``adjacency``, in the mechanism's norm.
+      clip: Alternatively, the norm up to which each record adds to a sum. Without both, the sensitivity is 1.
+      noise, count, sampling: The noise parameter, the number of uses, and the probability of a record in each use's
+        sample; the open one is None.
+      batch, population: Instead of ``sampling``: the sizes of each use's sample and of the data set.
+      adjacency: The neighbouring relation.
     """
 
     mechanism: str
@@ -88,18 +88,17 @@ class Question:
 
     @property
     def parameter(self) -> str:
-        """The open one's name."""
+        """The name of the open number."""
         if self.noise is None:
             return MECHANISMS[self.mechanism].parameter
         return "count" if self.count is None else "sampling"
 
     @property
     def distance(self) -> float:
-        """How far one record moves the value, in the mechanism's norm.
+        """The sensitivity of the value, in the mechanism's norm.
 
-        What a record adds to a sum is a vector of norm at most C: adding the record, removing it or putting a null in
-        its place moves the sum by at most C, and another vector in its place by at most 2·C. Both are so within a
-        sample as well.
+        Each record adds a vector of norm at most C to a sum. Adding or removing a record, or replacing it by a null,
+        moves the sum by at most C; replacing it by another record by at most 2·C. The same holds within a sample.
         """
         if self.clip is not None:
             return 2.0 * self.clip if self.adjacency is Adjacency.REPLACE_ONE else self.clip
@@ -107,10 +106,10 @@ class Question:
 
     @property
     def unit(self) -> str:
-        """``distance`` in words."""
+        """The sensitivity in words."""
         what = "the value" if self.clip is None else "the sum"
         if self.clip is None:
-            why = "the default sensitivity" if self.sensitivity is None else "as --sensitivity says"
+            why = "the default sensitivity" if self.sensitivity is None else "from --sensitivity"
         else:
             why = f"{'twice ' if self.distance > self.clip else ''}the clip {exact(self.clip)}"
         where = "" if self.sampling == 1.0 and self.batch is None else ", if sampled,"
@@ -118,7 +117,7 @@ class Question:
         return f"{RECORD[self.adjacency]}{where} moves {what} by at most {exact(self.distance)} in {norm} ({why})"
 
     def multiplier(self, value: float) -> float | None:
-        """The noise over the clip, rounded up, with the open number set to ``value``; None where there is none."""
+        """Returns the noise multiplier (noise/clip), rounded up, at the open number ``value``; None without a clip."""
         noise = value if self.noise is None else self.noise
         if self.clip is None or MECHANISMS[self.mechanism].parameter == "variance":
             return None
@@ -146,8 +145,8 @@ class Template:
     """A graph's JSON with an open parameter.
 
     Attributes:
-      data: the decoded JSON.
-      places: where "?" stands, as paths of keys and positions.
+      data: The decoded JSON.
+      places: The positions of "?", as paths of keys and indices.
     """
 
     data: Any
@@ -158,7 +157,7 @@ class Template:
         """Returns the template in a text.
 
         Raises:
-          GraphError: not JSON, or nothing is open in it.
+          GraphError: The text is not JSON, or has no open parameter.
         """
         try:
             data = json.loads(text, object_pairs_hook=unique_keys)
@@ -166,29 +165,29 @@ class Template:
             raise GraphError(f"graph: not valid JSON ({error})") from None
         places = tuple(place for place in _open_places(data, ()) if not {"reads", "sees"} & set(place))
         if not places:
-            raise GraphError('graph: no parameter is open; write "?" in place of the number to be found')
+            raise GraphError('graph: no parameter is open; write "?" in place of the number to calibrate')
         return cls(data, places)
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers have a meaning."""
+        """Whether the parameter is a whole number."""
         return any(place[-1] in _WHOLE for place in self.places)
 
     @property
     def share(self) -> bool:
-        """Whether only numbers up to 1 have a meaning."""
+        """Whether the parameter is at most 1."""
         return any(place[-1] in _SHARES for place in self.places)
 
     @property
     def parameter(self) -> str:
-        """The open parameters' names, each with its node's."""
+        """The names of the open parameters, each with its node."""
         return ", ".join(dict.fromkeys(map(self._named, self.places)))
 
     def graph(self, value: float) -> AccountantGraph:
         """Returns the graph with ``value`` in every open place.
 
         Raises:
-          GraphError, InvalidArgumentError: it is no graph with that.
+          GraphError, InvalidArgumentError: The graph is invalid with this value.
         """
         filled = json.loads(json.dumps(self.data))
         for place in self.places:
@@ -208,7 +207,7 @@ class Template:
 
 
 def _open_places(data: Any, at: tuple[str | int, ...]) -> list[tuple[str | int, ...]]:
-    """Where "?" stands for a parameter: inside a node or a view, and not as its name."""
+    """Returns the positions of "?" as a parameter: inside a node or a view, but not as its name."""
     if len(at) > _DEEPEST:
         raise GraphError(f"graph: values are nested more than {_DEEPEST} deep")
     if data == OPEN and len(at) > 2 and at[-1] not in ("name", "kind", "type"):
@@ -224,15 +223,15 @@ def _open_places(data: Any, at: tuple[str | int, ...]) -> list[tuple[str | int, 
 def found_content(
     what: str, parameter: str, found: Calibrated, *, whole: bool, target: dict[str, float], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns what was found, as results hold it.
+    """Returns the entries of a result of calibration.
 
     Args:
-      what: was calibrated, in words.
-      parameter: the name of the number that was open.
-      found: its value, and one next to it that fails.
-      whole: whether it is a whole number.
-      target: what had to be met, by name.
-      given: what else was asked for, by name.
+      what: The mechanism or file.
+      parameter: The name of the open number.
+      found: Its value, and an adjacent value that fails.
+      whole: Whether it is a whole number.
+      target: The target, by name.
+      given: The other numbers, by name.
     """
     return {
         "what": what,
@@ -247,10 +246,6 @@ def found_content(
 
 
 def refuse_unknown(name: str) -> None:
-    """Raises an error for a mechanism that is neither known nor a file's name.
-
-    Raises:
-      InvalidArgumentError: always.
-    """
+    """Raises the error for a mechanism that is neither known nor a file."""
     known = ", ".join(MECHANISMS)
     raise InvalidArgumentError("MECHANISM", name, "is unknown", f"give one of {known}, or a graph's .json file")

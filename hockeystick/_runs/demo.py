@@ -1,12 +1,12 @@
 """The demonstration: private prediction from expert advice on real data, from calibration to verdict.
 
-    compose -> certify -> try to break -> try to break what is broken
+    compose -> certify -> audit the correct learners -> audit broken variants
 
-The lazy learner and its dartboard variant are calibrated to (epsilon, delta) through the accountant, set against the
-learner without privacy, certified by their graphs, and audited in the full view that the certificates cover. Then the
-same audits meet two broken variants, which the exact oracle first shows to violate the claim, and must refute them.
+The lazy learner and its dartboard variant are calibrated to (epsilon, delta) through the accountant, compared with the
+learner without privacy, certified by their graphs, and audited in the full view that the certificates cover. The same
+audits must then refute two broken variants, which the exact oracle shows to violate the claim.
 
-Pure logic: nothing is printed or written. The result is a frozen value, rendered by :mod:`hockeystick._report.results`.
+Nothing is printed or written. The result is a frozen value that :mod:`hockeystick._report.results` renders.
 """
 
 from __future__ import annotations
@@ -34,36 +34,35 @@ from hockeystick.learners.lazy.experts.setting import Variant
 
 Progress = Callable[[str, int, int], None]
 
-EXCESS = 3.0  # by what factor the unclipped mutant's losses exceed their declared range
+EXCESS = 3.0  # the factor by which the unclipped mutant's losses exceed their declared range
 _QUICK, _SAMPLES, _WORK = 20_000, 300_000, 30_000_000  # samples from each stream; batches simulated for them
-_SHARE, _MOST = 4.0, 1_000_000  # a mutant's audit gets this multiple of what the oracle says it needs, if it can
+_SHARE, _MOST = 4.0, 1_000_000  # a mutant gets this multiple of the samples that the oracle requires, up to a limit
 _ALARMS = np.sin(np.linspace(0.0, np.pi / 2.0, 81)) ** 2  # false-alarm rates of a trade-off curve, dense at both ends
 
 NOTES = (
-    "Each person is on the stream once: one pass, no repetition. Only they are protected; the public rows are not.",
-    "So short a stream leaves a private learner between a random rule and the learner without privacy: its cost does "
-    "not grow in step with the stream, so a longer one would narrow the gap.",
-    "On data this easy the rule that looks best on a few public rows can be excellent or poor, by luck; it costs no "
+    "Each person is in the stream once. The guarantee protects these people, not the public rows.",
+    "On a short stream a private learner is between a random rule and the learner without privacy. The cost of privacy "
+    "grows more slowly than the stream, so a longer stream would narrow the gap.",
+    "On data this easy, the rule that looks best on a few public rows can be excellent or poor by chance. It costs no "
     "privacy and is shown for comparison.",
-    "Certificates and audits are for the full view: every switching decision and every draw, of which the rules that "
-    "are played are a part.",
-    "The printed formula is shown at the learner's parameters whether or not its stated conditions hold there; it is "
-    "meant for the normaliser 2 B eta, and the learner uses the tight one, B eta.",
-    "A curve is audited at every epsilon and delta that it claims: a refutation may come from another point than the "
-    "stated one.",
+    "Certificates and audits are for the full view: every switching decision and every draw, including the rules that "
+    "are played.",
+    "The printed formula is shown at the learner's parameters even if its conditions do not hold there. It is stated "
+    "for the normaliser 2 B eta; the learner uses the tight one, B eta.",
+    "A claimed curve is audited at all of its points, so a refutation may be at another point than the stated one.",
 )
 
 
 @frozen
 class Regret:
-    """How a learner fared on the stream.
+    """The loss and regret of a learner on the stream.
 
     Attributes:
         name: The learner.
-        epsilon: Its certified epsilon; 0 where it uses public rows only, inf without privacy.
+        epsilon: Its certified epsilon; 0 if it uses public rows only, inf without privacy.
         expected_loss: Expected number of errors on the stream, exact.
-        expected_regret: That, minus the errors of the best single expert in hindsight.
-        bound: Worst-case expected regret over all streams; inf where there is none.
+        expected_regret: The expected loss minus the errors of the best single expert in hindsight.
+        bound: Worst-case expected regret over all streams; inf without a bound.
     """
 
     name: str
@@ -75,18 +74,18 @@ class Regret:
 
 @frozen(eq=False)
 class Learned:
-    """A calibrated private learner and what is known about its privacy.
+    """A calibrated private learner with its privacy: certified, printed and exact.
 
     Attributes:
         name: "L2P" or "dartboard".
         learner: Its parameters.
         certified: Epsilon at the demonstration's delta, upper and lower end of its computation, and the method.
-        printed: The paper's formula at the same parameters; None for the dartboard, for which none is printed.
+        printed: The paper's formula at the same parameters; None for the dartboard, which has none.
         exact: Epsilon of the worst-case neighbours by the exact oracle, (lower, upper): a lower bound on the truth.
-        contributions: What each node of the graph contributes.
-        run_regret: Regret of the one simulated run that is shown.
-        run_draws: How often that run drew an expert afresh.
-        claimed_curve: (false alarms, misses) that the certificate leaves possible, shape (points, 2).
+        contributions: The contribution of each node of the graph.
+        run_regret: Regret of the simulated run that is shown.
+        run_draws: Number of draws of an expert in that run.
+        claimed_curve: (false alarms, misses) on the boundary of the certificate, shape (points, 2).
         graph: The accountant graph, in its JSON form.
     """
 
@@ -108,13 +107,13 @@ class Audited:
 
     Attributes:
         learner: "L2P" or "dartboard".
-        mutation: What is broken; None for the correct learner.
+        mutation: The mistake; None for the correct learner.
         neighbours: "worst case" or "real data".
         view: "run" for the whole transcript, "decision" for the first decision.
-        exact: Exact epsilon at delta of this target on these neighbours, (lower, upper); None where not computed.
-        exact_curve: (false alarms, misses) of the most powerful tests there, shape (points, 2); empty likewise.
-        samples_needed: Samples from each stream with which the claim is refuted in 9 of 10 audits, from the exact law;
-            inf where the claim holds, None where no exact law is computed.
+        exact: Exact epsilon at delta of this target on these neighbours, (lower, upper); None if not computed.
+        exact_curve: (false alarms, misses) of the most powerful tests there, shape (points, 2); empty if not computed.
+        samples_needed: Samples from each stream that refute the claim in 9 of 10 audits, from the exact law; inf if the
+            claim is true, None if not computed.
         verdict: The audit's outcome.
     """
 
@@ -129,7 +128,7 @@ class Audited:
 
     @property
     def expected(self) -> bool | None:
-        """Whether the claim should be refuted; None where the oracle says that these samples do not suffice."""
+        """Whether the claim should be refuted; None if these samples do not suffice according to the oracle."""
         if self.mutation is None:
             return False
         enough = self.samples_needed is not None and self.samples_needed <= self.verdict.samples
@@ -137,26 +136,26 @@ class Audited:
 
     @property
     def as_expected(self) -> bool:
-        """Whether a correct learner stood, and a broken one fell where the samples suffice for it."""
+        """Whether a correct learner was not refuted, or a broken one was if the samples suffice."""
         return self.expected is None or self.verdict.refuted == self.expected
 
 
 @frozen(eq=False)
 class DemoResult:
-    """Everything that the demonstration found; numbers only, nothing rendered.
+    """The result of the demonstration, as numbers.
 
     Attributes:
-        epsilon, delta: The privacy asked for.
-        confidence: Of each single audit.
-        seed: Of split, order, runs and audits.
+        epsilon, delta: The privacy target.
+        confidence: The confidence level of each audit.
+        seed: The seed of split, order, runs and audits.
         data: Name of the data set.
-        rounds, public_rows: Rows streamed once and protected; rows declared public.
-        experts: What each expert does.
-        best_expert: Index of the best one in hindsight.
-        regrets: The learners on the stream, the best expert's own loss being ``best_loss``.
+        rounds, public_rows: Numbers of protected rows in the stream, and of public rows.
+        experts: The experts' rules.
+        best_expert: Index of the best expert in hindsight; its loss is ``best_loss``.
+        regrets: The learners' losses and regrets on the stream.
         learned: The two private learners.
-        audits: Correct learners first, then the mutants.
-        notes: What a reader should know, one sentence or two each.
+        audits: The audits, first of correct learners, then of mutants.
+        notes: Notes for the reader, one or two sentences each.
         seconds: Wall time.
     """
 
@@ -178,16 +177,16 @@ class DemoResult:
 
     @property
     def as_expected(self) -> bool:
-        """Whether no correct learner was refuted, and every mutant was for which the samples suffice."""
+        """Whether no correct learner was refuted, and every mutant was whose samples suffice."""
         return all(row.as_expected for row in self.audits)
 
     def measured(self, name: str) -> float:
-        """The largest lower bound on epsilon at delta that an audit of the correct learner ``name`` measured."""
+        """Returns the largest lower bound on epsilon from the audits of the correct learner ``name``."""
         rows = [row for row in self.audits if row.learner == name and row.mutation is None]
         return max((row.verdict.epsilon_lower for row in rows), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result in plain types; numbers may be infinite."""
+        """Returns the result in plain types; numbers may be infinite."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -222,15 +221,15 @@ def run_demo(
     """Runs the demonstration.
 
     Args:
-        epsilon: Privacy asked for, > 0.
-        delta: In (0, 1); well below one over the number of people on the stream (550) to mean anything.
-        confidence: Of each single audit, in (0.5, 1).
-        seed: Of everything that is drawn.
-        quick: Fewer samples. The mutants' audits get what they need, all the same.
+        epsilon: The target, > 0.
+        delta: In (0, 1); it should be well below one over the number of people in the stream (550).
+        confidence: The confidence level of each audit, in (0.5, 1).
+        seed: The seed of all random numbers.
+        quick: Whether to draw fewer samples; the mutants' audits still get the samples that they need.
         progress: Called as ``progress(stage, done, total)`` before each step and once at the end.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
+        InvalidArgumentError: An argument is outside its domain, or no parameters meet the target.
         MissingExtraError: scikit-learn is not installed.
     """
     started = time.perf_counter()
@@ -298,7 +297,7 @@ _VARIANTS: dict[Variant, str] = {"l2p": "L2P", "dartboard": "dartboard"}
 
 
 def _audit_plan() -> list[tuple[Variant, Mutation | None, str, View]]:
-    """Which audits are made: (variant, mutation, neighbours, view), the correct learners' first."""
+    """Returns the audits to make: (variant, mutation, neighbours, view), those of correct learners first."""
     plan: list[tuple[Variant, Mutation | None, str, View]] = []
     for variant in _VARIANTS:
         plan.append((variant, None, "worst case", "run"))
@@ -397,18 +396,18 @@ def _audited(
 
 
 def _claimed_curve(claim: Claim) -> tuple[tuple[float, float], ...]:
-    """The largest curve below which no test lies, by every claimed (epsilon, delta); Dong, Roth & Su 2022."""
+    """Returns the trade-off curve of all claimed (epsilon, delta): no test lies below it (Dong, Roth & Su 2022)."""
     misses = np.zeros_like(_ALARMS)
     for epsilon, delta in claim.points:
-        kept = 1.0 - delta
-        misses = np.maximum(misses, np.maximum(kept - np.exp(epsilon) * _ALARMS, np.exp(-epsilon) * (kept - _ALARMS)))
+        rest = 1.0 - delta
+        misses = np.maximum(misses, np.maximum(rest - np.exp(epsilon) * _ALARMS, np.exp(-epsilon) * (rest - _ALARMS)))
     return tuple(zip(_ALARMS.tolist(), misses.tolist(), strict=True))
 
 
 def _exact_curve(law: LossLaw) -> tuple[tuple[float, float], ...]:
-    """The most powerful tests of one stream against the other, at the levels of the grid; never above the truth.
+    """Returns the most powerful tests between the streams, at the false-alarm rates of the grid; never above the truth.
 
-    That takes the law whose losses are rounded up: rounded down they give the other stream more than all of its mass.
+    It uses losses rounded up: with losses rounded down the other stream's probabilities add up to more than 1.
     """
     power, level = (np.minimum(tail[::-1], 1.0) for tail in law.tails())  # from the rarest event to the surest
     caught = np.interp(_ALARMS, np.append(level, 1.0), np.append(power, 1.0))
@@ -468,7 +467,7 @@ def _audited_dict(row: Audited) -> dict[str, Any]:
 
 
 class _Steps:
-    """Counts the steps of the demonstration for whoever shows its progress."""
+    """Counts the steps of the demonstration and reports them to ``progress``."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, -1

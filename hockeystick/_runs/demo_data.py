@@ -1,9 +1,9 @@
-"""The demonstration's data: a stream of patients, each of whom says which of ten simple rules got them right.
+"""The demonstration's data: a stream of patients with the errors of ten simple rules on each.
 
-The breast-cancer data of scikit-learn has 569 rows, one a patient (Wolberg, Street & Mangasarian 1995). A few rows are
-declared public. On them alone each of the ten mean measurements gets its rule: the threshold and the side on which a
-tumour is called benign. The remaining rows, in random order, are the protected stream: every patient once, one pass.
-A rule's loss on a patient is 1 if it errs and 0 if not, so it lies in [0, 1] by construction.
+The breast-cancer data of scikit-learn has 569 rows, one per patient (Wolberg, Street & Mangasarian 1995). A few rows
+are declared public. They determine a rule for each of the ten mean measurements: the threshold, and the side on which a
+tumour is called benign. The remaining rows, in random order, are the protected stream: every patient once. A rule's
+loss on a patient is 1 if it errs and 0 if not.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class ExpertStream:
     """Losses of fixed experts on a stream of people.
 
     Attributes:
-        name: Of the data set.
-        experts: What each expert does, in words.
-        losses: Shape (rounds, experts): the protected stream, one row a person.
-        public_losses: Shape (public rows, experts): the losses on the rows declared public.
-        rows: Shape (rounds,): which row of the data set each person is.
-        public_rows: Shape (public rows,): likewise; disjoint from ``rows``.
+        name: Name of the data set.
+        experts: The experts' rules in words.
+        losses: Shape (rounds, experts): the protected stream, one row per person.
+        public_losses: Shape (public rows, experts): the losses on the public rows.
+        rows: Shape (rounds,): the indices of the protected rows in the data set.
+        public_rows: Shape (public rows,): the indices of the public rows.
     """
 
     name: str
@@ -47,11 +47,11 @@ class ExpertStream:
         return int(self.losses.shape[0])
 
     def public_choice(self) -> int:
-        """The expert with the fewest errors on the public rows: what may be had without touching the stream."""
+        """Returns the expert with the fewest errors on the public rows, which uses no protected data."""
         return int(np.argmin(self.public_losses.sum(axis=0)))
 
     def neighbour(self) -> FloatArray:
-        """The stream with its first person replaced by the public row whose losses differ most from theirs."""
+        """Returns the stream with its first person replaced by the public row whose losses differ most from theirs."""
         furthest = int(np.argmax(np.abs(self.public_losses - self.losses[0]).sum(axis=1)))
         other = self.losses.copy()
         other[0] = self.public_losses[furthest]
@@ -59,7 +59,7 @@ class ExpertStream:
 
 
 def breast_cancer_stream(seed: int) -> ExpertStream:
-    """The stream, its split and its order drawn with ``seed``.
+    """Returns the stream, its split and its order drawn with ``seed``.
 
     Raises:
         MissingExtraError: scikit-learn, which holds the data, is not installed.
@@ -85,7 +85,7 @@ def breast_cancer_stream(seed: int) -> ExpertStream:
 
 
 def _rule(values: FloatArray, benign: npt.NDArray[np.bool_]) -> tuple[float, bool]:
-    """The threshold, halfway between two values, and the benign side (below?) with the fewest errors."""
+    """Returns the threshold, halfway between two values, and the benign side (below?) with the fewest errors."""
     levels = np.unique(values)
     thresholds = (levels[1:] + levels[:-1]) / 2.0
     wrong_below = ((values[None, :] < thresholds[:, None]) != benign[None, :]).mean(axis=1)

@@ -1,8 +1,8 @@
-"""What ``hockeystick run online-distribution`` does, without the command line: build, account, bound, and simulate.
+"""The work of ``hockeystick run online-distribution``: the learner, its guarantee and bounds, and simulated runs.
 
-The result is a plain dictionary. ``epsilon`` in it is what the learner's accountant graph certifies for one person at
-``delta``; ``epsilon_printed`` is what is claimed in print of the published noise for the same models, with what that
-noise really delivers beside it.
+The result is a plain dictionary. ``epsilon`` is certified by the learner's accountant graph for one person at
+``delta``; ``epsilon_printed`` is the published claim about the published noise for the same models, with the ε that
+this noise actually has.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ REFERENCES: dict[str, Callable[[], Reference]] = {
     "blocks": CeiledBlocks,
 }
 
-_COUNTS = 400  # labels of the Poisson models; what lies beyond is less than 1e-200 of a mean of 50
-_MOST_PRINTED = 10**7  # pairs of kinds of labels, for all models, in the oracle that checks what is printed
+_COUNTS = 400  # labels of the Poisson models; the mass beyond is below 1e-200 for a mean of 50
+_MOST_PRINTED = 10**7  # pairs of kinds of labels, for all models, in the oracle that checks the published claim
 _KINDS = {"one-bit": "one-bit", "randomized-labels": "krr"}
 
 
@@ -63,13 +63,13 @@ _KINDS = {"one-bit": "one-bit", "randomized-labels": "krr"}
 def learner_of(
     models: Models, *, rounds: int, channel: str, reference: str, rule: Rule, epsilon: float, delta: float
 ) -> OnlineDistribution:
-    """The learner, its messages calibrated to epsilon.
+    """Returns the learner, its messages calibrated to epsilon.
 
-    Rule "printed" takes the published multiple of the span as noise, the span a corrected one, and the published
-    exchange of labels.
+    The rule "printed" uses the published multiple of the (corrected) span as noise, and the published exchange of
+    labels.
 
     Raises:
-        InvalidArgumentError: arguments that don't go together.
+        InvalidArgumentError: The arguments don't go together.
     """
     hypotheses, given = models.hypotheses, {"epsilon": epsilon}
     kind = _chosen(models, channel, epsilon)
@@ -100,7 +100,7 @@ def _chosen(models: Models, channel: str, epsilon: float) -> str:
 def _vector_maker(
     kind: type[VectorLaplace | VectorGaussian], *, epsilon: float, delta: float, printed: bool
 ) -> Callable[..., Channel]:
-    """Channels of one noise for all contexts: it is calibrated in the first one, all have one span."""
+    """Returns a maker of channels with the same noise in all contexts, which all have the same span."""
     first: list[VectorLaplace | VectorGaussian] = []
 
     def made(levels: Any, *, span: float) -> Channel:
@@ -124,7 +124,7 @@ def plan_content(
     delta: float,
     answers: int,
 ) -> dict[str, Any]:
-    """What a plan says: cost to a person, the printed claim, the explicit bound on risk, and what a message weighs."""
+    """Returns the entries of a plan: a person's ε, the published claim, the risk bound, and the size of a message."""
     first, kind = learner.channels[0], _chosen(models, channel, epsilon)
     guarantee = learner.graph(answers=answers).guarantee()
     bracket = guarantee.epsilon(delta, bracket=True)
@@ -167,10 +167,10 @@ def plan_content(
 def printed_claim(
     models: Models, channel: str, *, rounds: int, epsilon: float, delta: float
 ) -> tuple[PrintedMessage | None, str | None]:
-    """What is claimed in print of one message with the published noise, and what that delivers; or why there is none.
+    """Returns the published claim about one message with the published noise and its actual ε; or why there is none.
 
-    The claim is about the published blocks, whatever reference the learner uses. With several contexts it is the worst
-    of them.
+    The claim is about the published blocks, whatever reference the learner uses; with several contexts, about the
+    worst of them.
     """
     if channel in ("one-bit", "gaussian-all"):
         return None, "this channel is not a published one"
@@ -186,8 +186,8 @@ def printed_claim(
     if channel == "krr":
         source = "Sima, Wu, Milenkovic & Szpankowski 2024, section 3"
         claim = PrintedGuarantee(epsilon, 0.0, (), source)
-        told = RandomizedLabels(widest, epsilon=epsilon)
-        return PrintedMessage(claim, 0.0, told.exact_epsilon(), exact=True), None
+        randomised = RandomizedLabels(widest, epsilon=epsilon)
+        return PrintedMessage(claim, 0.0, randomised.exact_epsilon(), exact=True), None
     kinds = sum(len(each.rows) ** 2 for each in levels if isinstance(each, TableLevels))
     if kinds * models.hypotheses.count > _MOST_PRINTED:
         return None, "there are too many labels to check the printed lemma exactly"
@@ -217,7 +217,7 @@ def _bound(learner: OnlineDistribution) -> tuple[float | None, str | None]:
 
 
 def _bits(channel: Channel) -> tuple[int, int]:
-    """Bits of a message's private part, and of its public index."""
+    """Returns the numbers of bits of a message's private part and of its public index."""
     index = (channel.count - 1).bit_length()
     if channel.payload == "bit":
         return 1, index
@@ -255,26 +255,26 @@ def play(
     seed: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Simulated runs: their risk against the true model, or, for given labels, against the labels' own frequencies.
+    """Returns the entries of simulated runs: the risk against the true model, or against the labels' frequencies.
 
     Args:
-        models, learner: What plays.
+        models, learner: The models and the learner.
         truth: The true model, 0 .. K - 1; with ``labels`` it may be None.
-        labels: Shape (rounds,), or None to draw them from the truth.
-        contexts: Shape (rounds,), or None to draw them uniformly, where there are any.
-        runs, block: As of ``OnlineDistribution.simulate``.
-        seed: Of contexts, labels and noise.
-        progress: Is told what is going on.
+        labels: Shape (rounds,), or None to draw them from the true model.
+        contexts: Shape (rounds,), or None to draw them uniformly if the models have contexts.
+        runs, block: See ``OnlineDistribution.simulate``.
+        seed: The seed of contexts, labels and noise.
+        progress: Called with the current step.
 
     Raises:
-        InvalidArgumentError: no such model, labels or contexts, or labels to which no model gives mass.
+        InvalidArgumentError: The model, the labels or the contexts do not exist, or no model gives mass to a label.
     """
     rng, rounds = np.random.default_rng(seed), learner.horizon
     seen = _contexts(models, contexts, rounds, rng)
     if labels is not None and isinstance(models.hypotheses, LabelTable):
         labels = _checked_labels(labels, models.hypotheses)
     law, risks = _rated(models, learner, truth, labels, seen)
-    progress("playing, simulated")
+    progress("simulating")
     found = learner.simulate(law, rng, runs, labels=labels, contexts=seen, block=block, risks=risks)
     often = np.array([rounds]) if seen is None else np.bincount(seen, minlength=len(risks))
     fixed = sum(n * risk.of(np.eye(learner.experts)) for n, risk in zip(often, risks, strict=True) if n)
@@ -304,7 +304,7 @@ def _contexts(models: Models, given: npt.NDArray[Any] | None, rounds: int, rng: 
     if models.contexts is None:
         if given is not None:
             raise InvalidArgumentError(
-                "--contexts", "...", "are of no use: the models are the same in all", "leave it out"
+                "--contexts", "...", "have no effect: the models have no contexts", "leave it out"
             )
         return None
     if given is None:
@@ -313,11 +313,11 @@ def _contexts(models: Models, given: npt.NDArray[Any] | None, rounds: int, rng: 
 
 
 def _checked_labels(labels: npt.NDArray[Any], table: LabelTable) -> IntArray:
-    """Labels as whole numbers: a file is public here, so that, other than a device, it may refuse them."""
+    """Returns labels as whole numbers; they are from a public file, so a wrong label may be refused."""
     places = table.places(np.asarray(labels))
     if (places == table.labels).any():
         wrong = labels[int(np.argmax(places == table.labels))]
-        raise InvalidArgumentError("--labels", wrong, "is no label of the models", f"use 0 .. {table.labels - 1}")
+        raise InvalidArgumentError("--labels", wrong, "is not a label of the models", f"use 0 .. {table.labels - 1}")
     return places
 
 
@@ -328,10 +328,10 @@ def _rated(
     labels: npt.NDArray[Any] | None,
     contexts: IntArray | None,
 ) -> tuple[Any, list[KLRisk]]:
-    """Where labels come from, as ``simulate`` takes it, and how predictions are rated in each context."""
+    """Returns the true law of the labels, as ``simulate`` takes it, and the risk in each context."""
     hypotheses, places = models.hypotheses, range(len(learner.channels))
     if truth is not None and truth >= hypotheses.count:
-        raise InvalidArgumentError("--truth", truth, "is no model", f"use 0 .. {hypotheses.count - 1}")
+        raise InvalidArgumentError("--truth", truth, "is not a model", f"use 0 .. {hypotheses.count - 1}")
     if not isinstance(hypotheses, LabelTable):
         if truth is not None:
             return truth, [learner.risk_at(truth, np.arange(_COUNTS))]
@@ -341,8 +341,8 @@ def _rated(
     if truth is not None:
         return truth, [learner.risk(truth, c) for c in places]
     if labels is None:
-        raise InvalidArgumentError("--truth", None, "is missing: which model is true?", "give its number")
-    laws = hypotheses.tables.reshape(len(places), -1, hypotheses.labels)[:, 0, :].copy()  # where a context never comes
+        raise InvalidArgumentError("--truth", None, "is missing", "give the index of the true model, or --labels")
+    laws = hypotheses.tables.reshape(len(places), -1, hypotheses.labels)[:, 0, :].copy()  # for contexts without labels
     for c in places:
         own = labels if contexts is None else labels[contexts == c]
         if len(own):

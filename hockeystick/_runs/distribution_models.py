@@ -1,4 +1,4 @@
-"""The candidate laws of ``hockeystick run online-distribution``: built-in ones, or tables of masses in files."""
+"""The models of ``hockeystick run online-distribution``: built-in ones, or tables of probabilities in files."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ _MOST_NUMBERS = 1 << 32  # of a table of masses: 32 GB
 
 @frozen(eq=False)
 class Models:
-    """Candidate laws with the name that they were asked for by."""
+    """Models, with the name by which they were selected."""
 
     name: str
     hypotheses: Hypotheses
 
     @property
     def contexts(self) -> int | None:
-        """The number of contexts, None where they don't matter."""
+        """The number of contexts; None for models without contexts."""
         return self.hypotheses.contexts if isinstance(self.hypotheses, LabelTable) else None
 
 
 def models_of(name: str, *, rounds: int, experts: int | None, alphabet: int | None, epsilon: float) -> Models:
-    """Built-in models, or those of an .npy file of shape (models, labels) or (contexts, models, labels).
+    """Returns built-in models, or those of an .npy file of shape (models, labels) or (contexts, models, labels).
 
     Raises:
-        InvalidArgumentError: neither a name nor such a file, or sizes that don't go with it.
+        InvalidArgumentError: The name is neither a built-in model nor such a file, or the sizes don't fit.
     """
     if alphabet is not None and name != "half-uniform":
         raise InvalidArgumentError("--alphabet", alphabet, "is for half-uniform models only", "leave it out")
     if name in MODELS:
         if experts is None:
-            raise InvalidArgumentError("--experts", None, "is missing: how many models are there?", "give a number")
+            raise InvalidArgumentError("--experts", None, "is missing", "give the number of models")
         return Models(name, named_models(name, rounds=rounds, experts=experts, alphabet=alphabet, epsilon=epsilon))
-    found = _loaded("--models", name, f"give a file of masses, or one of {', '.join(MODELS)}")
+    found = _loaded("--models", name, f"give a file of probabilities, or one of {', '.join(MODELS)}")
     table = LabelTable(array("--models", found, low=0.0, high=1.0))
     if experts is not None and experts != table.count:
         raise InvalidArgumentError("--experts", experts, f"differs from the file's {table.count}", "leave it out")
@@ -58,16 +58,16 @@ def models_of(name: str, *, rounds: int, experts: int | None, alphabet: int | No
 
 
 def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, epsilon: float) -> Hypotheses:
-    """Built-in models.
+    """Returns built-in models.
 
-    * "half-uniform": half of each is uniform over all labels, half over labels of its own, M/K of them.
-    * "hadamard": the class that is hardest to tell apart in so many rounds; an even number of models.
-    * "poisson": counts without end, with means from 1 to 50, evenly spaced in their logarithms.
-    * "digits": softmax classifiers of scikit-learn's digits, each fitted to a part of the images and regularised in its
-      own way; 128 images that none has seen are the contexts.
+    * "half-uniform": mixtures, with weights 1/2, of the uniform law on all M labels and on M/K labels of each model.
+    * "hadamard": the models that are hardest to distinguish in this number of rounds; an even number of them.
+    * "poisson": Poisson counts, with means from 1 to 50 that are evenly spaced on a logarithmic scale.
+    * "digits": softmax classifiers of scikit-learn's digits, each fitted to a part of the images with its own
+      regularisation; the contexts are 128 images that were not used for fitting.
 
     Raises:
-        InvalidArgumentError: sizes that these models can't have.
+        InvalidArgumentError: The models can't have these sizes.
         MissingExtraError: scikit-learn is not installed.
     """
     if name == "half-uniform":
@@ -77,7 +77,9 @@ def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, 
                 "--experts", experts, f"have {labels} labels each: too large a table", "use fewer"
             )
         if labels % experts:
-            raise InvalidArgumentError("--alphabet", labels, f"is no multiple of {experts} models", "give one")
+            raise InvalidArgumentError(
+                "--alphabet", labels, f"is not a multiple of {experts}, the number of models", "give one"
+            )
         return half_uniform(experts, labels)
     if name == "hadamard":
         if experts % 2:
@@ -89,7 +91,7 @@ def named_models(name: str, *, rounds: int, experts: int, alphabet: int | None, 
 
 
 def half_uniform(experts: int, labels: int) -> LabelTable:
-    """Models that are uniform over all labels by one half, and over labels of their own, one K-th of all, by the other.
+    """Returns mixtures, with weights 1/2, of the uniform law on all labels and on one K-th of them for each model.
 
     Args:
         experts: K.
@@ -100,7 +102,7 @@ def half_uniform(experts: int, labels: int) -> LabelTable:
 
 
 def _digits(experts: int) -> FloatArray:
-    """Predicted laws of ten digits, shape (contexts, K, 10)."""
+    """Returns predicted probabilities of ten digits, shape (contexts, K, 10)."""
     if experts > _DIGIT_MODELS:
         raise InvalidArgumentError("--experts", experts, "leaves too few images for each", f"use {_DIGIT_MODELS}")
     datasets = require("sklearn.datasets", "the digits", extra="demo")
@@ -117,15 +119,15 @@ def _digits(experts: int) -> FloatArray:
 
 
 def numbers_file(option: str, path: str) -> npt.NDArray[Any]:
-    """A row of numbers in an .npy file: labels, or contexts.
+    """Returns a row of numbers in an .npy file: labels, or contexts.
 
     Raises:
-        InvalidArgumentError: no such file, or no row of at least two finite numbers in it.
+        InvalidArgumentError: The file does not exist, or does not hold a row of at least two finite numbers.
     """
     remedy = "write a row of numbers with numpy.save"
     found = _loaded(option, path, remedy)
     if found.ndim != 1 or found.dtype.kind not in "fiu" or len(found) < 2 or not np.isfinite(found).all():
-        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape} and no row of two finite numbers or more"
+        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape}, not a row of at least two finite numbers"
         raise InvalidArgumentError(option, path, reason, remedy)
     return found
 

@@ -1,7 +1,7 @@
-"""What ``hockeystick run fed-svt`` and ``fed-stoch`` do, without the command line: calibrate, account, and simulate.
+"""The work of ``hockeystick run fed-svt`` and ``fed-stoch``: calibrates, certifies and simulates the learners.
 
-The result is a plain dictionary. ``epsilon`` in it is what the learner's accountant graph certifies for the threat
-model at ``delta``; ``epsilon_printed`` is what the paper's theorems say of the same parameters, and no guarantee.
+The result is a plain dictionary. ``epsilon`` is certified by the learner's accountant graph for the threat model at
+``delta``; ``epsilon_printed`` comes from the paper's theorems for the same parameters, and is not a guarantee.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ ADVERSARIES = ("zero-expert", "coins", "gap", "classes", "shared", "packing")
 _BLOCK = 256
 _GAP = 0.1
 _NOTES = {
-    ThreatModel.OUTPUT: "what all clients play is seen",
-    ThreatModel.CLIENT: "the same, by somebody who knows the data and noise of all other clients",
-    ThreatModel.SERVER: "every message of the clients is seen",
-    ThreatModel.CENTRAL: "what all clients play is seen, and the server is trusted with their messages",
+    ThreatModel.OUTPUT: "the adversary sees the actions of all clients",
+    ThreatModel.CLIENT: "the adversary sees the actions, and knows the data and noise of all other clients",
+    ThreatModel.SERVER: "the adversary sees every message of the clients",
+    ThreatModel.CENTRAL: "the adversary sees the actions of all clients; the server is trusted with their messages",
 }
 
 
@@ -56,11 +56,11 @@ class FederatedLosses:
     """Losses of m clients over T rounds.
 
     Attributes:
-        name: Where they are from.
+        name: The source of the losses.
         shape: (clients, rounds, experts).
-        blocks: Gives them anew at each call, in blocks of rounds of shape (clients, n, experts), or (n, experts) where
+        blocks: Returns an iterator over blocks of rounds, of shape (clients, n, experts), or (n, experts) if
             ``summed``.
-        summed: Whether they are summed over clients.
+        summed: Whether the losses are summed over clients.
     """
 
     name: str
@@ -70,17 +70,17 @@ class FederatedLosses:
 
 
 def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float, seed: int) -> FederatedLosses:
-    """Built-in losses.
+    """Returns built-in losses.
 
-    * "zero-expert": uniform, but one expert never loses.
-    * "coins": coins, every expert's mean between .4 and .5.
-    * "gap": fair coins, but one expert's mean is .4.
+    * "zero-expert": uniform losses, but one expert never loses.
+    * "coins": Bernoulli losses, with a mean between 0.4 and 0.5 for each expert.
+    * "gap": fair coins, but one expert has the mean 0.4.
     * "classes": errors of predicting one of d classes, drawn from a client's own distribution.
-    * "shared": fair coins, the same for all clients.
-    * "packing": zeros, until all experts but one lose a few times: the adversary of the lower bound.
+    * "shared": fair coins that are the same for all clients.
+    * "packing": the adversary of the lower bound: zeros, until all experts but one lose a few times.
 
     Raises:
-        InvalidArgumentError: no such name, or sizes that it can't have.
+        InvalidArgumentError: The name is unknown, or the losses can't have these sizes.
     """
     shape = (clients, rounds, experts)
     sizes = {"clients": clients, "rounds": rounds, "experts": experts}
@@ -106,14 +106,14 @@ def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float
 
 
 def losses_file(path: str, *, clients: int | None, rounds: int | None, experts: int | None) -> FederatedLosses:
-    """Losses of an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
+    """Returns losses of an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
 
     Raises:
-        InvalidArgumentError: no such file, no table of numbers in it, or sizes other than those that were given.
+        InvalidArgumentError: The file does not exist, holds no such numbers, or has other sizes than those given.
     """
     found = federated_file(path)
     if found.ndim == 2 and clients is None:
-        raise InvalidArgumentError("--losses", path, "is summed over clients: how many?", "give --clients")
+        raise InvalidArgumentError("--losses", path, "is summed over clients", "give the number of --clients")
     shape = (clients, *found.shape) if found.ndim == 2 else found.shape
     for option, given, own in zip(
         ("--clients", "--rounds", "--experts"), (clients, rounds, experts), shape, strict=True
@@ -149,7 +149,7 @@ def svt_learner(
     rho: float,
     lazy_vectors: bool,
 ) -> FedSVT:
-    """Fed-SVT, calibrated; ``shape`` is (clients, rounds, experts)."""
+    """Returns Fed-SVT, calibrated; ``shape`` is (clients, rounds, experts)."""
     m, t, d = shape
     return FedSVT.calibrated(
         clients=m,
@@ -174,7 +174,7 @@ def stoch_learner(
     trees: int,
     known_order: bool,
 ) -> FedStoch:
-    """Fed-DP-OPE-Stoch for experts' losses in [0, 1], calibrated; noise is the server's for the central model."""
+    """Returns Fed-DP-OPE-Stoch for losses in [0, 1], calibrated; in the central model the server adds the noise."""
     m, t, d = shape
     where: Where = "server" if model is ThreatModel.CENTRAL else "client"
     sizes = Sizes(clients=m, experts=d, epsilon=epsilon, where=where)
@@ -192,7 +192,7 @@ def stoch_learner(
 
 
 def svt_content(learner: FedSVT, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
-    """What a plan says of Fed-SVT."""
+    """Returns the entries of a plan of Fed-SVT."""
     printed = printed_cost(
         delta,
         switches=learner.switches,
@@ -219,7 +219,7 @@ def svt_content(learner: FedSVT, model: ThreatModel, *, epsilon: float, delta: f
 
 
 def stoch_content(learner: FedStoch, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
-    """What a plan says of Fed-DP-OPE-Stoch."""
+    """Returns the entries of a plan of Fed-DP-OPE-Stoch."""
     setting = learner.setting
     printed, reason = None, None
     phases = [phase for phase in setting.phases if phase is not None]
@@ -280,8 +280,8 @@ def _accounted(
 
 
 def play_svt(learner: FedSVT, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
-    """One simulated run of Fed-SVT: its regret and communication."""
-    progress("playing, simulated")
+    """Returns one simulated run of Fed-SVT: its regret and communication."""
+    progress("simulating")
     sums = learner.sums(losses.blocks())
     run = fed_svt_run.run(learner, [sums], seed)
     regret = float(learner.regret_of(run, sums)[0])
@@ -290,14 +290,14 @@ def play_svt(learner: FedSVT, losses: FederatedLosses, seed: int, progress: Prog
 
 
 def play_stoch(learner: FedStoch, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
-    """One simulated run of Fed-DP-OPE-Stoch: its regret and communication.
+    """Returns one simulated run of Fed-DP-OPE-Stoch: its regret and communication.
 
     Raises:
-        InvalidArgumentError: losses that are summed over clients, which do not have them apart.
+        InvalidArgumentError: The losses are summed over clients.
     """
     if losses.summed:
-        raise InvalidArgumentError("--losses", losses.name, "is summed over clients", "give every client's own losses")
-    progress("playing, simulated")
+        raise InvalidArgumentError("--losses", losses.name, "is summed over clients", "give each client's losses")
+    progress("simulating")
     m = learner.setting.clients
     seeds = [int(one) for one in np.random.SeedSequence(seed).generate_state(m + 1, np.uint64) >> np.uint64(1)]
     run = learner.run(losses.blocks(), seeds[:m], server_seed=seeds[m])
@@ -319,7 +319,7 @@ def _played(losses: FederatedLosses, seed: int, regret: float, up: int, down: in
 
 
 def regret_bound(learner: FedSVT | FedStoch, rho: float) -> float | None:
-    """The explicit bound on the regret per client; None where there is none."""
+    """Returns the explicit bound on the regret per client, or None without one."""
     try:
         found = learner.regret_bound(rho) if isinstance(learner, FedSVT) else learner.regret_bound()
     except InvalidArgumentError:

@@ -1,6 +1,6 @@
-"""What results say of a guarantee: ε at one δ and its bracket, every method's ε, both curves, and the graph with costs.
+"""The entries of a guarantee in results: ε at one δ with its bracket, each method's ε, curves, the graph with costs.
 
-All that a report draws is in there as plain values, so that a page can be made later from the JSON file alone.
+They hold everything that a report shows as plain values, so that a page can be made later from the JSON file alone.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Step = Callable[[str], None]
 
 
 def guarantee_content(guarantee: Guarantee, delta: float, *, step: Step = lambda _: None) -> dict[str, Any]:
-    """Returns what ``guarantee`` says at ``delta``, and its curves.
+    """Returns the entries of ``guarantee`` at ``delta``, with its curves.
 
     Args:
-      guarantee: of a graph or of one move's events.
-      delta: in [0, 1].
-      step: is told what is computed next.
+      guarantee: The guarantee of a graph or of the events of one move.
+      delta: In [0, 1].
+      step: Called with the current step.
 
     Raises:
-      InvalidArgumentError: delta is not in [0, 1].
+      InvalidArgumentError: ``delta`` is not in [0, 1].
     """
     step("bounding ε")
     total = guarantee.epsilon(delta, bracket=True)
@@ -68,17 +68,18 @@ def guarantee_content(guarantee: Guarantee, delta: float, *, step: Step = lambda
 
 
 def graph_content(graph: AccountantGraph, delta: float | None, view: str | None) -> dict[str, Any]:
-    """Returns a graph as it is written to files, and the ε that each release costs alone (none without ``delta``).
+    """Returns a graph as in its file, and the ε of each release alone (None without ``delta``).
 
     Raises:
-      UnsupportedAdjacencyError: see ``AccountantGraph.guarantee``. GraphError: no such view.
+      UnsupportedAdjacencyError: See ``AccountantGraph.guarantee``.
+      GraphError: There is no such view.
     """
     spent = None if delta is None else costs(graph, delta, view=view)
     return {"graph": json.loads(graph.to_json()), "view": view, "costs": spent}
 
 
 def drawn_content(guarantee: Guarantee, delta: float) -> dict[str, Any]:
-    """Returns what draws a guarantee's graph, with the costs at ``delta`` in its view; nothing where there is none."""
+    """Returns the entries that draw a guarantee's graph, with costs at ``delta`` in its view; empty without a graph."""
     graph = guarantee.graph
     return graph_content(graph, delta, guarantee.view) if isinstance(graph, AccountantGraph) else {}
 
@@ -89,7 +90,7 @@ def _point(guarantee: Guarantee, delta: float) -> dict[str, Any]:
 
 
 def _known(guarantee: Guarantee, delta: float, method: str) -> float | None:
-    """ε by one method alone; None where it does not apply or has no finite answer."""
+    """Returns ε by one method alone; None if it does not apply or is infinite."""
     try:
         found = best_bound.epsilon(guarantee.event, delta, method=method).upper
     except HockeystickError:
@@ -98,7 +99,7 @@ def _known(guarantee: Guarantee, delta: float, method: str) -> float | None:
 
 
 def _certified_curve(guarantee: Guarantee) -> list[list[float]] | None:
-    """Points (false alarms, least misses) of any test; None where no engine has them."""
+    """Returns points (false alarms, least misses) of the trade-off curve; None if no engine has it."""
     try:
         misses = trade_off(guarantee.event, _ALARMS)
     except HockeystickError:

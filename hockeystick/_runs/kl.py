@@ -1,7 +1,7 @@
-"""What ``hockeystick kl`` does, without the command line: a private KL estimate of a table, or a watch over windows.
+"""The work of ``hockeystick kl``: a private KL estimate of a table, or a watch over windows.
 
-The results are plain dictionaries. They hold what is published, what is public by assumption (the reference, its
-symbols, who has how many records in which window), and what the accountant graph certifies; nothing else of the data.
+The results are plain dictionaries. They hold the published values, public information (the reference, its symbols, each
+client's number of records per window), and the certified guarantee; nothing else of the data.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ Estimator = TrustedKL | AggregatedKL | DistributedKL
 Progress = Callable[[str, float], None]
 
 _THREATS = {
-    "trusted": "the published estimate is seen; the server, which is trusted, sees the counts",
-    "aggregated": "the server is kept out: it sees two noisy sums; an aggregator, which is trusted, sees the counts",
-    "dist": "the server is kept out: it sees noisy counts; nobody sees others",
+    "trusted": "the adversary sees the published estimate; the server is trusted with the counts",
+    "aggregated": "the adversary is the server, which sees two noisy sums; an aggregator is trusted with the counts",
+    "dist": "the adversary is the server, which sees noisy counts; no party is trusted with the counts",
 }
-_REFUSED = "every record has a symbol of the public reference: another one is an error, which must not be published"
-_BUCKET = "records whose symbol the public reference does not name count as {!r}, which is public"
+_REFUSED = "every record has a symbol of the public reference; the error for other records must not be published"
+_BUCKET = "records with a symbol outside the public reference count as {!r}, which is public"
 
 
 @frozen(kw_only=True)
 class Question:
-    """What is asked, and how it is hidden.
+    """The query and its privacy.
 
     Attributes:
-        model: Who is trusted with the counts.
+        model: The party that is trusted with the counts.
         epsilon, delta: The target.
-        samples: T, see ``QueryAverage.drawn``; with a watch None asks for all symbols.
+        samples: T, see ``QueryAverage.drawn``; None, for a watch only, queries all symbols.
         multiplier: lambda.
-        logarithm: How logarithms of counts are taken.
-        cohort: Clients that are asked; None for all.
-        cohort_mode: See ``kl_queries.draw_cohorts``.
-        noise: Law of the noise, with somebody trusted.
-        shares: Law of the clients' shares, with nobody trusted.
-        survivors: Clients that surely answer and keep their noise to themselves; None for all that are asked.
-        group: None for the privacy of single records, otherwise of clients with at most so many (in each window).
-        other: The symbol that stands for all that the reference does not name; None where these are refused.
+        logarithm: The estimator of a count's logarithm.
+        cohort: Number of clients to query; None for all.
+        cohort_mode: See ``public_coins.draw_cohorts``.
+        noise: The noise distribution of the trusted party.
+        shares: The distribution of the clients' noise, without a trusted party.
+        survivors: The least number of clients that answer and keep their noise secret; None for all that are queried.
+        group: None for the privacy of single records; otherwise of clients with at most this many (in each window).
+        other: The symbol that stands for all symbols outside the reference; None to refuse these.
     """
 
     model: Model
@@ -79,13 +79,13 @@ class Question:
 
 @frozen(eq=False)
 class Randomness:
-    """Public coins and noise: repeatable for a simulation, and secure for a release.
+    """Public coins and noise: reproducible for a simulation, secure for a release.
 
     Attributes:
-        coins: Of symbols, cohorts, and which records of a client count; public.
-        coins_name: What repeats them.
-        noise: Of what is published.
-        seed: Of a simulation; None for a release.
+        coins: The public coins that draw symbols, cohorts, and the records of a client that count.
+        coins_name: The seed of the coins, in words.
+        noise: The noise of published values.
+        seed: The seed of a simulation; None for a release.
     """
 
     coins: np.random.Generator
@@ -95,10 +95,10 @@ class Randomness:
 
     @classmethod
     def of(cls, seed: int | None) -> Randomness:
-        """Those of a simulation, or of a release.
+        """Returns the randomness of a simulation with a seed, or of a release for None.
 
         Raises:
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if seed is None:
             entropy = np.random.SeedSequence().entropy
@@ -107,7 +107,7 @@ class Randomness:
         return cls(coins, f"from the seed {seed}", SimulationNoise(noise), seed)
 
     def mode(self) -> dict[str, Any]:
-        """What every result says of it."""
+        """Returns the entries of the mode in results."""
         simulated = self.seed is not None
         return {"mode": "simulation" if simulated else "release", "simulated": simulated, "seed": self.seed}
 
@@ -118,10 +118,10 @@ class Randomness:
 def estimator_of(
     reference: Reference, client_records: IntArray, question: Question, coins: np.random.Generator
 ) -> Estimator:
-    """The estimator of least noise that meets the target, its public coins tossed.
+    """Returns the estimator with the least noise that meets the target, for coins drawn here.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a model that has no such option.
+        InvalidArgumentError: An argument is outside its domain, or the model does not have it.
     """
     average = QueryAverage.drawn(
         reference.probabilities,
@@ -143,12 +143,12 @@ def estimator_of(
             average, **target, law=question.shares, survivors=question.survivors, group=group
         )
     if group > 1:
-        raise InvalidArgumentError("--group", group, "is for --model trusted or dist", "use one of them")
+        raise InvalidArgumentError("--group", group, "needs --model trusted or dist", "use one of them")
     return AggregatedKL.calibrated(average, **target, multiplier=question.multiplier, noise=question.noise)
 
 
 def plan_content(estimator: Estimator, question: Question) -> dict[str, Any]:
-    """What is certified of an estimator, what its noise is and what it sends, before any data are seen."""
+    """Returns the entries of a plan: the guarantee of an estimator, its noise and its communication."""
     average, dist = estimator.average, isinstance(estimator, DistributedKL)
     parameters: dict[str, Any] = {
         "samples": question.samples,
@@ -182,10 +182,10 @@ def plan_content(estimator: Estimator, question: Question) -> dict[str, Any]:
 def estimate_content(
     estimator: Estimator, data: ClientCounts, question: Question, randomness: Randomness, reference: Reference
 ) -> dict[str, Any]:
-    """One estimate: the plan, and what is published.
+    """Returns the entries of one estimate: the plan, and the published values.
 
     Raises:
-        InvalidArgumentError: data that do not fit the estimator.
+        InvalidArgumentError: The data do not fit the estimator.
     """
     lam, average = question.multiplier, estimator.average
     content = plan_content(estimator, question) | randomness.mode() | {"coins": randomness.coins_name}
@@ -215,14 +215,14 @@ def _noisy_counts(estimator: DistributedKL, data: ClientCounts, noise: Noise) ->
 
 
 def _noise_deviation(estimator: Estimator, multiplier: float) -> float | None:
-    """That of the estimate; with noisy counts it depends on them, and is not known beforehand."""
+    """Returns the estimate's noise deviation; None for noisy counts, on which it depends."""
     if isinstance(estimator, TrustedKL):
         return estimator.noise_deviation
     return estimator.noise_deviation(multiplier) if isinstance(estimator, AggregatedKL) else None
 
 
 def _spreads(estimator: DistributedKL, counts: FloatArray, question: Question) -> tuple[float, float]:
-    """About how far noise and sampling move the estimate, by first order and the noisy counts alone."""
+    """Returns the deviations of the estimate by noise and by sampling, to first order, from the noisy counts alone."""
     average, lam = estimator.average, question.multiplier
     rule, pi = average.logarithm, average.reference[average.symbols]
     added = rule.pseudo_count if isinstance(rule, Smoothed) else 0.0
@@ -235,7 +235,7 @@ def _spreads(estimator: DistributedKL, counts: FloatArray, question: Question) -
 
 
 def _sampling_bound(average: QueryAverage, question: Question, value: float) -> float | None:
-    """At most how far the draw of symbols moves the estimate, were the divergence the estimate; None if unknown."""
+    """Returns a bound on the deviation by the draw of symbols if the divergence is ``value``; None if unknown."""
     if average.whole:
         return 0.0
     known = isinstance(question.logarithm, Smoothed) and len(average.cohorts) == 1
@@ -246,14 +246,14 @@ def _sampling_bound(average: QueryAverage, question: Question, value: float) -> 
 
 
 def bits(estimator: Estimator) -> tuple[int, int, int]:
-    """Bits down and up of the client that is asked most often, and how often that is."""
+    """Returns the bits down and up of the client with the most queries, and its number of queries."""
     average = estimator.average
     if len(average.cohorts) == 1:
         asked = len(average.symbols)
     else:
         asked = int(np.bincount(np.concatenate(average.cohorts)).max())
     symbol = max(1, (average.symbol_count - 1).bit_length())
-    # Without noise a sum of counts is at most the cohort's records, and is found modulo a power of two above them.
+    # A noiseless sum of counts is at most the cohort's records, so a modulus above them is enough.
     answer = int(average.records.max()).bit_length()
     if isinstance(estimator, DistributedKL):
         answer = estimator.modulus().bit_length() - 1
@@ -266,7 +266,7 @@ def bits(estimator: Estimator) -> tuple[int, int, int]:
 def watch_of(
     reference: Reference, question: Question, *, threshold: float, windows: int, alarms: int | None, confidence: float
 ) -> DriftMonitor | DriftAlarms:
-    """The monitor, or with ``alarms`` what reports only these; the target is that of the whole watch."""
+    """Returns the monitor, or with ``alarms`` the one that publishes alarms only; the target is for the whole watch."""
     scope: Scope = "record" if question.group is None else "client"
     known: dict[str, Any] = {
         "reference": reference.probabilities,
@@ -284,7 +284,7 @@ def watch_of(
 
 
 def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_records: IntArray) -> dict[str, Any]:
-    """What is certified of a watch; ``client_records`` are those of all windows."""
+    """Returns the entries of a watch's plan; ``client_records`` are those of all windows."""
     parameters: dict[str, Any] = {
         "samples": "all symbols" if question.samples is None else question.samples,
         "multiplier": question.multiplier,
@@ -307,25 +307,25 @@ def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_rec
 
 
 def check_windows(records: Records, windows: int) -> None:
-    """Refuses records of more windows than a watch is for, before any of them is looked at and paid for.
+    """Checks that a watch is for all windows of the records, before it spends any budget.
 
     Raises:
-        InvalidArgumentError: there are more.
+        InvalidArgumentError: The records have more windows.
     """
     there = len(records.window_names)
     if there > windows:
-        reason = f"is less than the {there} windows of --clients, so that not all of them could be looked at"
-        remedy = f"give {there} or more, leave it out, or leave windows out of the file"
+        reason = f"is less than the {there} windows of --clients"
+        remedy = f"give at least {there}, leave it out, or leave windows out of the file"
         raise InvalidArgumentError("--windows", windows, reason, remedy)
 
 
 def watch_content(
     watch: DriftMonitor | DriftAlarms, records: Records, question: Question, randomness: Randomness, progress: Progress
 ) -> dict[str, Any]:
-    """A watch over all windows of the records: the plan, and what is published of each window.
+    """Returns the entries of a watch over all windows: the plan, and the published values of each window.
 
     Raises:
-        InvalidArgumentError: more windows than the budget is for, or data that do not fit.
+        InvalidArgumentError: The budget is for fewer windows, or the data do not fit.
     """
     if isinstance(watch, DriftMonitor):
         check_windows(records, watch.windows)
@@ -357,7 +357,7 @@ def watch_content(
     return content | {"windows": rows}
 
 
-# --- what all results say --------------------------------------------------------------------------------------------
+# --- entries of all results ------------------------------------------------------------------------------------------
 
 
 def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
@@ -380,7 +380,7 @@ def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
 
 
 def _sizes(symbols: int, client_records: IntArray) -> dict[str, Any]:
-    """Public by assumption."""
+    """Returns sizes that are public by assumption."""
     return {"symbols": symbols, "clients": len(client_records), "records": int(client_records.sum())}
 
 

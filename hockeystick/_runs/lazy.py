@@ -1,8 +1,8 @@
-"""What ``hockeystick run`` does, without the command line: a lazy learner is calibrated and plays on a stream.
+"""The work of ``hockeystick run`` with a lazy learner: calibrates it and runs it on a stream.
 
-The result is a plain dictionary (see ``hockeystick._runs.lazy_plan`` for what it says of privacy), and the actions
-beside it. A simulation also says how well the learner did. A release does not: loss and regret are functions of the
-data that the guarantee does not cover.
+The result is a plain dictionary (``hockeystick._runs.lazy_plan`` makes its privacy entries), and the actions. A
+simulation also has the learner's loss and regret. A release does not: they are functions of the data that the guarantee
+does not cover.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def run_experts(
     seed: int | None,
     progress: Progress,
 ) -> tuple[dict[str, Any], npt.NDArray[Any]]:
-    """Calibrates the learner of experts, plays it on a stream, and returns the content of the result and the actions.
+    """Calibrates the learner of experts, runs it on a stream, and returns the content of the result and the actions.
 
     Args:
         stream: The losses.
-        epsilon: Target, > 0.
+        epsilon: The target, > 0.
         delta: In (0, 1).
         variant: "l2p" or "dartboard".
-        clip: Clip losses to [0, 1] instead of refusing those outside.
-        seed: Of a simulation; None for a release, with secure noise.
-        progress: Told what is under way.
+        clip: Whether to clip losses to [0, 1] instead of refusing others.
+        seed: The seed of a simulation; None for a release, with secure noise.
+        progress: Called with the current step.
 
     Raises:
-        InvalidArgumentError: losses or a target that can't be used.
-        SecureReleaseUnavailableError: a release without the extra ``secure``.
+        InvalidArgumentError: The losses or the target can't be used.
+        SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
     noise = _secure_noise() if seed is None else None
     rounds, experts = stream.losses.shape
@@ -61,10 +61,10 @@ def run_experts(
     )
     content = _calibrated(learner, stream, epsilon, delta)
     if noise is not None:
-        progress("playing, for release")
+        progress("releasing")
         released = learner.release(stream.losses, noise=noise)
         return {**content, **_withheld(released.switches, "best_expert")}, released.actions
-    progress("playing, simulated")
+    progress("simulating")
     run = learner.run(stream.losses, np.random.default_rng(seed))
     return {
         **content,
@@ -85,18 +85,13 @@ def run_convex(
     seed: int | None,
     progress: Progress,
 ) -> tuple[dict[str, Any], npt.NDArray[Any]]:
-    """Calibrates the learner of convex losses and plays it; as :func:`run_experts`.
+    """Calibrates the learner of convex losses and runs it; the other arguments are those of :func:`run_experts`.
 
     Args:
-        stream: The losses.
         domain: "ball" or "box".
-        radius: Of the ball, or half the box's width.
-        lipschitz: L > 0, of every loss.
-        epsilon: Target, > 0.
-        delta: In (0, 1).
+        radius: The radius of the ball, or half the width of the box.
+        lipschitz: The Lipschitz constant of the losses, > 0.
         adversary: "oblivious" or "adaptive".
-        seed: Of a simulation; None for a release.
-        progress: Told what is under way.
     """
     noise = _secure_noise() if seed is None else None
     where = domain_of(domain, stream.losses.dimension, radius)
@@ -113,10 +108,10 @@ def run_convex(
     )
     content = _calibrated(learner, stream, epsilon, delta)
     if noise is not None:
-        progress("playing, for release")
+        progress("releasing")
         released = learner.release(losses, noise=noise)
         return {**content, **_withheld(released.switches, "best_point")}, released.actions
-    progress("playing, simulated")
+    progress("simulating")
     run = learner.run(losses, np.random.default_rng(seed))
     return {
         **content,
@@ -126,14 +121,14 @@ def run_convex(
 
 
 def _secure_noise() -> Noise:
-    """Secure noise, asked for before any work is done: without the extra there is no release."""
+    """Returns secure noise; called before the work starts, for it fails without the extra ``secure``."""
     from hockeystick.mechanisms.randomness.noise import ReleaseNoise
 
     return ReleaseNoise()
 
 
 def _sampler(losses: ConvexLosses, delta: float, *, secure: bool) -> Sampler:
-    """Exact draws; for a release of regression losses, up to a share of delta too small to matter."""
+    """Returns a sampler with exact draws; for a release of regression losses, up to a negligible share of delta."""
     regression = isinstance(losses, RegressionLosses)
     if not secure:
         return TangentSampler() if regression else ClosedFormSampler()

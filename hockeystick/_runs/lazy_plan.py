@@ -1,8 +1,8 @@
-"""What the lazy learners cost for given parameters: certified, printed, and exact on one bad pair of streams.
+"""The privacy of the lazy learners for given parameters: certified, printed, and exact on one bad pair of streams.
 
-The functions return the content of a result as plain dictionaries. ``epsilon`` in them is always what the learner's
-accountant graph certifies at ``delta``; ``epsilon_printed`` is the formula of Theorem 3.2 of Asi, Koren, Liu & Talwar
-2024, a baseline and no guarantee, with its conditions.
+The functions return the entries of a result as plain dictionaries. ``epsilon`` is always certified by the learner's
+accountant graph at ``delta``; ``epsilon_printed`` is the formula of Theorem 3.2 of Asi, Koren, Liu & Talwar 2024 with
+its conditions, a baseline and not a guarantee.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon_con
 View = Literal["white-box", "actions"]
 
 FULL_VIEW: View = "white-box"
-FULL_VIEW_NOTE = "all decisions, draws and shadows are seen; the played actions are post-processing of them"
+FULL_VIEW_NOTE = "the adversary sees all decisions, draws and shadows, and hence the actions"
 
-_TIGHTER = "the played actions alone are seen: a shadow counts only where a coin may depend on it"
-_NO_TIGHTER = "the played actions alone are seen; no epsilon below the full view's is proved for them, so this is that"
+_TIGHTER = "the adversary sees the actions only: a shadow costs only if a coin may depend on it"
+_NO_TIGHTER = "the adversary sees the actions only; no tighter epsilon is proved for them, so this is the full view's"
 _FAILURE_SHARE = 0.05  # of delta, for the bounds behind the convex learner's certificate
 # Up to these the exact epsilon of a bad pair takes about a second.
 _EXACT_CELLS = 2_000_000
@@ -47,7 +47,7 @@ def experts_of(
     normaliser: str | float,
     draw_budget: int | None,
 ) -> LazyExperts:
-    """The learner of experts with given parameters; "frozen-shadow" is L2P whose shadow is never refreshed."""
+    """Returns the learner of experts with given parameters; "frozen-shadow" is L2P whose shadow is never refreshed."""
     known: dict[str, Any] = {
         "rounds": rounds,
         "experts": experts,
@@ -78,7 +78,7 @@ def convex_of(
     draw_budget: int | None,
     delta: float,
 ) -> LazyConvex:
-    """The learner of convex losses with given parameters; ``normaliser`` "paper" is 2*B*eta with the printed eta."""
+    """Returns the learner of convex losses; the ``normaliser`` "paper" is 2*B*eta with the printed eta."""
     learner = LazyConvex(
         rounds=rounds,
         domain=domain,
@@ -108,21 +108,23 @@ def convex_of(
 def plan(
     learner: LazyExperts | LazyConvex, delta: float, *, group: int, user_batch: int | None, view: View
 ) -> dict[str, Any]:
-    """What a learner costs, without playing.
+    """Returns the entries of a learner's plan.
 
     Args:
         learner: The learner.
         delta: In (0, 1).
-        group: How many rounds may differ.
-        user_batch: The batch, 1 .. n, of the person whose epsilon is wanted; None for the worst.
-        view: "white-box", or "actions" for adversaries who see the played actions alone.
+        group: The number of rounds that may differ.
+        user_batch: The batch, 1 .. n, of the person whose epsilon is computed; None for the worst.
+        view: "white-box", or "actions" for adversaries who see the actions only.
 
     Raises:
-        InvalidArgumentError: a group together with a person's batch, or no such batch.
+        InvalidArgumentError: There is a group together with a person's batch, or no such batch.
     """
     if user_batch is not None:
         if group > 1:
-            raise InvalidArgumentError("--user-batch", user_batch, "is about one person, not a group", "leave one out")
+            raise InvalidArgumentError(
+                "--user-batch", user_batch, "can't be combined with a --group", "leave one of them out"
+            )
         if user_batch > learner.batches:
             reason = f"there are {learner.batches} batches"
             raise InvalidArgumentError("--user-batch", user_batch, reason, "count batches from 1")
@@ -156,23 +158,23 @@ def _for_actions(
 
 
 def _exact_pair(learner: LazyExperts | LazyConvex, delta: float, view: View) -> float | None:
-    """The exact epsilon, rounded down, of one bad pair of streams, below which no bound can be; None where costly."""
+    """Returns the exact epsilon, rounded down, of a bad pair of streams, a lower bound on the truth; None if costly."""
     if isinstance(learner, LazyConvex) or learner.draw_budget is not None:
         return None
     if learner.batches > _EXACT_BATCHES[view] or learner.rounds * learner.experts > _EXACT_CELLS or learner.experts % 2:
-        return None  # an odd number of experts has no two halves, and its losses no lattice
+        return None  # an odd number of experts has no two halves, and its losses are on no lattice
     chains = [learner.chain(losses) for losses in learner.worst_case_neighbours()]
     law = exact_loss(*chains) if view == FULL_VIEW else exact_actions_loss(*chains)
     return law.epsilon(delta)[0]
 
 
-# --- what every result says ------------------------------------------------------------------------------------------
+# --- entries of all results ------------------------------------------------------------------------------------------
 
 
 def accounted(
     learner: LazyExperts | LazyConvex, guarantee: Guarantee, bracket: Bracket, delta: float
 ) -> dict[str, Any]:
-    """What every result says of a learner: its certified bracket, the printed formula beside it, and its parameters."""
+    """Returns the entries that all results of a learner have: certified bracket, printed formula, parameters."""
     printed, reason = _printed(learner, delta, guarantee.group)
     return {
         "learner": "lazy-experts" if isinstance(learner, LazyExperts) else "lazy-convex",
@@ -190,7 +192,7 @@ def accounted(
 
 
 def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dict[str, Any]:
-    """A printed guarantee as plain values; or the ``reason`` for which there is none."""
+    """Returns a printed guarantee as plain values, or the ``reason`` why there is none."""
     if printed is None:
         return {"source": None, "applies": False, "conditions": [], "constants": {}, "reason": reason}
     conditions = [
@@ -207,7 +209,7 @@ def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dic
 
 
 def _printed(learner: LazyExperts | LazyConvex, delta: float, group: int) -> tuple[PrintedGuarantee | None, str | None]:
-    """The printed formula, with the theorem's settings of shadow and normaliser as conditions; or why there is none."""
+    """Returns the printed formula, with the theorem's shadow and normaliser as conditions; or why there is none."""
     if group > 1:
         return None, "the printed formula is about one person, not a group"
     if learner.fake_switch_probability == 0.0:

@@ -1,4 +1,4 @@
-"""The streams that ``hockeystick run`` plays on: tables of numbers in files, or bundled data sets."""
+"""The streams of losses for ``hockeystick run``: tables of numbers in files, or bundled data sets."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from hockeystick.audits.targets.array_files import UnreadableArrayError, is_arch
 from hockeystick.learners import LinearLosses
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, Domain
 
-_REMEDY = "write a table of floats, one row a round, with numpy.save"
+_REMEDY = "write a table of floats, one row per round, with numpy.save"
 _MEMBER = "gradients"
 
 
 @frozen(eq=False)
 class Stream:
-    """What is played on: losses of experts of shape (rounds, experts), or convex losses; and where they come from."""
+    """Losses of experts, shape (rounds, experts), or convex losses; with the name of their source."""
 
     name: str
     losses: Any
 
 
 def experts_file(path: str) -> Stream:
-    """The losses of experts in an .npy file, which is mapped into memory and not read here.
+    """Returns the losses of experts in an .npy file, mapped into memory.
 
     Raises:
-        InvalidArgumentError: no such file, or no table of numbers in it.
+        InvalidArgumentError: No such file, or no table of numbers in it.
     """
     return Stream(path, _table(path, _loaded(path), bools=True))
 
 
 def experts_dataset(name: str) -> Stream:
-    """The errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
+    """Returns the errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
     return Stream(name, classifier_errors(name))
 
 
 def convex_file(path: str, *, lipschitz: float, clip: bool) -> Stream:
-    """Linear losses, by their gradients: an .npy file, or the array ``gradients`` of an .npz file.
+    """Returns linear losses from their gradients: an .npy file, or the array ``gradients`` of an .npz file.
 
     Args:
         path: The file; shape (rounds, dimension).
         lipschitz: The length to which longer gradients are scaled down, with ``clip``.
-        clip: Whether they are.
+        clip: Whether longer gradients are scaled down.
 
     Raises:
-        InvalidArgumentError: no such file, or no table of numbers in it.
+        InvalidArgumentError: No such file, or no table of numbers in it.
     """
     losses = LinearLosses(_table(path, _loaded(path, archives=True)))
     return Stream(path, losses.clipped(lipschitz) if clip else losses)
 
 
 def convex_dataset(name: str) -> Stream:
-    """Online logistic regression on a bundled data set's people, 1-Lipschitz (see ``bundled_data``)."""
+    """Returns the losses of online logistic regression on a bundled data set's people (see ``bundled_data``)."""
     return Stream(name, logistic_losses(name))
 
 
 @unchained()
 def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
-    """The array of an .npy file, mapped into memory, or, where ``archives`` are welcome, of an .npz file."""
+    """Returns the array of an .npy file, mapped into memory, or, with ``archives``, of an .npz file."""
     try:
         if not is_archive(path):
             return map_array(path)
@@ -72,36 +72,36 @@ def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
     except OSError as error:
         raise InvalidArgumentError("--losses", path, f"can't be read ({error.strerror or error})", _REMEDY) from None
     except (UnreadableArrayError, ValueError) as error:
-        reason = str(error) if isinstance(error, UnreadableArrayError) else "is no name of a file"
+        reason = str(error) if isinstance(error, UnreadableArrayError) else "is not the name of a file"
         raise InvalidArgumentError("--losses", path, reason, _REMEDY) from None
     if found is None:
         raise InvalidArgumentError("--losses", path, "is an archive of arrays", _REMEDY)
     if _MEMBER not in found:
-        raise InvalidArgumentError("--losses", path, f"holds no array {_MEMBER!r}", "give one that name")
+        raise InvalidArgumentError("--losses", path, f"holds no array {_MEMBER!r}", "save one under that name")
     return found[_MEMBER]
 
 
 def _table(path: str, found: npt.NDArray[Any], *, bools: bool = False) -> npt.NDArray[Any]:
     if found.ndim != 2 or found.dtype.kind not in ("biuf" if bools else "iuf") or found.size == 0:
-        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape} and no table of numbers"
+        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape}, not a table of numbers"
         raise InvalidArgumentError("--losses", path, reason, _REMEDY)
     return found
 
 
 def domain_of(kind: str, dimension: int, radius: float) -> Domain:
-    """The ball of a radius, or the cube of that half width."""
+    """Returns the ball of a radius, or the cube of that half width."""
     return Ball(dimension, radius) if kind == "ball" else Box.cube(dimension, radius)
 
 
 def federated_file(path: str) -> npt.NDArray[Any]:
-    """Losses of clients in an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
+    """Returns clients' losses in an .npy file, mapped into memory: (clients, rounds, experts), or summed over clients.
 
     Raises:
-        InvalidArgumentError: no such file, or no table of numbers in it.
+        InvalidArgumentError: No such file, or no table of numbers in it.
     """
     found = _loaded(path)
     if found.ndim not in (2, 3) or found.dtype.kind not in "biuf" or found.size == 0:
         kind = Hidden.of(found.dtype).kind
-        reason = f"holds {kind} of shape {found.shape} and no losses of clients, rounds and experts"
+        reason = f"holds {kind} of shape {found.shape}, not losses of clients, rounds and experts"
         raise InvalidArgumentError("--losses", path, reason, "write an array of floats with numpy.save")
     return found

@@ -1,7 +1,7 @@
-"""What ``hockeystick release`` does, without the command line: a plan, or a law released, in plain dictionaries.
+"""The work of ``hockeystick release``: a plan, or a released distribution, as plain dictionaries.
 
-They hold what is published, what is public by assumption (bounds, base measure, the number of records), and what the
-accountant graph certifies. What is not private has a function of its own, :func:`private_content`.
+They hold the published values, public information (bounds, base measure, the number of records), and the certified
+guarantee. :func:`private_content` makes the report that is not private.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hockeystick.learners.smoothed.queries.query_release import Queries, QueryRe
 from hockeystick.learners.smoothed.queries.smooth_mwem import Output, Progress
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
 
-_REFUSED = "every record has a number in each column: another one is an error, which must not be published"
+_REFUSED = "every record has a number in each column; the error for other records must not be published"
 _DRAWN = 400  # queries in a plot
 
 
 @frozen(kw_only=True)
 class Question:
-    """What is asked, see ``QueryRelease.calibrated``."""
+    """The arguments of ``QueryRelease.calibrated``."""
 
     queries: Queries
     sigma: float
@@ -42,16 +42,16 @@ class Question:
     largest_cover: int
 
     def plan(self, columns: list[PublicColumn], records: int) -> QueryRelease:
-        """The learner for so many records.
+        """Returns the learner for this number of records.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or an error bound that says nothing.
+            InvalidArgumentError: An argument is outside its domain, or the error bound is vacuous.
         """
         return QueryRelease.calibrated(columns, records=records, **asdict(self))
 
 
 def plan_content(plan: QueryRelease, question: Question) -> dict[str, Any]:
-    """What is certified of a plan, and how far its answers may be off, before any data are seen."""
+    """Returns the entries of a plan: its guarantee, and the bound on the error of its answers."""
     guarantee, learner, bound = plan.guarantee(), plan.learner, plan.error_bound()
     found = guarantee.epsilon(question.delta, bracket=True)
     parts = None if bound is None else {name: getattr(bound, name) for name in _PARTS}
@@ -103,36 +103,36 @@ def _column(column: PublicColumn) -> dict[str, Any]:
 
 
 def opened(ledger: str) -> DurableLedger:
-    """The ledger in a file, for the relation that a release hides: which is known before any record is read.
+    """Returns the ledger in a file, after checking its neighbouring relation before any record is read.
 
     Raises:
-        LedgerError: it can't be read, or is damaged.
-        UnsupportedAdjacencyError: it is for another relation.
+        LedgerError: It can't be read, or is damaged.
+        UnsupportedAdjacencyError: It is for another relation.
     """
-    book = DurableLedger.open(ledger)
-    if book.adjacency is not Adjacency.REPLACE_ONE:
+    found = DurableLedger.open(ledger)
+    if found.adjacency is not Adjacency.REPLACE_ONE:
         raise UnsupportedAdjacencyError(
-            f"--ledger {ledger} is for {book.adjacency.value}, and a release publishes how many records there are, "
-            "which only replace-one leaves public: make it with PureFilter(E, adjacency=Adjacency.REPLACE_ONE)"
+            f"--ledger {ledger} is for {found.adjacency.value}, but a release publishes the number of records, which "
+            "is public under replace-one only; create it with PureFilter(E, adjacency=Adjacency.REPLACE_ONE)"
         )
-    return book
+    return found
 
 
 def released(
     plan: QueryRelease, table: FloatArray, *, seed: int | None, ledger: DurableLedger | None, progress: Progress
 ) -> ReleasedQueries:
-    """Releases the law, or simulates it.
+    """Releases the distribution, or simulates the release.
 
     Args:
-        plan: Of as many records.
+        plan: The plan, for this number of records.
         table: The records, shape (n, d).
-        seed: Of a simulation; None for a release.
-        ledger: Charged before anything is drawn.
-        progress: Called with the rounds done and all of them.
+        seed: The seed of a simulation; None for a release.
+        ledger: The ledger, which is charged before anything is drawn.
+        progress: Called with the number of rounds done and their total.
 
     Raises:
-        HockeystickError: the ledger refuses; nothing was drawn.
-        SecureReleaseUnavailableError: a release without the extra ``secure``.
+        HockeystickError: The ledger refuses; nothing was drawn.
+        SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
     noise: Noise = ReleaseNoise() if seed is None else SimulationNoise(np.random.default_rng(seed))
     note = None if ledger is None else "hockeystick release"
@@ -140,7 +140,7 @@ def released(
 
 
 def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:
-    """A release: the plan, and the published transcript, from which all answers follow."""
+    """Returns the entries of a release: the plan, and the published transcript, from which all answers follow."""
     transcript, measured = found.law.transcripts, found.measured()
     chosen = transcript.queries[0]
     return plan_content(found.of, question) | {
@@ -168,13 +168,13 @@ _OVERVIEW = 9
 
 
 def _spread(column: PublicColumn, count: int = _OVERVIEW) -> FloatArray:
-    """Public values between the bounds, on a grid rounded to it."""
+    """Returns evenly spaced values between the bounds, rounded to the column's grid."""
     inner = np.linspace(column.low, column.high, count + 2)[1:-1]
     return np.unique(column.values(column.coordinates(inner)))
 
 
 def above(plan: QueryRelease, axis: int, values: FloatArray) -> FloatArray:
-    """The ends of queries that ask for a column's values from these on, and for nothing else, shape (M, p)."""
+    """Returns the ends of queries for values of one column that are at least ``values``, shape (M, p)."""
     d, width = len(plan.columns), plan.cover.shape[1]
     ends = np.repeat([[-np.inf] * d + [np.inf] * (width - d)], len(values), axis=0)
     ends[:, axis] = values
@@ -182,7 +182,7 @@ def above(plan: QueryRelease, axis: int, values: FloatArray) -> FloatArray:
 
 
 def answers_table(found: ReleasedQueries) -> tuple[list[str], FloatArray]:
-    """The answers to all queries of the cover, with their ends: names of columns, and rows."""
+    """Returns a table of the answers to all queries of the cover: names of columns, and rows."""
     names = [one.name for one in found.of.columns]
     ends = found.of.cover
     heads = [f"{name} at least" for name in names]
@@ -192,7 +192,7 @@ def answers_table(found: ReleasedQueries) -> tuple[list[str], FloatArray]:
 
 
 def private_content(found: ReleasedQueries, table: FloatArray) -> dict[str, Any]:
-    """True against released. It is **not** private: for the data's owner alone, and part of no published result."""
+    """Returns the entries that compare true with released answers. **Not** private: for the data's owner only."""
     plan = found.of
     ends = plan.cover
     some = np.unique(np.linspace(0, len(ends) - 1, min(_DRAWN, len(ends))).astype(np.int64))

@@ -1,4 +1,4 @@
-"""What ``hockeystick run smoothed-online`` does, without the command line: bounds, and regret in simulated games."""
+"""The work of ``hockeystick run smoothed-online``: regret bounds, and the regret in simulated games."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Class = Literal["thresholds", "intervals", "rectangles", "halfspaces"]
 Adversary = Literal["random", "near-boundary", "binary-search", "block", "cell", "app-b"]
 
 LARGEST_COVER = 2**14
-"""Predicates that are played, unless a gamma is given."""
+"""The largest number of predicates, unless a gamma is given."""
 
 _CLASSES: dict[str, ConceptClass] = {
     "thresholds": Thresholds(),
@@ -40,23 +40,23 @@ _CLASSES: dict[str, ConceptClass] = {
     "rectangles": Rectangles(2),
     "halfspaces": Halfspaces(2),
 }
-_CELLS = 10.0  # of the adversary that concentrates, times 1/sigma
+_CELLS = 10.0  # times 1/sigma: the cells of the adversary that concentrates
 _MOST_CELLS = 2**20
 
 
 @frozen(kw_only=True)
 class Game:
-    """What is played.
+    """The parameters of the learner and of its adversary.
 
     Attributes:
-        concepts: The class; rectangles and half-spaces are those of the plane.
-        sigma: That the learner counts on.
+        concepts: The class; rectangles and half-spaces are in the plane.
+        sigma: The smoothness that the learner assumes.
         rounds: T.
-        adversary: Its name.
-        adversary_sigma: Its own sigma; bounds hold only if that is no smaller.
+        adversary: The adversary's name.
+        adversary_sigma: The adversary's smoothness; the bounds hold if it is at least ``sigma``.
         variant: "brackets" or "paper", see ``SmoothedOnline``.
-        gamma: Of the cover or the brackets; None for the best, or the finest with :data:`LARGEST_COVER` members.
-        points: The base measure is uniform on a grid of so many points on each axis; None for the unit cube.
+        gamma: The gamma of the cover or the brackets; None for the best with at most :data:`LARGEST_COVER` members.
+        points: The number of points per axis of the grid on which the base measure is uniform; None for the unit cube.
     """
 
     concepts: Class
@@ -75,10 +75,10 @@ class Game:
         return UniformCube(d) if self.points is None else UniformGrid([self.points] * d)
 
     def learner(self) -> SmoothedOnline:
-        """The learner.
+        """Returns the learner.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or a measure on which the class has no brackets.
+            InvalidArgumentError: An argument is outside its domain, or the class has no brackets on the measure.
         """
         concepts = _CLASSES[self.concepts]
         shares = 4.0 if self.variant == "paper" else 1.0
@@ -97,16 +97,18 @@ class Game:
         )
 
     def opponent(self, learner: SmoothedOnline) -> SmoothAdversary:
-        """The adversary.
+        """Returns the adversary.
 
         Raises:
-            InvalidArgumentError: it does not play on this class's domain, or is less smooth than it can be.
+            InvalidArgumentError: The adversary does not exist on this domain, or with this smoothness.
         """
         name, sigma, measure = self.adversary, self.adversary_sigma, self.measure
         if name == "binary-search":
             return BinarySearch(measure, sigma)
         if sigma == 0.0:
-            raise InvalidArgumentError("--adversary-sigma", sigma, "is for --adversary binary-search")
+            raise InvalidArgumentError(
+                "--adversary-sigma", sigma, "needs --adversary binary-search", "give a number above 0"
+            )
         if name == "random":
             return RandomLabels(WindowLaw(measure, 0.5 - 0.5 * sigma, sigma))
         if name == "near-boundary":
@@ -117,15 +119,17 @@ class Game:
             return CellConcentration(measure, sigma, min(_MOST_CELLS, math.ceil(_CELLS / sigma)))
         if measure != UniformCube(1):
             raise InvalidArgumentError(
-                "--adversary", name, "plays on [0, 1]", "use thresholds or intervals, no --points"
+                "--adversary", name, "is for [0, 1] only", "use thresholds or intervals, without --points"
             )
         if self.sigma > 0.5:
-            raise InvalidArgumentError("--sigma", self.sigma, "is above 1/2, that of this adversary", "take less")
+            raise InvalidArgumentError(
+                "--sigma", self.sigma, "is above 1/2, the smoothness of this adversary", "give at most 0.5"
+            )
         return NoUniformConvergence()
 
 
 def _between_two(learner: SmoothedOnline) -> float:
-    """A quantile as far from the representatives as can be in the middle of the axis; 1/2 in more dimensions."""
+    """Returns the quantile halfway between two representatives in the middle of the axis; 1/2 in more dimensions."""
     if not isinstance(learner.concepts, Thresholds):
         return 0.5
     reached = learner.measure.cdf(0, learner.experts[:, 0], left=True)
@@ -136,7 +140,7 @@ def _between_two(learner: SmoothedOnline) -> float:
 
 
 def plan_content(game: Game, learner: SmoothedOnline, *, delta: float) -> dict[str, Any]:
-    """Sizes, bounds on regret, and what the draws would cost one round's example at ``delta``, were they published."""
+    """Returns the entries of a plan: sizes, regret bounds, and the ε at ``delta`` of publishing the draws."""
     concepts = learner.concepts
     brackets = concepts.brackets(learner.scale, learner.measure)
     shared: dict[str, Any] = {"rounds": game.rounds, "sigma": game.sigma}
@@ -159,7 +163,7 @@ def plan_content(game: Game, learner: SmoothedOnline, *, delta: float) -> dict[s
         "vc_dimension": vc,
         "base_measure": "uniform on the unit cube"
         if game.points is None
-        else f"uniform on {game.points} points an axis",
+        else f"uniform on {game.points} points per axis",
         "sigma": game.sigma,
         "rounds": game.rounds,
         "adversary": game.adversary,
@@ -192,10 +196,10 @@ def _cost_of_draws(learner: SmoothedOnline, delta: float) -> dict[str, Any]:
 
 
 def play_content(game: Game, learner: SmoothedOnline, *, runs: int, seed: int) -> dict[str, Any]:
-    """What simulated games came to; regret is against the whole class in hindsight.
+    """Returns the entries of simulated games; regret is against the whole class in hindsight.
 
     Raises:
-        InvalidArgumentError: an adversary that does not fit, or more rounds than hindsight can search.
+        InvalidArgumentError: The adversary does not fit, or there are too many rounds to find the best predicate.
     """
     opponent = game.opponent(learner)
     secret, nature = np.random.default_rng(seed).spawn(2)
@@ -223,7 +227,7 @@ def play_content(game: Game, learner: SmoothedOnline, *, runs: int, seed: int) -
 
 
 def _own(opponent: SmoothAdversary, played: OnlineRuns) -> dict[str, Any]:
-    """What an adversary is known for."""
+    """Returns the entries of statistics that belong to one adversary."""
     if isinstance(opponent, CellConcentration):
         rounds = played.labels.shape[1]
         mean = rounds / (opponent.cells * opponent.sigma)

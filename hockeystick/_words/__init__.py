@@ -1,1 +1,1 @@
-"""Numbers and guarantees in words."""
+"""Numbers and guarantees as text."""

@@ -1,6 +1,6 @@
-"""How numbers and names are written for people, the same in the terminal and on the page.
+"""Numbers and names as text, the same in the terminal and on the page.
 
-A bound is rounded away from the truth: an upper bound is shown no smaller than it is, a lower bound no larger.
+An upper bound is rounded up, a lower bound down.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def number(value: Any) -> str:
 
 
 def exact(value: Any) -> str:
-    """Returns a number that somebody chose (ε, δ, a confidence), as they would write it."""
+    """Returns a number that the user chose (ε, δ, a confidence level), in full."""
     if value is None:
         return "–"
     return f"{float(value):.12g}"
 
 
 def whole(value: Any) -> str:
-    """Returns a whole number with its thousands apart."""
+    """Returns a whole number with separators of thousands."""
     return "–" if value is None else f"{int(value):,}"
 
 
@@ -44,7 +44,7 @@ def seconds(value: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """Returns a number in three digits, where it only has to be recognised."""
+    """Returns a number in three digits, to be recognised only."""
     return f"{float(value):.3g}"
 
 

@@ -1,7 +1,7 @@
-"""What a guarantee is about, in words: how far one record moves what is read, and which records are read.
+"""The terms of a guarantee in words: the sensitivity of each release, and the sampling.
 
-An ε is nothing without its neighbouring relation and its unit: replacing a record moves a sum of clipped values twice
-as far as adding it, and a sample of fixed size has a cost under replace-one alone.
+An ε means nothing without its neighbouring relation and its unit: replacing a record moves a sum of clipped values
+twice as far as adding it, and samples of fixed size need replace-one.
 """
 
 from __future__ import annotations
@@ -32,61 +32,61 @@ RECORD = {
     Adjacency.REPLACE_WITH_NULL: "one record replaced by null",
     Adjacency.LOCAL: "another value of one input",
 }
-"""What changes between two neighbouring data sets."""
+"""The change between two neighbouring data sets."""
 
 _UNITS = {"l1": "in L1", "l2": "in L2", "linf": "in L∞"}
 _SAMPLES = (PoissonSampled, PoissonSampledReplace, SampledWithoutReplacement, TruncatedPoissonSampled)
 _MOST_NAMES = 3
 
-Way = tuple[float, str, bool]  # how far, in which norm, and whether that is within a sample
-Ways = tuple[Way, ...]
-Said = TypeVar("Said", bound=Hashable)
+Shift = tuple[float, str, bool]  # distance, norm, and whether it is within a sample
+Shifts = tuple[Shift, ...]
+Value = TypeVar("Value", bound=Hashable)
 
 
 def terms(guarantee: Guarantee) -> dict[str, str]:
-    """Returns ``unit`` and ``sampling`` of a graph's guarantee, in words; nothing where its graph is not at hand."""
+    """Returns ``unit`` and ``sampling`` of a graph's guarantee in words; nothing for a guarantee without its graph."""
     graph = guarantee.graph
     if not isinstance(graph, AccountantGraph):
         return {}
     readings = [(release, distance) for release, distance in graph.readings(view=guarantee.view) if distance]
-    moved = _together((release.name, _moved(release.event, distance)) for release, distance in readings)
-    drawn = _together((release.name, tuple(dict.fromkeys(_samples(release.event)))) for release, _ in readings)
-    how_far = ", ".join(f"{_listed(names)} by at most {_how_far(ways)}" for ways, names in moved.items())
-    unit = f"{RECORD[graph.adjacency]} moves {how_far or 'nothing that is released'}"
+    moved = _by_value((release.name, _moved(release.event, distance)) for release, distance in readings)
+    drawn = _by_value((release.name, tuple(dict.fromkeys(_samples(release.event)))) for release, _ in readings)
+    distances = ", ".join(f"{_listed(names)} by at most {_amounts(shifts)}" for shifts, names in moved.items())
+    unit = f"{RECORD[graph.adjacency]} moves {distances or 'nothing that is released'}"
     if guarantee.adjacency is not graph.adjacency:
-        unit += "; a replaced record is one that leaves and one that enters"
+        unit += "; a replaced record counts as one removed and one added"
     return {"unit": unit, "sampling": _sampling(drawn)}
 
 
 def about(result: Mapping[str, Any]) -> str:
-    """Returns one line on what the ε of a result is about; empty for results of before this line."""
+    """Returns one line with the terms of a result's ε; empty for results of versions without it."""
     if "unit" not in result:
         return ""
     group = f", groups of {result['group']}" if result["group"] != 1 else ""
     return f"{result['adjacency']}{group}: {result['unit']}; {result['sampling']}"
 
 
-def _moved(event: PrivacyEvent, distance: float) -> Ways:
-    return tuple(dict.fromkeys(_ways(event, distance, False)))
+def _moved(event: PrivacyEvent, distance: float) -> Shifts:
+    return tuple(dict.fromkeys(_shifts(event, distance, False)))
 
 
-def _ways(event: PrivacyEvent, distance: float, sampled: bool) -> Iterator[Way]:
-    """The event's own parts: how far each is moved, discrete noise being stated at a distance of its own."""
-    if isinstance(event, _SAMPLES):  # what is inside is stated per sampled record, whatever is outside
+def _shifts(event: PrivacyEvent, distance: float, sampled: bool) -> Iterator[Shift]:
+    """Yields the distance by which each part of the event is moved; discrete noise has a distance of its own."""
+    if isinstance(event, _SAMPLES):  # the events inside are per sampled record
         sampled, distance = True, 2.0 if isinstance(event, PoissonSampledReplace) else 1.0
     elif isinstance(event, Chain):
         distance *= event.length
-    if isinstance(event, TruncatedPoissonSampled):  # its children are what bounds it
+    if isinstance(event, TruncatedPoissonSampled):  # its children are bounds on it
         yield 1.0, "l2", True
     elif children := event.children():
         for child in children:
-            yield from _ways(child, distance, sampled)
+            yield from _shifts(child, distance, sampled)
     else:
         yield distance * float(getattr(event, "distance", 1.0)), event.norm, sampled
 
 
 def _samples(event: PrivacyEvent) -> Iterator[str]:
-    """The secret samples that the event reads, outermost first; nothing where it reads all records."""
+    """Yields the secret samples that the event reads, outermost first; nothing if it reads all records."""
     match event:
         case PoissonSampled() | PoissonSampledReplace():
             yield f"Poisson samples, each record with probability {event.probability!r}"
@@ -97,36 +97,36 @@ def _samples(event: PrivacyEvent) -> Iterator[str]:
                 f"Poisson samples of {event.population} records, each with probability {event.probability!r}, "
                 f"cut to at most {event.batch}"
             )
-            return  # its children are the samples that bound it
+            return  # its children are samples that bound it
         case MixtureOfGaussians():
-            yield "a secret choice of how far a record moves it"
+            yield "a secret random sensitivity"
         case Assignment() | InputMix():
-            yield "a random choice of what reads a record"
+            yield "a random choice of the release that reads a record"
     for child in event.children():
         yield from _samples(child)
 
 
-def _together(pairs: Iterable[tuple[str, Said]]) -> dict[Said, list[str]]:
-    """Names by what is said of them."""
-    found: dict[Said, list[str]] = {}
-    for name, said in pairs:
-        found.setdefault(said, []).append(name)
+def _by_value(pairs: Iterable[tuple[str, Value]]) -> dict[Value, list[str]]:
+    """Returns the names that share each value."""
+    found: dict[Value, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(value, []).append(name)
     return found
 
 
-def _how_far(ways: Ways) -> str:
+def _amounts(shifts: Shifts) -> str:
     amounts = " and ".join(
         f"{upper(distance)} {_UNITS.get(norm, 'record' if distance == 1.0 else 'records')}"
-        for distance, norm, _ in ways
+        for distance, norm, _ in shifts
     )
-    return f"{amounts} (if sampled)" if any(sampled for _, _, sampled in ways) else amounts
+    return f"{amounts} (if sampled)" if any(sampled for _, _, sampled in shifts) else amounts
 
 
 def _sampling(drawn: Mapping[tuple[str, ...], list[str]]) -> str:
-    told = [(names, ", in them ".join(said) or NO_SAMPLING) for said, names in drawn.items()]
-    if len(told) <= 1:
-        return told[0][1] if told else NO_SAMPLING
-    return "; ".join(f"{_listed(names)}: {said}" for names, said in told)
+    rows = [(names, ", in them ".join(samples) or NO_SAMPLING) for samples, names in drawn.items()]
+    if len(rows) <= 1:
+        return rows[0][1] if rows else NO_SAMPLING
+    return "; ".join(f"{_listed(names)}: {samples}" for names, samples in rows)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,11 +1,11 @@
-"""What the scikit-learn estimators share: how they take tables and randomness, and what they say of their guarantee.
+"""The base of the scikit-learn estimators: tables, randomness and guarantees.
 
-Two conventions differ from scikit-learn's, for privacy's sake:
+For privacy, two conventions differ from scikit-learn's:
 
-* ``random_state=None`` is a *release*: secure noise (extra ``secure``), not repeatable. A seed or a generator makes a
-  simulation, which is none; ``simulated_`` says which it was.
-* What scikit-learn would learn from the data is public and a parameter: bounds, classes, candidates. The number of
-  records is public, too. A refusal of bad records depends on them, and must not be published; it never shows them.
+* ``random_state=None`` makes a *release*, with secure noise (extra ``secure``) that is not reproducible. A seed or a
+  generator makes a simulation, which must not be published; ``simulated_`` tells them apart.
+* Bounds, classes and candidates are public parameters and are not learned from the data. The number of records is
+  public too. An error about bad records depends on private data and must not be published; it never shows values.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ validation: Any = require("sklearn.utils.validation", "an estimator", extra="skl
 
 
 class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
-    """An estimator whose ``fit`` is one private access to the data, and all else post-processing of it.
+    """An estimator whose ``fit`` is one private access to the data; everything else is post-processing.
 
     Attributes:
-        guarantee_: What the accountant graph certifies for the fit, a ``hockeystick.Guarantee``.
-        simulated_: Whether the noise was simulated, so that what was fitted is no release.
+        guarantee_: The certified privacy of the fit, a ``hockeystick.Guarantee``.
+        simulated_: Whether the noise was simulated, so that the fit must not be published.
     """
 
     guarantee_: Guarantee
@@ -45,7 +45,7 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
         validation.check_is_fitted(self)
 
     def _randomness(self) -> tuple[Noise, np.random.Generator]:
-        """Noise, and a generator for public coins."""
+        """Returns the noise, and a generator for public coins."""
         state: Any = self.random_state
         if state is None:
             return ReleaseNoise(), np.random.default_rng()
@@ -56,15 +56,15 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
         return SimulationNoise(noise), coins
 
     def _rows(self, X: Any, *, reset: bool) -> FloatArray:
-        """A table of numbers, shape (n, d); columns of a data frame are taken by the names that were fitted.
+        """Returns a table of numbers, shape (n, d); columns of a data frame are selected by the fitted names.
 
         Raises:
-            InvalidArgumentError: no such table, or one without records or with what is no number in it.
+            InvalidArgumentError: The value is not a table, has no records, or has an entry that is not a number.
         """
         if is_frame(X):
             frame = as_frame("X", X)
             if not frame.columns:
-                raise InvalidDataError("X", X, "has no columns", "give one for each feature")
+                raise InvalidDataError("X", X, "has no columns", "give one column for each feature")
             if reset:
                 self.feature_names_in_ = np.array(frame.columns, dtype=object)
                 self.n_features_in_ = len(frame.columns)
@@ -76,19 +76,19 @@ class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-lear
             rows = _numbers(X)
             rows = rows[:, None] if rows.ndim == 1 else rows
             if rows.ndim != 2 or not rows.size or np.isnan(rows).any():
-                raise InvalidDataError("X", X, "is no table of numbers with a record in each row")
+                raise InvalidDataError("X", X, "is not a table of numbers with one record per row")
             if reset:
                 self.n_features_in_ = rows.shape[1]
         if rows.shape[1] != self.n_features_in_:
-            raise InvalidDataError("X", X, f"has {rows.shape[1]} columns", f"give {self.n_features_in_}, as was fitted")
+            raise InvalidDataError("X", X, f"has {rows.shape[1]} columns", f"give {self.n_features_in_}, as in fit")
         return rows
 
 
 def column(name: str, values: Any) -> npt.NDArray[Any]:
-    """One value for each record, shape (n,): a list, an array, a series, or a table of one column.
+    """Returns one value for each record, shape (n,): a list, an array, a series, or a table of one column.
 
     Raises:
-        InvalidArgumentError: more than one column, or no records.
+        InvalidArgumentError: There are several columns, or no records.
     """
     if is_frame(values):
         frame = as_frame(name, values)
@@ -105,7 +105,7 @@ def column(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def _array(values: Any) -> npt.NDArray[Any]:
-    """As numpy makes it, but for texts among which is something else: that must not become a text, as in "nan"."""
+    """Returns the array as numpy makes it, but with objects if texts and other values are mixed: None is not "None"."""
     row = np.asarray(values)
     if row.dtype.kind in "SU" and not isinstance(values, np.ndarray):
         each = np.asarray(values, dtype=object)
@@ -115,24 +115,24 @@ def _array(values: Any) -> npt.NDArray[Any]:
 
 
 def first_absent(values: npt.NDArray[Any]) -> int | None:
-    """The first place in which there is nothing: None, a NaN, or what pandas has for them."""
-    if values.dtype.kind not in "OT":  # numpy's texts may have a NaN for nothing
+    """Returns the index of the first missing value (None, NaN or pandas' NA), or None."""
+    if values.dtype.kind not in "OT":  # numpy's StringDType may have NaN for missing values
         return None
     return next((i for i, value in enumerate(values.tolist()) if is_absent(value)), None)
 
 
 def is_absent(value: object) -> bool:
-    """Whether a value stands for none."""
+    """Returns whether a value is missing: None, NaN or pandas' NA."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # of pandas' NA, which is neither
+    except TypeError:  # pandas' NA
         return True
-    except ValueError:  # of an array
+    except ValueError:  # an array
         return False
 
 
 def _numbers(X: Any) -> FloatArray:
     found = as_array("X", X, data=True)
     if found.dtype.kind not in "biuf":
-        raise InvalidDataError("X", X, "is no table of numbers")
+        raise InvalidDataError("X", X, "is not a table of numbers")
     return found.astype(np.float64)

@@ -1,6 +1,6 @@
-"""A private classifier for scikit-learn's pipelines: one predicate that tells two classes apart.
+"""A private classifier for scikit-learn's pipelines: a predicate that separates two classes.
 
-See ``estimators`` for what the estimators have in common.
+See ``estimators.base`` for the conventions of all estimators.
 """
 
 from __future__ import annotations
@@ -25,35 +25,43 @@ from hockeystick.learners.smoothed.nets.subsampled_net import small_db
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.randomness.noise import Noise
 
-_MOST_NETS = 200_000  # candidates of a net whose size is chosen
+_MOST_NETS = 200_000  # the largest number of candidates for a chosen size of nets
 _CLASSES: dict[str, Any] = {"thresholds": Thresholds, "intervals": Intervals, "rectangles": Rectangles}
 
 
 class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """Two classes told apart by one predicate of a class of predicates, ε-DP, whatever the labels are (agnostic).
+    """An ε-DP classifier of two classes by a predicate, without assumptions on the labels (agnostic).
 
-    Records are clipped to the bounds and rounded to a public grid, each on its own. Then a predicate is chosen by the
-    exponential mechanism, with odds e^(−ε·errors/2), among all that differ on the grid (Kasiviswanathan, Lee, Nissim,
-    Raskhodnikova & Smith 2011); or, by "net", the best one on a private net of labelled points (``AgnosticLearner``),
-    which is released as well and answers for the errors of all predicates, if coarsely: few points can be listed.
+    Neighbouring data sets differ in one labelled record (replace-one). Each record is clipped to the bounds and rounded
+    to a public grid. The method "choice" selects a predicate by the exponential mechanism, with probabilities
+    proportional to e^(−ε·errors/2), among all that differ on the grid (Kasiviswanathan, Lee, Nissim, Raskhodnikova &
+    Smith 2011). The method "net" selects the best predicate on a private net of labelled points (``AgnosticLearner``);
+    the net is released too and approximates the errors of all predicates, coarsely because it has few points.
 
     Args:
         method: "choice" or "net".
         concepts: "thresholds" or "intervals" of one feature, "rectangles" of one or two, or a ``ConceptClass``.
         low, high: Public bounds, for all features or for each.
-        points: Of the public grid, on each feature; None for 65 on one, 9 on two and 5 on each of more.
-        size: Of a net; None for the largest that 200,000 candidates allow.
+        points: Points of the public grid per feature; None for 65 with one feature, 9 with two, 5 with more.
+        size: The size of a net; None for the largest with at most 200,000 candidates.
         epsilon: ε, at δ = 0.
-        classes: The two labels, public; the predicate holds for the second.
-        random_state: None to release; a seed or a generator to simulate.
+        classes: The two labels, which are public; the predicate holds for the second.
+        random_state: None for a release; a seed or a generator for a simulation.
 
     Attributes:
         classes_: The two labels.
-        parameters_: Of the predicate on rounded records, shape (p,); in units of the features for the classes that have
-            a name, else on [0, 1]^d.
-        concepts_: Its class.
-        net_: The released net of labelled points, in units of the features, shape (m, d + 1); None by choice.
-        guarantee_, simulated_, n_features_in_, feature_names_in_: As for every estimator here.
+        parameters_: The predicate's parameters on rounded records, shape (p,); in units of the features for named
+            classes, otherwise on [0, 1]^d.
+        concepts_: The class of predicates.
+        net_: The released net of labelled points, in units of the features, shape (m, d + 1); None with "choice".
+        guarantee_, simulated_, n_features_in_, feature_names_in_: See ``estimators.base``.
+
+    Example:
+        >>> import numpy as np
+        >>> ages = np.arange(100.0)[:, None]
+        >>> model = PrivateClassifier(low=0.0, high=100.0, epsilon=2.0, random_state=1).fit(ages, ages[:, 0] >= 40)
+        >>> model.predict([[10.0], [90.0]]).tolist(), model.guarantee_.epsilon(0.0).upper
+        ([0, 1], 2.0)
     """
 
     def __init__(
@@ -83,8 +91,8 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         """Learns a predicate from records (n, d) with labels (n,); n is public.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or records that are none.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter is outside its domain, or the records are invalid.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         noise, _ = self._randomness()
         known = self._known_classes()
@@ -112,7 +120,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class of each record, shape (n,)."""
+        """Returns the class of each record, shape (n,)."""
         self._check_fitted()
         rows = self._rows(X, reset=False)
         spots = self._rounded(rows, *self._bounds(rows.shape[1]))
@@ -130,7 +138,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         for name, given in (("low", self.low), ("high", self.high)):
             found = array(name, given)
             if found.shape not in ((), (d,)):
-                raise InvalidArgumentError(name, given, "is no bound of each feature", f"give one, or {d}")
+                raise InvalidArgumentError(name, given, "is not one bound or one per feature", f"give one, or {d}")
             ends.append(np.broadcast_to(found, (d,)).astype(float))
         low, high = ends
         if not (low < high).all():
@@ -143,7 +151,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
         return integer("points", self.points, low=2, high=1 << 12) - 1
 
     def _rounded(self, rows: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Points of the grid in [0, 1]^d, each record's on its own."""
+        """Returns each record's point of the grid in [0, 1]^d."""
         steps = self._steps(rows.shape[1])
         return np.asarray(np.rint((np.clip(rows, low, high) - low) / (high - low) * steps) / steps)
 
@@ -155,9 +163,11 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
             found = kind(d) if kind is Rectangles else kind()
         else:
             known = ", ".join(_CLASSES)
-            raise InvalidArgumentError("concepts", self.concepts, "is no class", f"use {known}, or a ConceptClass")
+            raise InvalidArgumentError(
+                "concepts", self.concepts, "is not a class of predicates", f"use {known}, or a ConceptClass"
+            )
         if found.dimension != d:
-            reason = f"is a class on {found.dimension} features, and there are {d}"
+            reason = f"is a class on {found.dimension} features, but there are {d}"
             raise InvalidArgumentError("concepts", self.concepts, reason, "choose features, or another class")
         return found
 
@@ -176,7 +186,7 @@ class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore
 def _chosen(
     queries: ErrorQueries, grid: FloatArray, pairs: FloatArray, epsilon: float, noise: Noise
 ) -> tuple[FloatArray, AccountantGraph]:
-    """A predicate by the exponential mechanism, and the graph: replacing a record moves each count by at most 1."""
+    """Returns a predicate by the exponential mechanism, and its graph; a replaced record moves a count by at most 1."""
     errors, witnesses = queries.labelings(grid)
     places = {tuple(pair): i for i, pair in enumerate(grid.tolist())}
     counts = np.bincount([places[tuple(pair)] for pair in pairs.tolist()], minlength=len(grid))

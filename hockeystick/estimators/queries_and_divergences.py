@@ -3,12 +3,12 @@
 | estimator                  | ``fit`` releases                             | neighbours differ in                |
 |----------------------------|----------------------------------------------|-------------------------------------|
 | `PrivateClassifier`        | a predicate of small error                   | one labelled record (replace-one)   |
-| `PrivateQueries`           | a law that answers all queries of a class    | one record (replace-one)            |
+| `PrivateQueries`           | answers to all queries of a class            | one record (replace-one)            |
 | `PrivateDivergence`        | the KL divergence from a public reference    | a record, or a client's (replace)   |
-| `PrivateLabelDistribution` | the law of a label, from local messages      | one person's label (local)          |
+| `PrivateLabelDistribution` | the distribution of a label, from messages   | one person's label (local)          |
 
-After ``fit`` the attribute ``guarantee_`` is what was certified for it; ``hockeystick.estimators.base`` says what
-``random_state`` means here, and what is public. Needs the extra ``sklearn``; data frames need ``tables``.
+After ``fit`` the attribute ``guarantee_`` is its certified privacy. ``hockeystick.estimators.base`` describes
+``random_state`` and public information. Needs the extra ``sklearn``; data frames need ``tables``.
 """
 
 from __future__ import annotations
@@ -48,24 +48,31 @@ _CHANNELS: dict[str, Any] = {
 
 
 class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
-    """Answers to all thresholds, intervals or rectangles of a table's columns at once, and synthetic records.
+    """Private answers to all thresholds, intervals or rectangles of a table's columns, and synthetic records.
 
-    ``fit`` is ``QueryRelease``: see there for what the parameters mean.
+    Neighbouring data sets differ in one record (replace-one). See ``QueryRelease`` for the parameters.
 
     Args:
-        columns: What is public: {name: (low, high)} in the order of the features, or a list of ``PublicColumn``. Of a
-            data frame the columns with these names are read.
+        columns: The public bounds: {name: (low, high)} in the order of the features, or a list of ``PublicColumn``. The
+            columns of a data frame are selected by these names.
         queries: "thresholds", "intervals" or "rectangles".
-        sigma: How smooth the records' law is, for the error alone.
+        sigma: The smoothness of the records' distribution, which only the error bound needs.
         epsilon, delta: The target.
         options: Further arguments of ``QueryRelease.calibrated``, such as ``{"rounds": 20}``.
-        random_state: None to release; a seed or a generator to simulate.
+        random_state: None for a release; a seed or a generator for a simulation.
 
     Attributes:
         plan_: The ``QueryRelease``.
         released_: The ``ReleasedQueries``.
-        error_bound_: How far any answer is off, on σ-smooth records; None where nothing is proved.
-        guarantee_, simulated_, n_features_in_, feature_names_in_: As for every estimator here.
+        error_bound_: The bound on the error of every answer, on σ-smooth records; None without one.
+        guarantee_, simulated_, n_features_in_, feature_names_in_: See ``estimators.base``.
+
+    Example:
+        >>> import numpy as np
+        >>> ages = np.random.default_rng(0).uniform(0, 100, (20_000, 1))
+        >>> model = PrivateQueries({"age": (0, 100)}, options={"rounds": 5}, random_state=1).fit(ages)
+        >>> bool(abs(model.predict([[50.0]])[0] - 0.5) < 0.1), model.guarantee_.epsilon(0.0).upper <= 1.0
+        (True, True)
     """
 
     def __init__(
@@ -88,11 +95,11 @@ class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> PrivateQueries:
-        """Releases a law from records (n, d); n is public. ``y`` is ignored.
+        """Releases a distribution from records (n, d); n is public. ``y`` is ignored.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or records that are none.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter is outside its domain, or the records are invalid.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         noise, _ = self._randomness()
         known = _public_columns(self.columns)
@@ -100,7 +107,7 @@ class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
         options: dict[str, Any] = dict(self.options or {})
         self.plan_ = QueryRelease.calibrated(
             known,
-            queries=self.queries,  # type: ignore[arg-type]  # it says so itself
+            queries=self.queries,  # type: ignore[arg-type]  # checked there
             records=len(rows),
             sigma=self.sigma,
             epsilon=self.epsilon,
@@ -114,12 +121,12 @@ class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """Answers to queries by their ends in units of the columns, shape (M, p): see ``ReleasedQueries.answer``."""
+        """Returns the answers to queries with these ends, shape (M, p): see ``ReleasedQueries.answer``."""
         self._check_fitted()
         return self.released_.answer(X)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
-        """Synthetic records, shape (n_samples, d); free."""
+        """Returns synthetic records, shape (n_samples, d), at no further cost."""
         self._check_fitted()
         return self.released_.synthetic(n_samples, np.random.default_rng(random_state))
 
@@ -130,12 +137,12 @@ def _public_columns(value: Any) -> list[PublicColumn]:
         return found
     ends = {name: items("columns", pair) for name, pair in value.items()}
     if any(len(pair) != 2 for pair in ends.values()):
-        raise InvalidArgumentError("columns", value, "has bounds that are no pair", "give {name: (low, high)}")
+        raise InvalidArgumentError("columns", value, "has bounds that are not a pair", "give {name: (low, high)}")
     return [PublicColumn(name=name, low=low, high=high) for name, (low, high) in ends.items()]
 
 
 def _picked(X: Any, names: list[str]) -> Any:
-    """The named columns of a frame; arrays are as they are."""
+    """Returns the named columns of a data frame, and arrays unchanged."""
     if not is_frame(X):
         return X
     frame = as_frame("X", X)
@@ -148,24 +155,31 @@ def _picked(X: Any, names: list[str]) -> Any:
 
 
 class PrivateDivergence(PrivateEstimator):
-    """The KL divergence of private records of symbols from a public reference.
+    """A private estimate of KL(reference || records), for records of symbols and a public reference.
 
-    What ``hockeystick kl`` estimates: see ``learners.kl_trusted`` and ``learners.kl_distributed``.
+    Neighbouring data sets differ in one record's symbol or, with ``group``, in all symbols of a client (replace-one).
+    See ``learners.divergence`` and ``hockeystick kl``.
 
     Args:
-        reference: Public: {symbol: mass}, or what ``symbol_tables.read_reference`` reads in a column "symbol".
-        model: Who is trusted with the counts: "trusted", "aggregated" or "dist".
+        reference: The public reference: {symbol: probability}, or a table with a column "symbol", as in
+            ``hockeystick kl``.
+        model: The party that is trusted with the counts: "trusted" (the server), "aggregated" or "dist" (none).
         epsilon, delta: The target.
         multiplier: λ ≥ 0, see ``TrustedKL``.
-        samples: So many symbols are asked for at most: all, or as many draws from the reference.
-        group: None for the privacy of a record; a number for that of clients, who have at most so many.
-        random_state: None to release; a seed to simulate.
+        samples: The largest number of symbols to query: all of them, or this number of draws from the reference.
+        group: None to protect single records; a number to protect clients with at most this many records.
+        random_state: None for a release; a seed for a simulation.
 
     Attributes:
         divergence_: The estimate, in nats.
         noise_deviation_: The standard deviation of its noise (for "dist" to first order).
-        content_: All that is published and certified, as ``hockeystick kl --json`` writes it.
-        guarantee_, simulated_: As for every estimator here.
+        content_: The published values and the guarantee, as in ``hockeystick kl --json``.
+        guarantee_, simulated_: See ``estimators.base``.
+
+    Example:
+        >>> model = PrivateDivergence({"a": 0.5, "b": 0.5}, random_state=1).fit(["a"] * 500 + ["b"] * 1500)
+        >>> bool(abs(model.divergence_ - 0.144) < 0.05), model.guarantee_.epsilon(1e-6).upper <= 1.0
+        (True, True)
     """
 
     def __init__(
@@ -195,12 +209,12 @@ class PrivateDivergence(PrivateEstimator):
         Args:
             X: The symbol of each record: texts or whole numbers.
             y: Not used.
-            groups: The client of each record, shape (n,); by default each record is of a client of its own. Who has how
-                many is public.
+            groups: The client of each record, shape (n,); by default each record has its own client. The clients'
+                numbers of records are public.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or a symbol that the reference does not name.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter is outside its domain, or a symbol is not in the reference.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if self.model not in ("trusted", "aggregated", "dist"):
             raise InvalidArgumentError("model", self.model, "is unknown", 'use "trusted", "aggregated" or "dist"')
@@ -216,14 +230,14 @@ class PrivateDivergence(PrivateEstimator):
         known = frozenset(reference.symbols)
         for i, symbol in enumerate(table["symbol"], 1):
             if symbol not in known:
-                reason = f"has a symbol in record {i} that the reference does not name"
-                remedy = "put a symbol of the reference, a public one, in the place of all such"
+                reason = f"has a symbol in record {i} that is not in the reference"
+                remedy = "replace all such symbols by one symbol of the reference"
                 raise InvalidDataError("X", X, reason, remedy)
         records = read_records(as_frame("X", table), reference, column="symbol", client_column="client")
         if self.group is not None:
             records = records.capped(integer("group", self.group, low=1), randomness.coins)
         question = Question(
-            model=self.model,  # type: ignore[arg-type]  # as was checked
+            model=self.model,  # type: ignore[arg-type]  # checked above
             epsilon=real("epsilon", self.epsilon, low=0.0, low_open=True),
             delta=real("delta", self.delta, low=0.0, high=1.0),
             samples=integer("samples", self.samples, low=1),
@@ -245,12 +259,12 @@ class PrivateDivergence(PrivateEstimator):
 def _texts(name: str, values: npt.NDArray[Any]) -> list[str]:
     each = values.tolist()
     if values.dtype.kind not in "biuUTO" or any(isinstance(value, float) and value == value for value in each):
-        reason = "holds no texts or whole numbers"
-        raise InvalidDataError(name, values, reason, "1.0 is neither")
+        reason = "does not hold texts or whole numbers"
+        raise InvalidDataError(name, values, reason, "convert fractions such as 1.0")
     empty = (i for i, value in enumerate(each) if isinstance(value, str) and not value)
     nothing = next(empty, first_absent(values))
     if nothing is not None:
-        reason = f"has nothing in record {nothing + 1}"
+        reason = f"has a missing value in record {nothing + 1}"
         raise InvalidDataError(name, values, reason, "leave such records out")
     return [str(value) for value in each]
 
@@ -263,7 +277,7 @@ def _reference(value: Any) -> Reference:
         value = {"symbol": names, "probability": [real("reference", mass) for mass in value.values()]}
     try:
         return read_reference(value, column="symbol")
-    except InvalidArgumentError as error:  # which knows it as an option of the command line
+    except InvalidArgumentError as error:  # its argument is the option of the command line
         raise InvalidArgumentError("reference", error.value, error.reason, error.remedy) from None
 
 
@@ -271,22 +285,29 @@ def _reference(value: Any) -> Reference:
 
 
 class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
-    """The law of a private label, as a mixture of public candidates, from a local message about each label.
+    """The distribution of a private label, as a mixture of public candidates, from one local message per label.
 
-    ``OnlineDistribution`` over one context: each person's label passes through a channel that is ε-DP by itself, and
-    the weights are those after the last message. The bound on its risk is for the mean over the rounds.
+    Neighbouring data sets differ in one person's label (local privacy). It is ``OnlineDistribution`` with one context:
+    each label passes through an ε-DP channel, and the weights are those after the last message. The risk bound is for
+    the mean over the rounds.
 
     Args:
-        candidates: K public laws of labels 0 .. M - 1, shape (K, M).
-        epsilon: ε of each person's message (local), at δ = 0.
+        candidates: K public distributions of labels 0 .. M - 1, shape (K, M).
+        epsilon: The ε of each person's message (local), at δ = 0.
         channel: "one-bit", "discrete-laplace" or "randomized-labels".
-        random_state: None to release; a seed or a generator to simulate.
+        random_state: None for a release; a seed or a generator for a simulation.
 
     Attributes:
-        weights_: Of the candidates, shape (K,).
-        law_: The published law of a label, shape (M,).
+        weights_: The weights of the candidates, shape (K,).
+        law_: The published distribution of a label, shape (M,).
         learner_: The ``OnlineDistribution``.
-        guarantee_, simulated_: As for every estimator here.
+        guarantee_, simulated_: See ``estimators.base``.
+
+    Example:
+        >>> labels = [0] * 800 + [1] * 200
+        >>> model = PrivateLabelDistribution([[0.8, 0.2], [0.2, 0.8]], epsilon=2.0, random_state=1).fit(labels)
+        >>> model.law_.round(2).tolist(), model.guarantee_.epsilon(0.0).upper
+        ([0.8, 0.2], 2.0)
     """
 
     def __init__(
@@ -301,8 +322,9 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
         """Learns from private labels (n,), or (n, 1), one for each person; n ≥ 2 is public. ``y`` is ignored.
 
         Raises:
-            InvalidArgumentError: a parameter outside its domain, or less than two labels. A label is never refused.
-            SecureReleaseUnavailableError: a release without the extra ``secure``.
+            InvalidArgumentError: A parameter is outside its domain, or there are fewer than two labels. No label is
+                refused.
+            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if self.channel not in _CHANNELS:
             raise InvalidArgumentError("channel", self.channel, "is unknown", f"use one of {', '.join(_CHANNELS)}")
@@ -324,27 +346,27 @@ class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ig
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
-        """The logarithm of the published law at labels, shape (n,); -inf where a number, or nothing, is no label.
+        """Returns the logarithm of the published probability of each label, shape (n,); -inf for other numbers.
 
         Raises:
-            InvalidArgumentError: something else than numbers.
+            InvalidArgumentError: The values are not numbers.
         """
         self._check_fitted()
         given = column("X", X)
         if given.dtype.kind == "O" and all(isinstance(each, (Real, np.bool_)) or is_absent(each) for each in given):
             given = np.array([-1.0 if is_absent(each) else float(each) for each in given])
         if given.dtype.kind not in "biuf":
-            raise InvalidDataError("X", X, "holds no numbers", "labels are 0, 1, ...")
+            raise InvalidDataError("X", X, "does not hold numbers", "give labels 0, 1, ...")
         labels = given.astype(np.float64)
         known = (labels >= 0) & (labels < len(self.law_)) & (labels == np.floor(labels))
         with np.errstate(divide="ignore"):
             return np.where(known, np.log(self.law_[np.where(known, labels, 0).astype(np.int64)]), -np.inf)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The sum of ``score_samples``. Private on private labels."""
+        """Returns the sum of ``score_samples``. Private on private labels."""
         return float(self.score_samples(X).sum())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> npt.NDArray[np.int64]:
-        """Labels drawn from the published law, shape (n_samples,); free."""
+        """Returns labels drawn from the published distribution, shape (n_samples,), at no further cost."""
         self._check_fitted()
         return draw(self.law_, integer("n_samples", n_samples, low=0), np.random.default_rng(random_state))

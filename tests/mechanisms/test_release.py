@@ -119,7 +119,7 @@ def test_a_simulated_release_is_marked_everywhere(tmp_path: Path) -> None:
     file = tmp_path / "graph.json"
     file.write_text(ledger.graph().to_json())
     told = run("account", file, "--delta", "0")
-    assert told.exit_code == 0 and "warning: simulated noise in count" in told.stderr
+    assert told.exit_code == 0 and "warning: the noise of count was simulated" in told.stderr
     file.write_text(PLAN.to_json())
     assert "simulated" not in run("account", file, "--delta", "0").stderr
 

@@ -1,14 +1,14 @@
-"""Private messages about labels as cases of the catalogue, in what is seen of them, with mutants that claim the same.
+"""Private messages about labels as cases of the catalogue, with mutants that make the same claim.
 
-One person's label is replaced by another. Seen are the message itself (its log-likelihood ratio, which no test beats),
-what it does to the server's weights, or to the next published prediction
-(:mod:`hockeystick.audits.catalogue.distribution.views`). Labels and candidates are those that cost most: disjoint
-supports whose masses lie just above 1/M, so that blocks are rounded up from one symbol to two (where the published
-sensitivity is too small), and two rare labels that move all K levels at once. Where a message is about one candidate,
-the server may choose it, and here it chooses the one that tells most.
+Neighbours: one person's label is replaced by another. The audit sees the message itself (its log-likelihood ratio, the
+most powerful statistic), its effect on the server's weights, or on the next published prediction
+(:mod:`hockeystick.audits.catalogue.distribution.views`). Labels and candidates are the worst ones: disjoint supports
+with masses just above 1/M, so that blocks are rounded up from one symbol to two (where the published sensitivity is too
+small), and two rare labels that move all K levels at once. The server may choose the candidate that a message is about,
+and here it chooses the worst one.
 
-Claims are those of one person's plan. Defects that cost utility, or lie in accounting alone, need other checks and are
-not here.
+The claim is that of one person's plan. Mistakes that cost utility, or that are in the accounting only, need other
+checks and are not here.
 
 Source: Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315), Algorithms 1 and 2, corrected.
 """
@@ -68,9 +68,7 @@ from hockeystick.learners.distribution.channels.printed import printed_sensitivi
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 
 DELTA = 1e-6
-"""The delta at which claims of messages about all candidates are stated."""
-
-_CORRECT = 40_000
+"""The delta of claims of messages about all candidates."""
 
 
 # --- cases -----------------------------------------------------------------------------------------------------------
@@ -85,36 +83,36 @@ def distribution_cases() -> Iterator[Case]:
 
 @lru_cache
 def sampled(epsilon: float = 1.0) -> SampledLaplace:
-    """Where the published sensitivity fails: two candidates, 100 labels, 100 rounds, exchanges of labels."""
+    """Returns a channel whose published sensitivity is too small: two candidates, 100 labels and rounds, exchanges."""
     return SampledLaplace(CeiledBlocks().levels(barely_two_symbols(), 100), epsilon=epsilon, resample=True)
 
 
 def with_range(channel: SampledLaplace, distance: float) -> SampledLaplace:
-    """The channel with noise that is scaled to another range than that of its levels."""
+    """Returns the channel with noise for the range ``distance`` instead of that of its levels."""
     return evolve(channel, epsilon=channel.epsilon * channel.span / distance)
 
 
 @lru_cache
 def disputed() -> SampledLaplace:
-    """A channel of few labels, one of them impossible."""
+    """Returns a channel of four labels, one of them impossible."""
     return SampledLaplace(CeiledBlocks().levels(disputed_and_agreed(), 100), epsilon=1.0)
 
 
 @lru_cache
 def short() -> SampledLaplace:
-    """A run of two rounds: a label is exchanged every other time, and messages often lie outside [0, 1]."""
+    """Returns a channel for two rounds, with exchanges of probability 1/2 and messages often outside [0, 1]."""
     return SampledLaplace(UniformMixture().levels(two_labels(), 2), epsilon=1.0, resample=True)
 
 
 @lru_cache
 def learning(channel: Callable[..., Channel] = SampledLaplace, epsilon: float = 1.0) -> OnlineDistribution:
-    """A learner of two certain candidates and labels."""
+    """Returns a learner of two candidates that are certain of one label each."""
     rule: Any = "printed" if channel is SampledLaplace else "tuned"
     return OnlineDistribution.build(two_labels(), rounds=100, channel=channel, epsilon=epsilon, rule=rule)
 
 
 def sampled_cases() -> Iterator[Case]:
-    """Yields the cases of a number about one candidate."""
+    """Yields the cases of messages that are a number about one candidate."""
     one = sampled()
     yield _case("sampled", one, partial(_ratio, one))
     for what, range_, samples in (
@@ -174,7 +172,7 @@ def sampled_cases() -> Iterator[Case]:
 
 
 def bit_cases() -> Iterator[Case]:
-    """Yields the cases of a bit about one candidate, and of the label told by randomised response."""
+    """Yields the cases of messages that are a bit about one candidate, or the label under randomised response."""
     levels = sampled().levels
     bit = OneBit(levels, epsilon=1.0)
     beyond = BitBeyondRange(levels, printed_sensitivity(levels), 1.0)
@@ -184,33 +182,33 @@ def bit_cases() -> Iterator[Case]:
     yield _case("one-bit[range ln(K T)]", bit, partial(_shown, beyond, truth=truth), 64_000)
 
     four = UniformMixture().levels(LabelTable(np.eye(4)), 100)
-    told = RandomizedLabels(four, epsilon=1.0)
-    lie = 3.0 / (math.e + 3.0)  # of telling another label; a lie over all four would be 4/3 of it
+    randomised = RandomizedLabels(four, epsilon=1.0)
+    lie = 3.0 / (math.e + 3.0)  # the probability of another label; drawn among all four labels, 3/4 of it remain
     redrawn = RandomizedLabels(four, epsilon=math.log(3.0 * (1.0 - 0.75 * lie) / (0.75 * lie)))
-    yield _case("randomized", told, partial(_ratio, told, released=True))
-    yield _case("randomized[a lie may be true]", told, partial(_ratio, redrawn, released=True), 8_000)
+    yield _case("randomized", randomised, partial(_ratio, randomised, released=True))
+    yield _case("randomized[a lie may be true]", randomised, partial(_ratio, redrawn, released=True), 8_000)
 
 
 @lru_cache
 def rare_levels(experts: int = 16) -> Levels:
-    """Two rare labels, a thousand rounds: exchanging them moves all levels by nearly the whole range."""
+    """Returns the levels of two rare labels in 1000 rounds: replacing one by the other moves all of them far."""
     return CeiledBlocks().levels(two_rare_labels(experts), 1000)
 
 
 @lru_cache
 def calibrated() -> VectorLaplace:
-    """Sixteen numbers, (1, 1e-6)."""
+    """Returns a channel of sixteen numbers, calibrated to (1, 1e-6)."""
     return VectorLaplace.calibrated(rare_levels(), epsilon=1.0, delta=DELTA)
 
 
 @lru_cache
 def published() -> VectorLaplace:
-    """Sixteen numbers with the published noise for (1, 1e-6), without exchanges of labels."""
+    """Returns a channel of sixteen numbers with the published noise for (1, 1e-6), without exchanges of labels."""
     return VectorLaplace.printed(rare_levels(), epsilon=1.0, delta=DELTA, resample=False)
 
 
 def vector_cases() -> Iterator[Case]:
-    """Yields the cases of numbers about all candidates, claimed with their whole curves."""
+    """Yields the cases of messages about all candidates, which claim their whole curves."""
     wide = published()
     normal = VectorGaussian.calibrated(rare_levels(), epsilon=1.0, delta=DELTA)
     yield _case("vector", calibrated, lambda: _ratio(calibrated()))
@@ -246,14 +244,14 @@ class _Seen:
 
 
 def _ratio(channel: Channel, *, answers: int = 1, released: bool = False) -> _Seen:
-    """The whole message, about candidate 0 if about one, at the labels that tell most."""
+    """Returns the view of the whole message, about candidate 0 if about one, at the worst labels."""
     asked = channel.payload not in ("reals", "label")
     pair = extremes(channel.levels) if asked else (0, 1)
     read, index = Ratio(channel, pair), 0 if asked else None
     target = Told(channel=channel, read=read, index=index, answers=answers, released=released)
     if channel.payload != "reals":
         return _Seen(target, pair, answers * channel.exact_epsilon())
-    exchanged = isinstance(channel.event(), InputMix)  # of whose curve only a bound is known
+    exchanged = isinstance(channel.event(), InputMix)  # only a bound on its curve is known
     return _Seen(target, pair, None if exchanged else exact_epsilon(channel.event(), DELTA))
 
 
@@ -290,13 +288,12 @@ def _case(
     bits: bool = False,
     known: bool = True,
 ) -> Case:
-    return Case(
-        name=f"learner/labels-{name}",
-        build=partial(_subject, claimed, seen, answers),
-        broken=samples is not None,
-        samples=samples or _CORRECT,
+    return Case.of(
+        f"learner/labels-{name}",
+        partial(_subject, claimed, seen, answers),
+        samples,
         source="Sima, Wu, Milenkovic & Szpankowski 2024, corrected",
-        oracle="the exact law of what is seen" if known else "",
+        oracle="the exact law of the output" if known else "",
         options={"bits": True} if bits else {},
     )
 

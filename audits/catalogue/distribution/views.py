@@ -1,8 +1,8 @@
-"""Where private messages about labels are attacked: the labels that cost most, and numbers that are looked at.
+"""Attacks on private messages about labels: the worst labels, and the statistics of a message.
 
-A message of Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315) costs most where a label moves a level by the
-whole range of levels, and a message about all candidates where it moves all of them at once. Seen are the message
-itself, what it does to the server's log-weights, or what it does to the next published prediction.
+A message of Sima, Wu, Milenkovic & Szpankowski 2024 (arXiv 2402.00315) costs most if a replaced label moves a level by
+the whole range of levels, and a message about all candidates if it moves all of them at once. Statistics are the
+message itself, its effect on the server's log-weights, or on the next published prediction.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Pair = tuple[int, int]
 
 
 def barely_two_symbols(experts: int = 2, labels: int = 100) -> LabelTable:
-    """M/K labels for each candidate: all but one of mass (1 + 1e-6)/M, and one with the rest."""
-    # A little above 1/labels, so that rounding leaves none below.
+    """Returns candidates with M/K labels each: all but one of mass (1 + 1e-6)/M, and one with the rest."""
+    # A little above 1/labels, so that no mass is rounded below it.
     width, least = labels // experts, (1.0 + 1e-6) / labels
     table = np.zeros((experts, labels))
     for j in range(experts):
@@ -37,7 +37,7 @@ def barely_two_symbols(experts: int = 2, labels: int = 100) -> LabelTable:
 
 
 def two_rare_labels(experts: int = 16) -> LabelTable:
-    """Labels 0 and 1, each rare for one half of the candidates and impossible for the other; and one for each."""
+    """Returns candidates with a label each, and two labels that are rare for one half and impossible for the other."""
     labels = experts + 2
     table = np.zeros((experts, labels))
     table[: experts // 2, 0] = table[experts // 2 :, 1] = 1.0 / labels
@@ -46,34 +46,34 @@ def two_rare_labels(experts: int = 16) -> LabelTable:
 
 
 def two_labels() -> LabelTable:
-    """Two candidates that are each certain of a label of their own."""
+    """Returns two candidates that are certain of one label each."""
     return LabelTable(np.eye(2))
 
 
 def disputed_and_agreed() -> LabelTable:
-    """Two candidates that are at odds about labels 0 and 1, all but agree on label 2, and find label 3 impossible."""
+    """Returns two candidates that disagree on labels 0 and 1, almost agree on label 2, and have no mass on label 3."""
     return LabelTable(np.array([[0.5, 0.0, 0.5, 0.0], [0.0, 0.501, 0.499, 0.0]]))
 
 
 def extremes(levels: Levels) -> Pair:
-    """The labels of the highest and of the lowest level of candidate 0."""
+    """Returns the labels of the highest and of the lowest level of candidate 0."""
     level = levels.of(np.arange(levels.labels or 0))[:, 0]
     return int(np.argmax(level)), int(np.argmin(level))
 
 
-# --- what is seen ----------------------------------------------------------------------------------------------------
+# --- statistics ------------------------------------------------------------------------------------------------------
 
 
 @frozen(eq=False, kw_only=True)
 class Told:
-    """One number for each person's messages.
+    """A statistic of each person's messages.
 
     Attributes:
-      channel: makes them.
-      read: makes numbers of shape (n,) of n messages.
-      index: the candidate that the server asks about; None if devices draw it.
-      answers: how many messages a person sends about one label; their numbers are added up.
-      released: whether messages are made by the device's code, for release, with simulated noise.
+      channel: The channel that makes the messages.
+      read: The statistic, a function of n messages that returns numbers of shape (n,).
+      index: The candidate that the server asks about; None if devices draw it.
+      answers: The number of messages that a person sends about one label; their statistics are added up.
+      released: Whether messages are made by the device's code for releases, with simulated noise.
     """
 
     channel: Channel
@@ -83,7 +83,7 @@ class Told:
     released: bool = False
 
     def __call__(self, label: int, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Numbers of ``runs`` persons with this label, shape (runs,)."""
+        """Returns the statistics of ``runs`` persons with this label, shape (runs,)."""
         labels = np.full(runs * self.answers, label)
         index = None if self.index is None else np.full(len(labels), self.index)
         if self.released:
@@ -95,29 +95,29 @@ class Told:
 
 @frozen(eq=False)
 class Ratio:
-    """The log-likelihood ratio of a message between two labels, without rounding noise at its atoms."""
+    """The log-likelihood ratio of a message between two labels, without rounding errors at its atoms."""
 
     channel: Channel
     pair: Pair
 
     def __call__(self, messages: Messages) -> FloatArray:
-        """One ratio per message."""
+        """Returns one ratio per message."""
         return np.round(self.channel.log_likelihood_ratio(messages, *self.pair), 9)
 
 
 @frozen(eq=False)
 class WeightMove:
-    """How a message moves the server's log-weight of one candidate."""
+    """The change of the server's log-weight of one candidate by a message."""
 
     learner: OnlineDistribution
     candidate: int = 0
 
     def __call__(self, messages: Messages) -> FloatArray:
-        """-eta times the decoded loss of the candidate, and 0 if the message is about another one."""
+        """Returns -eta times the decoded loss of the candidate, and 0 if the message is about another one."""
         return self.moves(messages)[:, self.candidate]
 
     def moves(self, messages: Messages) -> FloatArray:
-        """Those of all log-weights, shape (n, K)."""
+        """Returns the changes of all log-weights, shape (n, K)."""
         index, losses = self.learner.losses(messages)
         if index is None:
             return np.asarray(-self.learner.learning_rate * losses)
@@ -128,13 +128,13 @@ class WeightMove:
 
 @frozen(eq=False)
 class Published:
-    """The prediction of one label after a message, of a server that knew nothing before."""
+    """The prediction of one label by a server that has received one message."""
 
     learner: OnlineDistribution
     label: int = 0
 
     def __call__(self, messages: Messages) -> FloatArray:
-        """One probability per message."""
+        """Returns one probability per message."""
         moves = WeightMove(self.learner).moves(messages)
         weights = np.exp(moves - moves.max(axis=1, keepdims=True))
         masses = self.learner.channels[0].levels.masses()[:, self.label]
@@ -142,28 +142,28 @@ class Published:
 
 
 def number(messages: Messages) -> FloatArray:
-    """The message's number."""
+    """Returns the message's number."""
     return np.asarray(messages.value, dtype=np.float64)
 
 
 def about(messages: Messages) -> FloatArray:
-    """The candidate that the message is about."""
+    """Returns the candidate that the message is about."""
     return np.asarray(messages.index, dtype=np.float64)
 
 
 def first_less_last(messages: Messages) -> FloatArray:
-    """Of K numbers, the first less the last."""
+    """Returns the first minus the last of K numbers."""
     return np.asarray(messages.value[:, 0] - messages.value[:, -1])
 
 
 @frozen(eq=False)
 class TwoRounds:
-    """The first of two messages about candidate 0 less the second, whose label is known."""
+    """The first of two messages about candidate 0 minus the second, whose label is known."""
 
     channel: SampledLaplace
     known: int
 
     def __call__(self, label: int, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Differences, shape (runs,)."""
-        told = Told(channel=self.channel, read=number, index=0)
-        return told(label, rng, runs) - told(self.known, rng, runs)
+        """Returns differences, shape (runs,)."""
+        sent = Told(channel=self.channel, read=number, index=0)
+        return sent(label, rng, runs) - sent(self.known, rng, runs)

@@ -1,10 +1,10 @@
-"""The estimators of KL(Pi || P) as cases of the catalogue, each in what is published, with mutants that claim the same.
+"""The estimators of KL(Pi || P) as cases of the catalogue, with mutants that make the same claim.
 
-The estimators stand on the coins and data where they cost most (:mod:`hockeystick.audits.catalogue.divergence.views`),
-so that what they claim is attained, but for views that show less. A mutant is either an estimator with less noise,
-whose own event says what it truly costs, or one of :mod:`hockeystick.audits.catalogue.divergence.mutants`. Claims are
-the whole curves of (1, 1e-5), unless a case needs another. Defects that cost utility, or show in a result's fields or
-in accounting alone, need other checks and are not here.
+The estimators have the worst coins and data (:mod:`hockeystick.audits.catalogue.divergence.views`), so that their
+claims are attained, except in views that show less. A mutant is either an estimator with less noise, whose own event is
+the truth, or one of :mod:`hockeystick.audits.catalogue.divergence.mutants`. Claims are whole curves, calibrated to
+(1, 1e-5) unless a case says otherwise. Mistakes that cost utility, or that are in the accounting or in a result's
+fields only, need other checks and are not here.
 
 Source: Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), Algorithms 1-3, corrected.
 """
@@ -67,7 +67,7 @@ def kl_cases() -> Iterator[Case]:
 
 
 def trusted_cases() -> Iterator[Case]:
-    """Yields the cases of one published number: estimators, then what passes for them."""
+    """Yields the cases of one published number."""
     correct: dict[str, Callable[[], Subject]] = {
         "kl-log-dominated": lambda: kl_subject(logged()),
         "kl-lambda-dominated": lambda: kl_subject(rare()),
@@ -103,50 +103,50 @@ def trusted_cases() -> Iterator[Case]:
 
 
 def trusted(average: QueryAverage, *, epsilon: float = 1.0, delta: float = DELTA, multiplier: float = 0.0) -> TrustedKL:
-    """One number with normal noise, at the realised draw."""
+    """Returns the estimator with Gaussian noise, for the realised draw of symbols."""
     return TrustedKL.calibrated(average, epsilon=epsilon, delta=delta, multiplier=multiplier, noise="gaussian")
 
 
 @lru_cache
 def logged() -> TrustedKL:
-    """A record moves the estimate by ln 2."""
+    """Returns an estimator in which a record moves the estimate by ln 2."""
     return trusted(one_symbol())
 
 
 @lru_cache
 def rare() -> TrustedKL:
-    """A record moves the estimate by lambda/(N m) = 10, less the logarithm's least rise."""
+    """Returns an estimator in which a record moves the estimate by nearly lambda/(N m) = 10."""
     return trusted(one_symbol(reference=(0.01, 0.99)), multiplier=1.0)
 
 
 @lru_cache
 def thin() -> TrustedKL:
-    """A record moves the estimate by ln 101."""
+    """Returns an estimator in which a record moves the estimate by ln 101."""
     return trusted(one_symbol(logarithm=Smoothed(0.01)))
 
 
 @lru_cache
 def two_apart() -> TrustedKL:
-    """A record moves the estimate by 2; claimed (0.5, 1e-5)."""
+    """Returns an estimator in which a record moves the estimate by 2, calibrated to (0.5, 1e-5)."""
     return trusted(one_symbol(logarithm=Smoothed(1.0 / math.expm1(2.0))), epsilon=0.5)
 
 
 @lru_cache
 def loose() -> TrustedKL:
-    """Claimed (10, 0.05)."""
+    """Returns an estimator calibrated to (10, 0.05)."""
     return trusted(one_symbol(), epsilon=10.0, delta=0.05)
 
 
 @lru_cache
 def fixed() -> TrustedKL:
-    """All draws at a rare cell of counts (2, 50 x 1000), at the multiplier that the paper has for them."""
+    """Returns an estimator with all draws at the rare cell of counts (2, 50 x 1000), at the paper's multiplier."""
     reference = np.array([52] + [999] * 50) / _RARE_AND_FULL.sum()
     average = one_symbol(reference=tuple(reference), records=int(_RARE_AND_FULL.sum()), logarithm=AssumedCounts(2))
     return trusted(average, multiplier=3.256)
 
 
 def with_sigma(estimator: TrustedKL, sigma: float) -> TrustedKL:
-    """The estimator with another deviation of its noise; its event says what that costs."""
+    """Returns the estimator with another standard deviation of its noise, and the event of it."""
     return evolve(estimator, mechanism=Gaussian(sigma, sensitivity=estimator.mechanism.sensitivity))
 
 
@@ -208,7 +208,7 @@ def pair_cases() -> Iterator[Case]:
 
 @lru_cache
 def both() -> AggregatedKL:
-    """Both sums with normal noise, best at the multiplier at which the ratios' distance is half the logarithms'."""
+    """Returns both sums with Gaussian noise, at the multiplier that makes the ratios' distance half the logarithms'."""
     average = one_symbol(reference=(0.5, 0.5))
     return AggregatedKL.calibrated(average, epsilon=1.0, delta=DELTA, multiplier=_half(average), noise="gaussian")
 
@@ -220,7 +220,7 @@ def _half(average: QueryAverage) -> float:
 
 @lru_cache
 def halves_of_one() -> AggregatedKL:
-    """Each sum with half the variance that the estimate needs if it is published alone."""
+    """Returns the sums, each with half the variance that the estimate needs if it is published alone."""
     a, b = both().average.sum_sensitivities()
     half = Gaussian.calibrated(epsilon=1.0, delta=DELTA, sensitivity=a).sigma / math.sqrt(2.0)
     ratio = Gaussian(half / _half(both().average), sensitivity=b)

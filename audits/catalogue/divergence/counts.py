@@ -1,8 +1,8 @@
-"""Noisy counts behind an estimate of KL(Pi || P) as cases of the catalogue, with mutants that claim the same.
+"""Noisy counts behind an estimate of KL(Pi || P) as cases of the catalogue, with mutants that make the same claim.
 
-What is looked at is all published counts by their likelihood ratio, the difference of the two symbols' counts ("gap"),
-the clamped estimate of an almost empty cell ("estimate"), the first count alone ("first"), or all counts without the
-noise that a client knows ("client") or that dropped out ("eight-of-ten").
+The statistic is the likelihood ratio of all published counts, the difference of two symbols' counts ("gap"), the
+clamped estimate of an almost empty cell ("estimate"), or the first count alone ("first"). In "client" the adversary
+knows one client's noise, and in "eight-of-ten" two of ten clients drop out.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from hockeystick.mechanisms import DiscreteGaussianShares, SkellamShares
 _REPEATS = 5
 _GROUP = 11
 _MANY = 200
-_TINY = 0.373  # deviation of 200 shares that would add up to that of normal noise for (1, 1e-5), were they normal
+_TINY = 0.373  # of 200 shares: continuous Gaussian shares of this deviation would add up to noise for (1, 1e-5)
 
 
 def counts_cases() -> Iterator[Case]:
-    """Yields the cases of noisy counts: what is seen of them, then whose noise is in them."""
+    """Yields the cases of noisy counts: first by statistic, then by the clients whose noise they contain."""
     yield kl_case("kl-counts", lambda: _subject(counted()))
     yield kl_case("kl-counts[distance 1]", lambda: _subject(counted(), with_variance(counted(), 0.5)), 32_000)
     yield kl_case("kl-counts[half as many records]", lambda: _subject(counted(), with_variance(counted(), 0.25)), 8_000)
@@ -85,31 +85,31 @@ def counts_cases() -> Iterator[Case]:
 
 @lru_cache
 def counted(law: Law = "skellam", *, clients: int = 4) -> DistributedKL:
-    """Noisy counts of two symbols, (1, 1e-5)-DP if everybody's noise is in them."""
+    """Returns noisy counts of two symbols, (1, 1e-5)-DP if all clients add their noise."""
     delta = 0.0 if law == "polya" else DELTA
     return DistributedKL.calibrated(two_symbols(clients=clients), epsilon=1.0, delta=delta, law=law)
 
 
 def spread_over(clients: int, *, survivors: int) -> DistributedKL:
-    """The same Skellam noise, in shares that so many of so many clients have to add to."""
+    """Returns the same Skellam noise in shares for ``survivors`` of ``clients`` clients."""
     shares = SkellamShares(counted().shares.variance() / survivors, survivors=survivors)
     return DistributedKL(average=two_symbols(clients=clients), shares=shares)
 
 
 @lru_cache
 def in_rounds() -> DistributedKL:
-    """Each client is asked for either symbol three times, and has three times the noise."""
+    """Returns counts for which each client is queried about each symbol three times, with three times the variance."""
     return evolve(with_variance(counted(), 3.0), average=two_symbols(rounds=3))
 
 
 def with_variance(plan: DistributedKL, share: float) -> DistributedKL:
-    """The plan with a share of its Skellam noise's variance; its event says what that costs."""
+    """Returns the plan with a share of the variance of its Skellam noise, and the event of it."""
     return evolve(plan, shares=evolve(_skellam(plan), share_variance=share * _skellam(plan).share_variance))
 
 
 def _skellam(plan: DistributedKL) -> SkellamShares:
     if not isinstance(plan.shares, SkellamShares):
-        raise InvalidArgumentError("plan", plan.shares, "has no Skellam noise", 'use law="skellam"')
+        raise InvalidArgumentError("plan", plan.shares, "is not of Skellam noise", 'use law="skellam"')
     return plan.shares
 
 
@@ -123,7 +123,7 @@ def _gap(sampled: Any, *, truth: float) -> Subject:
 
 
 def _of_gap(plan: DistributedKL, repeats: int) -> PrivacyEvent:
-    """The exact cost of the difference of two counts, each published so often: 2c answers, moved by 1 each."""
+    """Returns the event of the gap between two counts, each published ``repeats`` times: 2c answers that move by 1."""
     own, answers = _skellam(plan), 2 * repeats
     return evolve(own, share_variance=answers * own.share_variance, rise=answers).event()
 
@@ -134,7 +134,7 @@ def _repeated() -> Subject:
 
 
 def _of_weighted(plan: DistributedKL) -> float:
-    """Of noise that is halved: the difference of the noise moves by 4."""
+    """Returns the exact epsilon of the gap under halved noise, relative to which it moves by 4."""
     own = _skellam(plan)
     return exact_epsilon(evolve(own, share_variance=2 * own.share_variance, rise=4).event(), DELTA)
 

@@ -1,9 +1,9 @@
-"""Where the estimators of KL(Pi || P) are attacked: the data and coins that cost most, and numbers that are looked at.
+"""Attacks on the estimators of KL(Pi || P): the worst data and coins, and the statistics of an output.
 
-An estimate of Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478) costs most where all draws hit one symbol, and one
-record leaves an almost empty cell (the logarithm moves it, "log-dominated") or comes to a full cell of small reference
-mass (lambda*r moves it, "lambda-dominated"). Noisy counts cost the same whichever record moves between two symbols that
-are asked for. The coins are public, so an attack may choose them.
+An estimate of Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478) costs most if all draws hit one symbol, and one
+record leaves an almost empty cell (the logarithm moves, "log-dominated") or enters a full cell of small reference mass
+(lambda*r moves, "lambda-dominated"). Noisy counts cost the same for every record that moves between two queried
+symbols. The coins are public, so an attack may choose them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ from hockeystick.learners.divergence.query_average import QueryAverage
 Pair = tuple[ClientCounts, ClientCounts]
 
 DELTA = 1e-5
-"""The delta at which claims are stated."""
+"""The delta of the claims."""
 
 FOUR = (0.28, 0.28, 0.28, 0.16)
 """A reference of four symbols."""
-
-_CORRECT = 40_000
 
 
 # --- coins and data --------------------------------------------------------------------------------------------------
@@ -43,7 +41,7 @@ _CORRECT = 40_000
 def one_symbol(
     *, reference: tuple[float, ...] = FOUR, records: int = 8, logarithm: CountLogarithm | None = None
 ) -> QueryAverage:
-    """All draws hit symbol 0; one client has all records."""
+    """Returns the average in which all draws hit symbol 0 and one client has all records."""
     return QueryAverage(
         reference=reference,
         symbols=[0],
@@ -55,23 +53,23 @@ def one_symbol(
 
 
 def all_records_of_one(average: QueryAverage) -> Pair:
-    """Two data sets that differ in client 0: all its records have symbol 0, or symbol 1; the others' have both."""
+    """Returns two data sets that differ in client 0: all its records have symbol 0, or all have symbol 1."""
     sizes = average.client_records
     who = np.repeat(np.arange(len(sizes)), sizes)
     what = np.arange(len(who)) % 2
-    kept = {"symbol_count": average.symbol_count, "client_count": len(sizes)}
-    first, second = (ClientCounts.of_records(who, np.where(who == 0, symbol, what), **kept) for symbol in (0, 1))
+    shape = {"symbol_count": average.symbol_count, "client_count": len(sizes)}
+    first, second = (ClientCounts.of_records(who, np.where(who == 0, symbol, what), **shape) for symbol in (0, 1))
     return first, second
 
 
 def one_report() -> Pair:
-    """One client with one record of four symbols, which is 0 or 1."""
+    """Returns two data sets of one client with one record, of symbol 0 or 1 out of four."""
     first, second = (ClientCounts.of_records([0], [symbol], symbol_count=4) for symbol in (0, 1))
     return first, second
 
 
 def two_cells(counts: npt.NDArray[np.int64]) -> Pair:
-    """One client's records of these counts (k,), and with one moved from symbol 2 to symbol 1."""
+    """Returns one client's records of these counts (k,), and the same with one moved from symbol 2 to symbol 1."""
     moved = counts.copy()
     moved[[1, 2]] += [1, -1]
     k = len(counts)
@@ -82,103 +80,103 @@ def two_cells(counts: npt.NDArray[np.int64]) -> Pair:
     return first, second
 
 
-# --- what is looked at -----------------------------------------------------------------------------------------------
+# --- statistics ------------------------------------------------------------------------------------------------------
 
 
 @frozen(eq=False)
 class Shown:
-    """One number for each output of an estimator.
+    """A statistic of the outputs of an estimator.
 
     Attributes:
-      estimator: has ``simulate(data, rng, runs)``.
-      read: makes numbers of shape (runs,) of outputs with runs on the leading axis.
+      estimator: The estimator, with ``simulate(data, rng, runs)``.
+      read: The statistic: from outputs, with runs on the leading axis, to numbers of shape (runs,).
     """
 
     estimator: Any
     read: Callable[[Any], Any]
 
     def __call__(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """What is read off ``runs`` outputs, shape (runs,)."""
+        """Returns the statistic of ``runs`` outputs, shape (runs,)."""
         return np.asarray(self.read(self.estimator.simulate(data, rng, runs)), dtype=np.float64)
 
 
 def logs(pair: FloatArray) -> FloatArray:
-    """A, the average of ln r, alone; of pairs (runs, 2)."""
+    """Returns A, the average of ln r, of pairs (runs, 2)."""
     return pair[:, 0]
 
 
 def ratios(pair: FloatArray) -> FloatArray:
-    """The average of r - 1 alone."""
+    """Returns B, the average of r - 1, of pairs (runs, 2)."""
     return pair[:, 1]
 
 
 def difference(pair: FloatArray, multiplier: float = 1.0) -> FloatArray:
-    """B - A = lambda*U - V: the estimate."""
+    """Returns the estimate, B - A = lambda*U - V."""
     return np.asarray(multiplier * pair[:, 1] - pair[:, 0])
 
 
 def total(pair: FloatArray, multiplier: float = 1.0) -> FloatArray:
-    """A + B, which the paper prints for the estimate."""
+    """Returns A + B, which the paper prints as the estimate."""
     return np.asarray(multiplier * pair[:, 1] + pair[:, 0])
 
 
 def gap(counts: FloatArray) -> FloatArray:
-    """Published counts of the first symbol less those of the second, of counts (runs, u) about the two in turns."""
+    """Returns the counts of the first symbol minus those of the second, of counts (runs, u) of the two in turn."""
     return np.asarray(counts[:, 0::2].sum(axis=1) - counts[:, 1::2].sum(axis=1))
 
 
 def first(counts: FloatArray) -> FloatArray:
-    """The first symbol's count alone."""
+    """Returns the first symbol's count."""
     return counts[:, 0]
 
 
 def mean(outputs: FloatArray) -> FloatArray:
-    """Their mean, of outputs (runs, m)."""
+    """Returns the mean of each run's outputs (runs, m)."""
     return np.asarray(outputs.mean(axis=1))
 
 
 def first_symbol(counts: npt.NDArray[np.int64]) -> FloatArray:
-    """The symbol that was reported, of counts of one report (runs, k)."""
+    """Returns the reported symbol, of counts (runs, k) of one report each."""
     return np.asarray(counts.argmax(axis=1), dtype=np.float64)
 
 
 @frozen(eq=False)
 class Estimated:
-    """Reads the clamped estimate off noisy counts (runs, u)."""
+    """The clamped estimate from noisy counts (runs, u)."""
 
     average: QueryAverage
     multiplier: float = 0.0
 
     def __call__(self, counts: FloatArray) -> FloatArray:
-        """One estimate per run."""
+        """Returns one estimate per run."""
         return estimates(self.average, counts, self.multiplier)
 
 
 @frozen(eq=False)
 class WithNoiseOf:
-    """Noisy counts as somebody sees them who knows the noise of all clients but some, and takes it off.
+    """Noisy counts for an adversary who knows the noise of all but some clients, and subtracts it.
 
     Attributes:
-      plan: of one cohort.
-      clients: Whose noise is left: those who answered and told nobody.
+      plan: The plan, with one cohort.
+      clients: The number of clients whose noise the adversary does not know.
     """
 
     plan: DistributedKL
     clients: int
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` vectors of shape (runs, u)."""
+        """Returns ``runs`` vectors of counts, shape (runs, u)."""
         counts = self.plan.factor * self.plan.average.counts(data)
         return np.asarray(self._shares().simulate(counts, rng, runs) / self.plan.factor)
 
     def log_likelihood_ratio(self, output: FloatArray, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
-        """ln P(output | data0)/P(output | data1) of outputs of shape (runs, u)."""
+        """Returns ln P(output | data0)/P(output | data1) of outputs of shape (runs, u)."""
         here, there = (self.plan.factor * self.plan.average.counts(data) for data in (data0, data1))
         drawn = np.rint(output * self.plan.factor).astype(np.int64)
         return self._shares().log_likelihood_ratio(drawn, here, there)
 
     def event(self) -> PrivacyEvent:
-        """What it costs where a record moves two counts."""
+        """Returns the event for a record that moves two counts."""
         return compose((evolve(self._shares(), rise=1).event(), 2))
 
     def _shares(self) -> Shares:
@@ -189,14 +187,10 @@ class WithNoiseOf:
 
 
 def kl_case(name: str, build: Callable[[], Subject], samples: int | None = None, *, known: bool = True) -> Case:
-    """A case of the catalogue; ``samples`` for a broken one; whether its truth is known."""
-    return Case(
-        name=f"learner/{name}",
-        build=build,
-        broken=samples is not None,
-        samples=samples or _CORRECT,
-        source="Scott, Biswas, Cormode & Maple 2024, corrected",
-        oracle="the exact law of what is seen" if known else "",
+    """Returns a case of the catalogue; a broken one if ``samples`` is given. ``known``: whether its truth is."""
+    oracle = "the exact law of the output" if known else ""
+    return Case.of(
+        f"learner/{name}", build, samples, source="Scott, Biswas, Cormode & Maple 2024, corrected", oracle=oracle
     )
 
 
@@ -210,16 +204,16 @@ def kl_subject(
     delta: float = DELTA,
     truth: float | None = None,
 ) -> Subject:
-    """A subject under the whole curve of an estimator's claim.
+    """Returns a subject with the claim of the whole curve of an estimator's event.
 
     Args:
-      claimed: has the event that is claimed.
-      sampled: what is really run; the same by default.
-      pair: the data sets; the worst ones of ``claimed`` by default.
-      shown: what is seen; ``sampled`` itself by default.
-      claim: what is claimed, if that is not ``claimed.event()``.
-      delta: at which the claim is stated.
-      truth: the exact epsilon of what is seen; that of ``sampled.event()`` by default, which the pair has to attain.
+      claimed: The estimator whose event is claimed.
+      sampled: The estimator that is run; by default ``claimed``.
+      pair: The data sets; by default the worst-case neighbours of ``claimed``.
+      shown: The target; by default ``sampled``.
+      claim: The claim, if it is not that of ``claimed.event()``.
+      delta: The delta of the claim.
+      truth: The exact epsilon of the target; by default that of ``sampled.event()``, which the pair has to attain.
     """
     runs = claimed if sampled is None else sampled
     return Subject(

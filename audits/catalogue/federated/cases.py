@@ -1,9 +1,9 @@
-"""The federated learners as cases of the catalogue, each in what an adversary sees, with mutants that claim the same.
+"""The federated learners as cases of the catalogue, by threat model, with mutants that make the same claim.
 
-Every target shows the log-likelihood ratio of what is seen of it between two neighbouring data sets, on which all that
-is charged is nearly attained. Mutants are defects that implementations of these two algorithms could have, some of
-which are printed: the scale of a noisy minimum as if scores could only rise, or messages charged coordinate by
-coordinate. Defects that cost utility, or lie in the accounting alone, need other checks and are not here.
+Every target returns the log-likelihood ratio of the adversary's view between two neighbouring data sets that nearly
+attain the claim. Mutants have mistakes that implementations of these two algorithms could have; some of them are in
+print: the scale of a noisy minimum for scores that can only rise, or messages charged coordinate by coordinate.
+Mistakes that cost utility, or that are in the accounting only, need other checks and are not here.
 
 Sources: Gao, Huang & Yang 2024, Algorithms 1-5, 7 and 8; Asi, Feldman, Koren & Talwar 2023, Algorithms 1 and 2.
 """
@@ -40,7 +40,6 @@ from hockeystick.learners.federated.stochastic.losses import ExpertLosses
 from hockeystick.learners.network.threat_models import ThreatModel
 
 _GAO = "Gao, Huang & Yang 2024"
-_CORRECT = 40_000
 
 OUTPUT, CLIENT, SERVER = ThreatModel.OUTPUT, ThreatModel.CLIENT, ThreatModel.SERVER
 
@@ -115,7 +114,7 @@ def stoch_cases() -> Iterator[Case]:
 
 
 def read_twice(learner: FedStoch) -> StochTarget:
-    """The root target where the attacked loss is drawn for both places of the root, as with replacement."""
+    """Returns the root target in which the attacked loss is read twice at the root, as in sampling with replacement."""
     target = root_target(learner)
     for losses in target.neighbours:
         losses[0, target.round] = losses[0, target.round - 1]
@@ -123,7 +122,7 @@ def read_twice(learner: FedStoch) -> StochTarget:
 
 
 def rounded(learner: FedStoch) -> StochTarget:
-    """The root target where scores 0 and 1, a distance of 1, become 0 and 1.9."""
+    """Returns the root target in which the scores 0 and 1, at a distance of 1, become 0 and 1.9."""
     target = root_target(learner, defect="scores rounded before noise", grid=1.9)
     for losses in target.neighbours:
         losses[0, target.round] = 1.0
@@ -138,14 +137,9 @@ def _stoch(
     view: ThreatModel = OUTPUT,
     samples: int | None = None,
 ) -> Case:
-    return Case(
-        name=f"learner/fed-stoch-{name}",
-        build=partial(_stoch_subject, claimed, target, view),
-        broken=samples is not None,
-        samples=samples or _CORRECT,
-        source=_GAO,
-        oracle="the exact law of winners" if view is not SERVER and "messages" not in name else "",
-    )
+    oracle = "the exact law of winners" if view is not SERVER and "messages" not in name else ""
+    build = partial(_stoch_subject, claimed, target, view)
+    return Case.of(f"learner/fed-stoch-{name}", build, samples, source=_GAO, oracle=oracle)
 
 
 def _stoch_subject(claimed: FedStoch, build: Callable[[], StochTarget], view: ThreatModel) -> Subject:
@@ -164,7 +158,7 @@ def _stoch_subject(claimed: FedStoch, build: Callable[[], StochTarget], view: Th
 
 
 def svt_learner(**changes: Any) -> FedSVT:
-    """A learner of eight rounds and one draw of next to no cost."""
+    """Returns a learner of eight rounds with one draw at a negligible cost."""
     known: dict[str, Any] = {
         "clients": 1,
         "rounds": 8,
@@ -179,7 +173,7 @@ def svt_learner(**changes: Any) -> FedSVT:
 
 
 def svt_cases() -> Iterator[Case]:
-    """Yields the cases of Fed-SVT, part by part, and of the learner that draws when rounds have doubled."""
+    """Yields the cases of Fed-SVT, part by part, and of the learner that draws when the rounds have doubled."""
     one = svt_learner()
     pair = one_loss(one, at=2)
     yield _svt("thresholds", one, one, pair)
@@ -188,8 +182,8 @@ def svt_cases() -> Iterator[Case]:
 
     many = svt_learner(switches=4)
     yield _svt("windows", many, many, one_loss(many, at=4, before=1.0))
-    kept = BrokenThresholds(learner=many, defect="one threshold for all windows")
-    yield _svt("windows[one threshold]", many, kept, one_loss(many, at=4, before=1.0), 12_000)
+    single = BrokenThresholds(learner=many, defect="one threshold for all windows")
+    yield _svt("windows[one threshold]", many, single, one_loss(many, at=4, before=1.0), 12_000)
     added = BrokenThresholds(learner=many, defect="sums not reset")
     yield _svt("windows[sums not reset]", many, added, one_loss(many, at=1), 4_000)
     soon = evolve(many, threshold=0.0)
@@ -221,7 +215,7 @@ _OF_ONE_WINDOW: tuple[tuple[str, SVTDefect, int], ...] = (
 
 
 def for_one_expert(learner: FedSVT) -> Pair:
-    """Two streams that differ in the first round: expert 0 alone loses nothing, or it alone loses what a round can."""
+    """Returns two streams that differ in the first round: only expert 0 loses nothing, or only it loses the maximum."""
     first, second = np.zeros((2, learner.rounds, learner.experts))
     first[0, 1:] = second[0, 0] = float(learner.clients)
     return first, second
@@ -232,14 +226,10 @@ def _svt(name: str, claimed: FedSVT, sampled: Any, pair: Pair, samples: int | No
 
 
 def _case(name: str, claimed: Any, sampled: Any, pair: Pair, samples: int | None = None) -> Case:
-    return Case(
-        name=f"learner/{name}",
-        build=partial(_subject, claimed, sampled, pair),
-        broken=samples is not None,
-        samples=samples or _CORRECT,
-        source=_GAO if isinstance(claimed, FedSVT) else "Asi, Feldman, Koren & Talwar 2023",
-        oracle="the exact law of answers" if isinstance(sampled, BrokenThresholds) else "",
-    )
+    source = _GAO if isinstance(claimed, FedSVT) else "Asi, Feldman, Koren & Talwar 2023"
+    oracle = "the exact law of answers" if isinstance(sampled, BrokenThresholds) else ""
+    build = partial(_subject, claimed, sampled, pair)
+    return Case.of(f"learner/{name}", build, samples, source=source, oracle=oracle)
 
 
 def _subject(claimed: Any, sampled: Any, pair: Pair) -> Subject:

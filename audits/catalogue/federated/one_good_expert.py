@@ -1,11 +1,12 @@
-"""Fed-SVT broken on purpose, as audit targets with an exact law each.
+"""Broken variants of Fed-SVT as audit targets, each with its exact law.
 
-What is wrong with a parameter alone (noise too small, a learning rate too large, a budget that is not kept) is a
-:class:`~hockeystick.learners.FedSVT` of other parameters than the claimed one. Two classes hold the rest:
+Mistakes in a parameter (too little noise, too large a learning rate, a budget that is exceeded) need no class: they are
+a :class:`~hockeystick.learners.FedSVT` with other parameters than the claimed ones. Two classes hold the rest:
 
-* :class:`BrokenThresholds`, its answers where all experts lose alike, so that draws say nothing. Given the windows an
-  answer depends on running sums and noise alone; the law of all answers is a product of one-dimensional integrals.
-* :class:`ThresholdFromData`, whose threshold is set from what the data say of the best expert's loss.
+* :class:`BrokenThresholds`: the answers if all experts have equal losses, so that draws show nothing. Given the
+  windows, an answer depends on running sums and noise only; the law of all answers is a product of one-dimensional
+  integrals.
+* :class:`ThresholdFromData`: the threshold depends on the best expert's loss in the data.
 """
 
 from __future__ import annotations
@@ -47,17 +48,17 @@ SVT_DEFECTS: tuple[SVTDefect, ...] = (
     "sums not reset",
 )
 
-_REACH = 45.0  # scales: beyond is less than 1e-19 of the noise's mass
-_MOST_BLOCKS = 14  # of which all answers are enumerated
+_REACH = 45.0  # in scales; the noise's mass beyond is below 1e-19
+_MOST_BLOCKS = 14  # for the enumeration of all answers
 
 
 @frozen(kw_only=True, eq=False, slots=False)
 class BrokenThresholds:
-    """The answers of Fed-SVT on losses that are alike for all experts, correct or with one defect.
+    """The answers of Fed-SVT on losses that are equal for all experts, correct or with one defect.
 
     Attributes:
-        learner: Whose parameters are in force; draws do not matter.
-        defect: What is broken; None for nothing.
+        learner: The learner whose parameters are used; draws do not matter.
+        defect: The mistake; None for the correct answers.
     """
 
     learner: FedSVT
@@ -68,7 +69,7 @@ class BrokenThresholds:
             raise InvalidArgumentError("defect", self.defect, "is unknown", f"use one of {', '.join(SVT_DEFECTS)}")
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Above:
-        """Whether an expert was drawn after each block, shape (runs, blocks)."""
+        """Returns whether an expert was drawn after each block, shape (runs, blocks)."""
         increments, runs = self._increments(losses), integer("runs", runs, low=1)
         b1, b2 = self._scales
         found = np.zeros((runs, len(increments)), np.bool_)
@@ -89,16 +90,16 @@ class BrokenThresholds:
         return found
 
     def log_likelihood_ratio(self, above: Above, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
-        """ln P0/P1 of answers of shape (runs, blocks), shape (runs,); infinite where one of them can't be."""
+        """Returns ln P0/P1 of answers of shape (runs, blocks), shape (runs,); infinite if one of them is impossible."""
         distinct, where = np.unique(above, axis=0, return_inverse=True)
         first, second = self.log_law(distinct, losses0), self.log_law(distinct, losses1)
         return np.asarray((first - second)[where.reshape(-1)])
 
     def exact(self, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> ExactLoss:
-        """The exact privacy loss of the answers, from all of them.
+        """Returns the exact privacy loss of the answers, by enumeration.
 
         Raises:
-            InvalidArgumentError: there are more than 14 blocks.
+            InvalidArgumentError: There are more than 14 blocks.
         """
         blocks = integer("blocks", self.learner.blocks, high=_MOST_BLOCKS)
         every = np.array(list(itertools.product((False, True), repeat=blocks)))
@@ -106,7 +107,7 @@ class BrokenThresholds:
         return losses_between(self.log_law(every, losses0), self.log_law(every, losses1))
 
     def log_law(self, above: Above, losses: npt.ArrayLike) -> FloatArray:
-        """ln P(answers | losses) of answers of shape (n, blocks), shape (n,)."""
+        """Returns ln P(answers | losses) of answers of shape (n, blocks), shape (n,)."""
         increments = self._increments(losses)
         return np.array([self._log_probability(row, increments) for row in above])
 
@@ -120,7 +121,7 @@ class BrokenThresholds:
         return sum(self._joint(row, increments, [cut]) for cut in cuts)
 
     def _joint(self, row: Above, increments: FloatArray, cuts: list[tuple[int, int]]) -> float:
-        """ln P of the answers of windows that have one threshold, kept for the next row that has them."""
+        """Returns ln P of the answers of windows with one threshold; cached, for many rows share them."""
         tested = np.concatenate([np.arange(first, end) for first, end in cuts])
         key = increments.tobytes(), tested.tobytes(), row[tested].tobytes()
         if key not in self._known:
@@ -137,7 +138,7 @@ class BrokenThresholds:
         return float(special.logsumexp(log_weights + self._log_answers(row[tested], sums, nodes).sum(axis=0)))
 
     def _sums(self, row: Above, increments: FloatArray) -> FloatArray:
-        """What is compared with the threshold after each block."""
+        """Returns the sums that are compared with the threshold after each block."""
         sums = np.cumsum(increments)
         if self.defect == "sums not reset":
             return sums
@@ -145,7 +146,7 @@ class BrokenThresholds:
         return np.asarray(sums - np.maximum.accumulate(before))
 
     def _log_answers(self, row: Above, sums: FloatArray, nodes: FloatArray) -> FloatArray:
-        """ln P(answer | noise of the threshold), shape (blocks, nodes)."""
+        """Returns ln P(answer | noise of the threshold), shape (blocks, nodes)."""
         z = self.learner.threshold + nodes - sums[:, None]
         if self.defect in ("queries without noise", "one query noise in a window"):
             with np.errstate(divide="ignore"):
@@ -154,7 +155,7 @@ class BrokenThresholds:
         return np.where(row[:, None], LAPLACE.log_tail(z), LAPLACE.log_tail(-z))
 
     def _quadrature(self, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of what the answers of a window have in common."""
+        """Returns nodes and log-weights of the noise that the answers of a window have in common."""
         b1, b2 = self._scales
         if self.defect == "threshold without noise":
             return np.zeros(1), np.zeros(1)
@@ -174,12 +175,12 @@ class BrokenThresholds:
     def _increments(self, losses: npt.ArrayLike) -> FloatArray:
         sums = self.learner.sums(array("losses", losses))[: self.learner.blocks]
         if (sums != sums[:, :1]).any():
-            raise InvalidArgumentError("losses", sums.shape, "tell experts apart", "give all experts the same")
+            raise InvalidArgumentError("losses", sums.shape, "differ between experts", "give all experts the same")
         return np.asarray(sums[:, 0])
 
 
 def _log_density(x: FloatArray, first: float, second: float | None = None) -> FloatArray:
-    """Of Laplace noise, or of the sum of two."""
+    """Returns the log-density of Laplace noise, or of a sum of two."""
     one = LAPLACE.log_density(x / first) - math.log(first)
     if second is None:
         return np.asarray(one)
@@ -197,31 +198,31 @@ def _log_density(x: FloatArray, first: float, second: float | None = None) -> Fl
 
 @frozen(kw_only=True, eq=False)
 class ThresholdFromData:
-    """Fed-SVT whose threshold is m times the best expert's loss in the very data, and more.
+    """Fed-SVT with the best expert's loss in the data added to its threshold.
 
     Attributes:
-        learner: Its threshold is what is added.
+        learner: The learner with the threshold to add to.
     """
 
     learner: FedSVT
 
     def of(self, losses: npt.ArrayLike) -> FedSVT:
-        """The learner that it is on these losses."""
+        """Returns the learner with the threshold for these losses."""
         best = float(self.learner.sums(losses).sum(axis=0).min())
         return evolve(self.learner, threshold=self.learner.threshold + best)
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> SVTRuns:
-        """As ``FedSVT.simulate``."""
+        """Simulates runs; see ``FedSVT.simulate``."""
         return self.of(losses).simulate(losses, rng, runs)
 
     def log_likelihood_ratio(self, runs: SVTRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
-        """As ``FedSVT.log_likelihood_ratio``."""
+        """Returns ln P0/P1 of each run; see ``FedSVT.log_likelihood_ratio``."""
         first, second = (self.of(losses).log_probability(runs, losses) for losses in (losses0, losses1))
         return np.asarray(first - second)
 
 
 def one_loss(learner: FedSVT, *, at: int, later: float = 0.0, before: float = 0.0, size: float = 1.0) -> Pair:
-    """Two streams, summed over clients, alike for all experts, that differ in round ``at``, from 1: 0 or ``size``."""
+    """Returns two streams, equal for all experts, whose sums in round ``at`` (from 1) are 0 and ``size``."""
     first = np.full((learner.rounds, learner.experts), later)
     first[: at - 1], first[at - 1] = before, 0.0
     second = first.copy()

@@ -1,12 +1,12 @@
-"""The federated stochastic learner as an audit target: one phase with one tree, seen by each adversary.
+"""The federated stochastic learner as an audit target: one phase with one tree, in each threat model.
 
-A target gives one number per run: the log-likelihood ratio, between two neighbouring arrays of losses, of what an
-adversary sees of the last phase, under the exact law of what is sampled. What the adversary is taken to know besides:
-all other losses, which are ties; where a loss is read, unless that is secret; and who has won before the attacked leaf.
+A target returns one number per run: the log-likelihood ratio, between two neighbouring arrays of losses, of the
+adversary's view of the last phase, under the exact law of the sampled learner. The adversary also knows all other
+losses, which are ties; the vertex that reads the loss, unless it is secret; and the winners before the attacked leaf.
 
-* OUTPUT sees who wins.
-* CLIENT also knows the noise of all other clients. To who knows it, noise is a constant; the adversary's own choice is
-  none at all, which leaves the loss of a single client.
+* OUTPUT sees the winners.
+* CLIENT also knows the noise of all other clients, which is then a constant; without loss of generality it is 0, which
+  leaves the noise of a single client.
 * SERVER sees every message.
 
 Each defect is one that an implementation could have; the learner itself has no option for any of them.
@@ -51,10 +51,10 @@ def _kink(value: object) -> float:
 
 @frozen(kw_only=True)
 class KinkedLosses:
-    """|<u, x> - kink|: convex, its gradient u or -u, which turns round where <u, x> passes the kink. Not smooth.
+    """The losses |<u, x> - kink|: convex, not smooth, with the gradient ±u, which changes sign at <u, x> = kink.
 
     Args:
-        kink: Where; records are meant to lie in [-1, 1]^d.
+        kink: The kink; records should lie in [-1, 1]^d.
     """
 
     kink: float = field(converter=_kink)
@@ -73,7 +73,7 @@ class KinkedLosses:
 
     @property
     def smoothness(self) -> float:
-        return 1.0  # a declaration that is false, as a client's may be
+        return 1.0  # false; a client's declaration may be
 
     def checked(self, records: npt.ArrayLike) -> FloatArray:
         return np.asarray(array("losses", records))
@@ -89,17 +89,17 @@ class KinkedLosses:
 
 @frozen(kw_only=True, eq=False, slots=False)
 class StochTarget:
-    """What one adversary sees of the last phase.
+    """An adversary's view of the last phase.
 
     Attributes:
-        learner: What is sampled. Laplace noise, and a last phase with at most one tree.
+        learner: The sampled learner, with Laplace noise and at most one tree in the last phase.
         neighbours: Two arrays of losses of shape (clients, rounds, d) that differ in one loss of client 0.
-        round: Of that loss, counted from 1.
+        round: The round of that loss, from 1.
         view: OUTPUT, CLIENT or SERVER.
-        outcomes: Who wins at leaves before the attacked one, by (phase, leaf); of curved losses with a tree, at the
-            first leaf. They are conditioned on.
-        defect: What is broken besides what the learner's parameters say; None for nothing.
-        grid: To multiples of which scores are rounded, for that defect.
+        outcomes: Winners at leaves before the attacked one, by (phase, leaf), which are conditioned on; for curved
+            losses with a tree, the winner at the first leaf.
+        defect: The mistake, if it is not in the learner's parameters.
+        grid: The unit to whose multiples scores are rounded, for that defect.
     """
 
     learner: FedStoch
@@ -114,55 +114,57 @@ class StochTarget:
         if self.defect not in (None, *STOCH_DEFECTS):
             raise InvalidArgumentError("defect", self.defect, "is unknown", f"use one of {', '.join(STOCH_DEFECTS)}")
         if self.phase.trees > 1 or self.learner.setting.noise != "laplace":
-            raise InvalidArgumentError("learner", self.learner, "has no exact law here", "one tree, Laplace noise")
+            raise InvalidArgumentError(
+                "learner", self.learner, "has no exact law here", "give one tree and Laplace noise"
+            )
 
     @property
     def phase(self) -> TreePhase:
         """The attacked phase."""
         phase = self.learner.setting.phases[-1]
         if phase is None:
-            raise InvalidArgumentError("learner", self.learner, "reads nothing last", "give a last phase")
+            raise InvalidArgumentError("learner", self.learner, "reads no data in its last phase", "give a last phase")
         return phase
 
     def __call__(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """One ratio per run on ``losses``, shape (runs,); infinite ones are +-100."""
+        """Returns one ratio per run on ``losses``, shape (runs,); infinite ones are ±100."""
         runs = integer("runs", runs, low=1)
         if self.defect == "one seed for all clients":
-            return self._told_by_winner(losses, rng, runs)
+            return self._ratio_by_winner(losses, rng, runs)
         if self.defect == "one noise for both leaves":
-            return self._told_by_difference(losses, rng, runs)
+            return self._ratio_by_difference(losses, rng, runs)
         if self.view is ThreatModel.SERVER:
             return self._clip(self._ratio_of_messages(self._messages(losses, rng, runs)))
         first, second = self._tables
         return self._clip((first - second)[tuple(self._winners(losses, rng, runs).T)])
 
     def exact(self) -> ExactLoss:
-        """The exact privacy loss of who wins at the leaves that are not conditioned on.
+        """Returns the exact privacy loss of the winners at the leaves that are not conditioned on.
 
         Raises:
-            InvalidArgumentError: the adversary sees messages, or knows all noise.
+            InvalidArgumentError: The adversary sees messages, or knows all noise.
         """
         if self.view is ThreatModel.SERVER or self.defect in STOCH_DEFECTS[:2]:
-            raise InvalidArgumentError("view", self.view, "has no law over finitely many outcomes", "ask of winners")
+            raise InvalidArgumentError("view", self.view, "has infinitely many outcomes", "use OUTPUT or CLIENT")
         return losses(*self._tables)
 
     def largest_loss(self) -> float:
-        """The largest log-likelihood ratio of messages: sum of |v - v'|/lambda, if it is known where a loss is read."""
+        """Returns the largest log-likelihood ratio of messages, sum |v - v'|/lambda, if the reading vertex is known."""
         first, second = (self._gradients(each)[:, 0] for each in self.neighbours)
         return float(np.abs(first - second).sum(axis=(1, 2)).max() / self.phase.scales[0])
 
-    # --- what is seen ------------------------------------------------------------------------------------------------
+    # --- views -------------------------------------------------------------------------------------------------------
 
     def _winners(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> npt.NDArray[np.intp]:
-        """Of the free leaves, shape (runs, leaves)."""
+        """Returns the winners at the free leaves, shape (runs, leaves)."""
         if self.view is ThreatModel.OUTPUT and self.defect is None or self.learner.setting.where == "server":
             found = self.learner.simulate(losses, rng, runs, outcomes=self.outcomes)
             return found.winners[-1][:, self._free]
-        others = self._gradients(losses)[0, 1:].sum(axis=0)  # ties, wherever the attacked loss is read
+        others = self._gradients(losses)[0, 1:].sum(axis=0)  # ties, whichever vertex reads the attacked loss
         return np.asarray((self._messages(losses, rng, runs)[:, 0] + others).argmin(axis=-1)[:, self._free])
 
     def _messages(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Shape (runs, clients, leaves, d)."""
+        """Returns messages of shape (runs, clients, leaves, d)."""
         if self.defect is None:
             sent = self.learner.simulate(losses, rng, runs, outcomes=self.outcomes, uplinks=True).uplinks
             assert sent is not None
@@ -176,7 +178,7 @@ class StochTarget:
         return first, second
 
     def _winners_table(self, losses: npt.ArrayLike) -> FloatArray:
-        """ln P(winners of the free leaves), one axis each."""
+        """Returns ln P(winners at the free leaves), one axis each."""
         setting, scale = self.learner.setting, self.phase.scales[0]
         alone = self.view is ThreatModel.CLIENT or setting.where == "server"
         scale *= setting.clients if setting.where == "server" else 1
@@ -190,7 +192,7 @@ class StochTarget:
         return np.asarray(special.logsumexp(np.stack(tables), axis=0))
 
     def _ratio_of_messages(self, sent: FloatArray) -> FloatArray:
-        """Client 0's; the others' laws are alike in both worlds."""
+        """Returns the ratio of client 0's messages; the laws of the others are equal on both data sets."""
         found = []
         for each in self.neighbours:
             rows = [
@@ -200,8 +202,8 @@ class StochTarget:
             found.append(special.logsumexp(np.stack(rows), axis=0))
         return np.asarray(found[0] - found[1])
 
-    def _told_by_difference(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Leaves of one noise: their difference has none, and says which world it is by its distances to both."""
+    def _ratio_by_difference(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Returns ratios for leaves with the same noise: their difference has none, so it identifies the data set."""
         scale = self.phase.scales[0]
         noiseless, first, second = (self._gradients(each)[0, 0] for each in (losses, *self.neighbours))
         sent = noiseless + rng.laplace(scale=scale, size=(runs, 1, noiseless.shape[-1]))
@@ -209,8 +211,8 @@ class StochTarget:
         far = [np.abs(shown - (each[1] - each[0])).sum(axis=-1) for each in (first, second)]
         return self._clip(_PROOF * (far[1] - far[0]))
 
-    def _told_by_winner(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """A client whose noise is that of all others predicts who wins in either world."""
+    def _ratio_by_winner(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Returns ratios for equal noise of all clients, of whom each can predict the winners on both data sets."""
         noiseless, *worlds = (self._gradients(each)[0].sum(axis=0) for each in (losses, *self.neighbours))
         clients = self.learner.setting.clients
         noise = clients * rng.laplace(scale=self.phase.scales[0], size=(runs, *noiseless.shape))
@@ -218,17 +220,17 @@ class StochTarget:
         right = [(winners == each).all(axis=-1) for each in (first, second)]
         return np.asarray(_PROOF * (right[0].astype(float) - right[1].astype(float)))
 
-    # --- what there would be without noise ---------------------------------------------------------------------------
+    # --- noiseless values --------------------------------------------------------------------------------------------
 
     @cached_property
     def _free(self) -> list[int]:
-        """Leaves, from 0, that are not conditioned on."""
+        """The leaves, from 0, that are not conditioned on."""
         number = len(self.learner.setting.phases) + 1
         return [leaf for leaf in range(self.phase.leaves()) if (number, leaf + 1) not in self.outcomes]
 
     @cached_property
     def _weights(self) -> tuple[float, ...]:
-        """The chances with which the attacked loss is read at each vertex, and last at none."""
+        """The probabilities that each vertex reads the attacked loss, and last that none does."""
         if self.learner.setting.assignment == "contiguous":
             return (1.0,)
         records = self.phase.records
@@ -236,7 +238,7 @@ class StochTarget:
         return (*read, 1.0 - sum(read)) if sum(read) < 1.0 else tuple(read)
 
     def _gradients(self, losses: npt.ArrayLike) -> FloatArray:
-        """By where the attacked loss is read, without noise, shape (places, clients, leaves, d)."""
+        """Returns noiseless gradients for each vertex that may read the loss, shape (vertices, clients, leaves, d)."""
         quiet = evolve(self.phase, scales=[_SILENT] * len(self.phase.scales))
         setting = self.learner.setting
         learner = evolve(self.learner, setting=evolve(setting, phases=(*setting.phases[:-1], quiet)))
@@ -261,7 +263,7 @@ class StochTarget:
         return np.asarray(np.clip(ratio, -_PROOF, _PROOF), dtype=np.float64)
 
 
-# --- pairs that attain what is charged -------------------------------------------------------------------------------
+# --- pairs that attain the claim -------------------------------------------------------------------------------------
 
 
 def one_phase(
@@ -274,7 +276,7 @@ def one_phase(
     family: LossFamily | None = None,
     **setting: object,
 ) -> FedStoch:
-    """A learner whose only phase with data is the last: 2^doublings losses of each client and one tree."""
+    """Returns a learner that reads data in its last phase only: 2^doublings losses of each client, and one tree."""
     phase = TreePhase(records=2**doublings, trees=1, batch=batch, scales=(scale,))
     known: dict[str, object] = {"low": -1.0, "high": 1.0, "smoothness": 0.0, "assignment": "contiguous"}
     return FedStoch(
@@ -286,17 +288,18 @@ def one_phase(
 
 
 def root_target(learner: FedStoch, **changes: object) -> StochTarget:
-    """Linear losses, read at a root: for expert 0 and against all others, or the reverse; all else ties."""
+    """Returns the target with linear losses at a root: for expert 0 and against all others, or the reverse."""
     first, second = learner.worst_case_neighbours()
     changed = int(np.flatnonzero((first != second).any(axis=(0, 2)))[0]) + 1
     return StochTarget(learner=learner, neighbours=(first, second), round=changed, **changes)  # type: ignore[arg-type]
 
 
 def kinked_target(learner: FedStoch, **changes: object) -> StochTarget:
-    """Kinked losses, read at the right child: their gradients turn round on the way to the first winner, expert 0.
+    """Returns the target with kinked losses at the right child, whose gradients change sign at the first winner.
 
-    Two losses agree on expert 0. Of the others one is for expert 1 and against the rest, the second the reverse. All
-    other losses are 0, and nobody else would win: a root's loss is against expert 0. It takes a kink above 1 - 2/d.
+    The first winner is expert 0, on which the two neighbouring losses agree. One of them is for expert 1 and against
+    the rest, the other is the reverse. All other losses are 0, except one at the root, against expert 0. The kink has
+    to be above 1 - 2/d.
     """
     phase, d = learner.setting.phases[-1], learner.experts
     assert phase is not None

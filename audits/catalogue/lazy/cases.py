@@ -1,8 +1,8 @@
-"""The learners of this package as cases of the catalogue, each with mutants that claim what it claims.
+"""The lazy learners and their baselines as cases of the catalogue, each with mutants that make the same claim.
 
-What is audited is one number per run: the log-likelihood ratio of all that the learner shows, between two fixed
-neighbouring streams, under the law of the learner that is sampled. No test of what is shown is more powerful, and it is
-a public function of it, so testing it tests the claim. The claim is the whole curve of the learner's guarantee.
+The audit sees one number per run: the log-likelihood ratio of the learner's whole output between two fixed neighbouring
+streams, under the law of the sampled learner. It is a public function of the output, so an audit of it tests the claim,
+and no test of the output is more powerful. The claim is the whole curve of the learner's guarantee.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hockeystick.learners import (
 )
 
 STATED_AT = 1e-5
-"""The delta at which curves are stated."""
+"""The delta of the claims."""
 
 
 def learner_cases() -> Iterator[Case]:
@@ -49,18 +49,13 @@ def learner_cases() -> Iterator[Case]:
 
 
 def _case(name: str, claimed: Any, sampled: Any, samples: int | None = None) -> Case:
-    # Draws of convex learners may fail with probability 1e-4, and no curve goes below that.
+    # Draws of convex learners may fail with probability 1e-4, and no curve is finite at a smaller delta.
     delta = 1e-3 if isinstance(claimed, LazyConvex) else STATED_AT
-    return Case(
-        name=f"learner/{name}",
-        build=partial(_subject, claimed, sampled, delta),
-        broken=samples is not None,
-        samples=samples or 40_000,
-    )
+    return Case.of(f"learner/{name}", partial(_subject, claimed, sampled, delta), samples)
 
 
 def _subject(claimed: Any, sampled: Any, delta: float) -> Subject:
-    # The streams are those of the mutant: it may lie in what it lets one person do.
+    # The streams are the mutant's worst: its defect may be the range of a person's losses.
     pair = sampled.worst_case_neighbours()
     claim = Claim.curve(claimed.graph().guarantee(), delta)
     return Subject(target=LossOf(sampled, pair), neighbours=pair, claim=claim)
@@ -102,15 +97,10 @@ def _lazy_experts() -> Iterator[Case]:
 def _lazy_case(
     name: str, learner: LazyExperts, mutation: Mutation | None, view: View, samples: int | None = None
 ) -> Case:
-    shown = "" if view == "run" else f":{view}"
-    return Case(
-        name=f"learner/{name}{shown}" + (f"[{mutation}]" if mutation else ""),
-        build=partial(_lazy_subject, learner, mutation, view),
-        broken=mutation is not None,
-        samples=samples or 40_000,
-        source="Asi, Feldman, Koren & Talwar 2023",
-        oracle="the exact law of the privacy loss",
-    )
+    suffix = ("" if view == "run" else f":{view}") + (f"[{mutation}]" if mutation else "")
+    build = partial(_lazy_subject, learner, mutation, view)
+    source, oracle = "Asi, Feldman, Koren & Talwar 2023", "the exact law of the privacy loss"
+    return Case.of(f"learner/{name}{suffix}", build, samples, source=source, oracle=oracle)
 
 
 def _lazy_subject(learner: LazyExperts, mutation: Mutation | None, view: View) -> Subject:
@@ -121,7 +111,7 @@ def _lazy_subject(learner: LazyExperts, mutation: Mutation | None, view: View) -
 
 
 def _others() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
-    """Yields learners with mutants: other learners of the same kind, sampled under the claim of the first."""
+    """Yields learners with their mutants: learners of the same kind with other parameters."""
     dartboard = ShrinkingDartboard(rounds=60, experts=2, learning_rate=0.05, fake_switch_probability=0.2, budget=4)
     yield (
         "shrinking-dartboard",

@@ -1,12 +1,12 @@
-"""The lazy learner of experts as an audit target, correct and broken, in each view of what an adversary sees.
+"""The lazy learner of experts as an audit target, correct and broken, in several views.
 
-A target is called as ``f(losses, rng, runs)`` and returns one number per run: what the view shows of it (see
-:mod:`hockeystick.audits.catalogue.lazy.views`), mostly a log-likelihood ratio between two fixed neighbouring streams
-under the target's own law. It is a public function of what the adversary sees, so testing it tests the claim.
+A target is called as ``f(losses, rng, runs)`` and returns one number per run: the statistic of its view (see
+:mod:`hockeystick.audits.catalogue.lazy.views`), in most views a log-likelihood ratio between two fixed neighbouring
+streams under the target's own law. It is a public function of the adversary's view, so an audit of it tests the claim.
 
-The broken variants are those that matter in practice (see :mod:`hockeystick.audits.catalogue.lazy.mutants`). Because
-each of them is a :class:`~hockeystick.learners.LazyChain`, its exact privacy loss is known, and from it how many
-samples an audit needs (:func:`hockeystick.audits.catalogue.lazy.samples_needed.samples_needed`).
+The broken variants have the mistakes that matter in practice (see :mod:`hockeystick.audits.catalogue.lazy.mutants`).
+Each of them is a :class:`~hockeystick.learners.LazyChain`, whose exact privacy loss is known; so is the number of
+samples that an audit needs (:func:`hockeystick.audits.catalogue.lazy.samples_needed.samples_needed`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hockeystick.audits.catalogue.lazy.mutants import MUTATIONS, Mutation, mutan
 from hockeystick.audits.catalogue.lazy.views import VIEWS, View, exact_view_loss, statistic
 from hockeystick.learners import ExactLoss, LazyChain, LazyExperts
 
-_ENTRIES = 1 << 24  # of one transcript array drawn at a time
+_ENTRIES = 1 << 24  # of a transcript array that is drawn at once
 
 
 def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -35,15 +35,15 @@ class LazyTarget:
     """One variant of the lazy learner on two neighbouring streams.
 
     Args:
-        learner: The learner whose certificate is the claim.
+        learner: The learner whose guarantee is the claim.
         neighbours: Two streams of shape (rounds, experts) that differ in one round.
-        mutation: What is broken; None for the correct learner.
+        mutation: The mistake; None for the correct learner.
         view: "run" for the whole transcript, "decision" for the first decision that may differ, "actions" for the
-            played experts alone, "count" and "switch" for two crude statistics of them.
+            played experts alone, "count" and "switch" for two simple statistics of them.
 
     Raises:
-        InvalidArgumentError: unknown mutation or view, a learner with a draw budget, or streams that the variant does
-            not take.
+        InvalidArgumentError: The mutation or view is unknown, the learner has a draw budget, or the variant refuses
+            the streams.
     """
 
     learner: LazyExperts
@@ -56,14 +56,14 @@ class LazyTarget:
         _one_of("view", self.view, VIEWS)
         if self.learner.draw_budget is not None:
             raise InvalidArgumentError(
-                "learner", self.learner.draw_budget, "has a draw budget, which these targets do not keep",
+                "learner", self.learner.draw_budget, "has a draw budget, which these targets ignore",
                 "audit its own log_likelihood_ratio",
             )  # fmt: skip
         for stream in self.neighbours:
             self.chain(stream)
 
     def __call__(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """What the view shows of ``runs`` transcripts drawn on ``losses``, shape (runs,); +-100 for infinite ratios."""
+        """Returns the view's statistic of ``runs`` transcripts on ``losses``, shape (runs,), within ±100."""
         runs = integer("runs", runs, low=1)
         chain, (chain0, chain1) = self.chain(losses), self.chains()
         block = max(1, _ENTRIES // chain.batches)
@@ -74,19 +74,19 @@ class LazyTarget:
         return np.concatenate(parts)
 
     def chains(self) -> tuple[LazyChain, LazyChain]:
-        """The laws of the transcript on the two neighbouring streams."""
+        """Returns the laws of the transcript on the two neighbouring streams."""
         return self.chain(self.neighbours[0]), self.chain(self.neighbours[1])
 
     def chain(self, losses: npt.ArrayLike) -> LazyChain:
-        """The variant's law of the transcript on ``losses`` of shape (rounds, experts)."""
+        """Returns the variant's law of the transcript on ``losses`` of shape (rounds, experts)."""
         return mutant_chain(self.learner, losses, self.mutation)
 
     def exact(self) -> ExactLoss:
-        """The exact privacy loss of the view on the two streams: what an audit with unlimited samples would find.
+        """Returns the exact privacy loss of the view on the two streams, which unlimited samples would show.
 
         Raises:
-            InvalidArgumentError: it is not known exactly; for "actions" it is on streams that tell experts apart in
-                one batch alone, and without decisions inside batches.
+            InvalidArgumentError: It is not known exactly. For "actions" it is known on streams on which experts differ
+                in one batch only, and without decisions inside batches.
         """
         return exact_view_loss(self.view, *self.chains())
 
@@ -94,16 +94,16 @@ class LazyTarget:
 def lazy_target(
     learner: LazyExperts, mutation: Mutation | None = None, *, view: View = "run", excess: float = 2.0
 ) -> LazyTarget:
-    """The target on the learner's own worst-case neighbours.
+    """Returns the target on the learner's own worst-case neighbours.
 
     Args:
-        learner: The learner whose certificate is the claim.
-        mutation: What is broken; None for the correct learner.
+        learner: The learner whose guarantee is the claim.
+        mutation: The mistake; None for the correct learner.
         view: See :class:`LazyTarget`.
-        excess: For unclipped losses: by what factor the changed round exceeds the declared range.
+        excess: For unclipped losses: the factor by which the changed round exceeds the declared range.
     """
     excess = real("excess", excess, low=1.0)
-    # The neighbours that favour the decision tell experts apart in a later batch too, where actions have no exact law.
+    # On the neighbours that favour the decision, experts differ in a later batch too; actions have no exact law there.
     decisive = view == "decision" or (mutation == "no fake switches" and view == "run")
     first, second = learner.worst_case_neighbours(
         focus="decision" if decisive and mutation != "decisions every round" else "run"

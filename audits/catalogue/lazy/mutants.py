@@ -1,17 +1,18 @@
 """The lazy learner of experts, broken on purpose: each mutant is the law of its transcript, so its exact loss is known.
 
-* ``"no fake switches"``: p = 0 with the tight normaliser. A redraw may then prove which stream it was.
-* ``"unclipped losses"``: the range of the losses is declared as [0, 1] and not enforced.
-* ``"inverted fake coin"``: p is taken for the chance of *keeping*. The smaller p, the more draws are not paid for.
-* ``"decisions every round"``: in a batch of B rounds a decision is made after each of them, but a fake switch happens
-  only where a batch begins. Inside the first batch that is the learner without fake switches. Its transcript has one
+* ``"no fake switches"``: p = 0 with the tight normaliser. A redraw may then prove which stream was used.
+* ``"unclipped losses"``: the losses are declared to lie in [0, 1], but are not clipped.
+* ``"inverted fake coin"``: p is used as the probability of *keeping*. The smaller p, the more draws are not charged.
+* ``"decisions every round"``: a decision is made after each of the B rounds of a batch, but fake switches happen only
+  at the start of a batch. Inside the first batch this is the learner without fake switches. Its transcript has one
   entry per round.
-* ``"one coin for both switches"``: the real and the fake switch are read off one uniform, so that the action is kept
-  with the smaller of their chances, not with the product. Where the real one is always the smaller, no switch is fake.
+* ``"one coin for both switches"``: the real and the fake switch share one uniform number, so that the action is kept
+  with the smaller of their probabilities instead of the product. If the real one is always the smaller, no switch is
+  fake.
 
-Not every mutant exceeds the claim of every learner: an inverted coin shows where p is small, decisions in every round
-where B > 1, one coin where the normaliser is above B*eta and p small.
-:meth:`~hockeystick.audits.catalogue.lazy.experts.LazyTarget.exact` says by how much.
+Not every mutant exceeds the claim of every learner: an inverted coin does for small p, decisions in every round for
+B > 1, one coin for small p with a normaliser above B*eta.
+:meth:`~hockeystick.audits.catalogue.lazy.experts.LazyTarget.exact` gives the loss.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 def mutant_chain(learner: LazyExperts, losses: npt.ArrayLike, mutation: Mutation | None) -> LazyChain:
-    """The law of the transcript of ``learner``, broken by ``mutation``, on ``losses`` of shape (rounds, experts).
+    """Returns the law of the transcript of ``learner``, broken by ``mutation``, on ``losses`` (rounds, experts).
 
     Raises:
-        InvalidArgumentError: losses that the learner refuses; only "unclipped losses" takes those outside [0, 1].
+        InvalidArgumentError: The learner refuses the losses; only "unclipped losses" takes losses outside [0, 1].
     """
     if mutation is None:
         return learner.chain(losses)
@@ -68,10 +69,10 @@ def mutant_chain(learner: LazyExperts, losses: npt.ArrayLike, mutation: Mutation
 
 @frozen(kw_only=True, eq=False, slots=False)
 class _OneCoinChain(LazyChain):
-    """A chain simulated with one coin per boundary, of the probability that ``log_keep`` says, whatever that is."""
+    """A chain that is simulated with one coin per boundary, which keeps the action with probability e^``log_keep``."""
 
     def simulate(self, rng: np.random.Generator, runs: int) -> Transcripts:
-        """``runs`` independent transcripts, vectorised over runs."""
+        """Returns ``runs`` independent transcripts, vectorised over runs."""
         runs = integer("runs", runs, low=1)
         n, d = self.batch_losses.shape
         weights, again = np.exp(self.log_weights), self.shadow_probability
@@ -106,7 +107,7 @@ def _period(value: object) -> int:
 
 @frozen(kw_only=True, eq=False, slots=False)
 class _RoundwiseChain(_OneCoinChain):
-    """Over single rounds; the fake coin is tossed at every ``period``-th boundary only."""
+    """A chain over single rounds, with a fake coin at every ``period``-th boundary only."""
 
     period: int = field(converter=_period)
 
@@ -115,25 +116,25 @@ class _RoundwiseChain(_OneCoinChain):
         return _as(LazyChain, self, fake_switch_probability=0.0)
 
     def log_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
-        """As in a plain chain, without the fake coin inside a batch."""
+        """Returns ln of the probability of keeping; inside a batch without the fake coin."""
         return self._bare.log_keep(s, x, y) if s % self.period else super().log_keep(s, x, y)
 
 
 @frozen(kw_only=True, eq=False, slots=False)
 class _SharedCoinChain(_OneCoinChain):
-    """One uniform is below both chances of keeping: the smaller of the two, not their product."""
+    """A chain that keeps with the smaller of the two probabilities, not with their product."""
 
     @cached_property
     def _bare(self) -> LazyChain:
         return _as(LazyChain, self, fake_switch_probability=0.0)
 
     def log_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
-        """The smaller chance."""
+        """Returns ln of the smaller probability of keeping."""
         kept: FloatArray = np.minimum(np.log1p(-self.fake_switch_probability), self._bare.log_keep(s, x, y))
         return kept
 
 
 def _as(kind: type[_Chain], chain: LazyChain, **changes: Any) -> _Chain:
-    """``chain`` as a chain of another kind, with ``changes``."""
+    """Returns ``chain`` as a chain of another kind, with ``changes``."""
     names = ("batch_losses", "learning_rate", "fake_switch_probability", "shadow_probability", "log_normaliser")
     return kind(**{name: getattr(chain, name) for name in names} | changes)

@@ -1,4 +1,4 @@
-"""How many samples an audit needs to refute a claim, from the exact law of the privacy loss: power without sampling."""
+"""The number of samples that an audit needs to refute a claim, computed from the exact law of the privacy loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hockeystick.learners.common.exact_loss import LossLaw
 
 
 def samples_needed(exact: ExactLoss, claim: Claim, *, confidence: float = 0.999, power: float = 0.9) -> float:
-    """Samples from each data set with which an audit refutes ``claim`` with probability ``power``; inf if it holds.
+    """Returns the samples per data set with which an audit refutes ``claim`` with probability ``power``; inf if true.
 
     For each claimed point and each threshold of the exact privacy loss, in both directions, the event's probabilities
     P and Q are known. Half of the samples choose the event; the other half bound it
@@ -36,7 +36,7 @@ def samples_needed(exact: ExactLoss, claim: Claim, *, confidence: float = 0.999,
 
 
 def _best_event(law: LossLaw, claim: Claim) -> tuple[float, float, float, float] | None:
-    """(P, Q, epsilon, delta) of the threshold and the claimed point that show the violation best, if there is one."""
+    """Returns (P, Q, epsilon, delta) of the threshold and claimed point that show the violation best; None without."""
     p, q = law.tails()
     found: tuple[float, tuple[float, float, float, float]] | None = None
     for epsilon, delta in claim.points:
@@ -45,8 +45,8 @@ def _best_event(law: LossLaw, claim: Claim) -> tuple[float, float, float, float]
             spread = allowed**2 * (1 - q) / np.maximum(q, 1e-300)
         gap = p - allowed - delta
         worth = np.where(gap > 1e-12, gap, 0.0) ** 2 / np.maximum(p * (1 - p) + spread, 1e-300)
-        # Whatever the variance says: a rare event has to be seen at all, and one that is never seen on the other side
-        # leaves a probability of some 1/n possible there, which the claim allows e^epsilon times.
+        # Small variance is not enough: a rare event has to occur at all, and an event that never occurs on the other
+        # side may still have a probability of about 1/n there, which the claim multiplies by e^epsilon.
         worth = np.minimum(worth, np.maximum(gap, 0.0) * math.exp(-epsilon))
         index = int(np.argmax(worth))
         if worth[index] > 0.0 and (found is None or worth[index] > found[0]):

@@ -1,13 +1,13 @@
-"""What an adversary of the lazy learner looks at: one number per run, and its exact law on two given streams.
+"""Views of the lazy learner: a statistic with one number per run, and its exact law on two given streams.
 
 * ``"run"``: the log-likelihood ratio of the whole transcript: decisions, draws and shadows.
 * ``"decision"``: that of the first switching decision that may differ.
 * ``"actions"``: that of the played experts alone, by the forward filter over the hidden shadow.
-* ``"count"``: in how many batches an expert of the second half was played.
+* ``"count"``: the number of batches in which an expert of the second half was played.
 * ``"switch"``: whether the played expert changed right after the changed batch, and from which half.
 
-The first three are likelihood ratios, so no test of the same view is more powerful; the last two are what one would
-look at without knowing the learner's law. All are functions of what the adversary sees, so a test of any of them tests
+The first three are likelihood ratios, so no test of the same view is more powerful. The last two are statistics for an
+auditor who does not know the learner's law. All are functions of the adversary's view, so a test of any of them tests
 the claim.
 """
 
@@ -32,7 +32,7 @@ _CELLS = 2**24  # largest table of the exact law of a count
 
 
 def statistic(view: View, transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain) -> FloatArray:
-    """What ``view`` shows of each run, shape (runs,); likelihood ratios of ``chain0`` to ``chain1`` end at +-100."""
+    """Returns the statistic of ``view``, shape (runs,); ratios of ``chain0`` to ``chain1`` are cut at ±100."""
     if view == "count":
         found: FloatArray = np.sum(transcripts.actions >= chain0.experts // 2, axis=1).astype(np.float64)
         return found
@@ -51,10 +51,10 @@ def statistic(view: View, transcripts: Transcripts, chain0: LazyChain, chain1: L
 
 
 def exact_view_loss(view: View, chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
-    """The exact privacy loss of ``view``: what an audit with unlimited samples would find.
+    """Returns the exact privacy loss of ``view``, which unlimited samples would show.
 
     Raises:
-        InvalidArgumentError: the law is not known exactly on these streams, or its table would be too large.
+        InvalidArgumentError: The law is not known exactly on these streams, or its table would be too large.
     """
     if view == "count":
         return _exact_loss_of(*(_count_law(chain) for chain in (chain0, chain1)))
@@ -66,10 +66,10 @@ def exact_view_loss(view: View, chain0: LazyChain, chain1: LazyChain) -> ExactLo
 
 
 def _boundary(chain0: LazyChain, chain1: LazyChain) -> int:
-    """The batch after the first one on which the streams differ."""
+    """Returns the batch after the first one on which the streams differ."""
     changed = np.flatnonzero(np.any(chain0.batch_losses[:-1] != chain1.batch_losses[:-1], axis=1))
     if changed.size == 0:
-        raise InvalidArgumentError("neighbours", None, "do not differ before the last batch: no decision may differ")
+        raise InvalidArgumentError("neighbours", None, "do not differ before the last batch, so no decision differs")
     return int(changed[0]) + 1
 
 
@@ -77,7 +77,7 @@ def _boundary(chain0: LazyChain, chain1: LazyChain) -> int:
 
 
 def _boundaries(chain: LazyChain) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """(probability of keeping, table [action, shadow]; weights) for each boundary; one shadow where there is none."""
+    """Yields the probabilities of keeping [action, shadow] and the weights of each boundary."""
     x = np.arange(chain.experts)
     weights = np.exp(chain.log_weights)
     for s in range(1, chain.batches):
@@ -94,15 +94,12 @@ def _start(chain: LazyChain) -> FloatArray:
 
 
 def _count_law(chain: LazyChain) -> FloatArray:
-    """P(count = i), shape (n + 1,)."""
+    """Returns P(count = i), shape (n + 1,)."""
     n, half = chain.batches, chain.experts // 2
     shadows = 1 if chain.shadow_probability is None else chain.experts
     if chain.experts * shadows * (n + 1) > _CELLS:
         raise InvalidArgumentError(
-            "experts",
-            chain.experts,
-            "are too many for the exact law of a count",
-            'use view="actions", or fewer experts',
+            "experts", chain.experts, "are too many for the exact law of a count", 'use view="actions" or fewer experts'
         )
     table = np.zeros((chain.experts, shadows, n + 1))
     table[:half, :, 0], table[half:, :, 1] = _start(chain)[:half], _start(chain)[half:]
@@ -118,7 +115,7 @@ def _count_law(chain: LazyChain) -> FloatArray:
 
 
 def _switch_law(chain: LazyChain, boundary: int) -> FloatArray:
-    """P(code) of 2*(second half) + (changed) at the boundary, shape (4,)."""
+    """Returns P(code) of 2*(second half) + (changed) at the boundary, shape (4,)."""
     half, joint = chain.experts // 2, _start(chain)
     for s, (keep, weights) in enumerate(_boundaries(chain), start=1):
         leaving = np.sum(joint * (1.0 - keep), axis=1)
@@ -134,7 +131,7 @@ def _switch_law(chain: LazyChain, boundary: int) -> FloatArray:
 
 
 def _exact_loss_of(p: FloatArray, q: FloatArray) -> ExactLoss:
-    """The privacy loss between two laws on the same finite set."""
+    """Returns the privacy loss between two laws on the same finite set."""
 
     def law(one: FloatArray, other: FloatArray) -> tuple[LossLaw, LossLaw]:
         seen = (one > 0.0) & (other > 0.0)

@@ -1,9 +1,9 @@
-"""The zoo of the literature as cases of the catalogue: the benchmarks on which auditors publish their numbers.
+"""The zoo of the literature as cases of the catalogue: the benchmarks of published auditors.
 
-Definitions follow the papers that are named; inputs are the patterns of StatDP (Ding et al. 2018), which DP-Sniper
-(Bichsel, Steffen, Bogunovic and Vechev 2021) uses too, so that published rows can be compared. Each is claimed at 0.1,
-as in those tables, and at 1. Of the patterns the one with the largest exact loss is taken. That loss is the case's
-truth: often less than what the mechanism loses over all inputs, and all that an audit of the pair can find.
+Definitions follow the papers that are named. Inputs are the patterns of StatDP (Ding et al. 2018), which DP-Sniper
+(Bichsel, Steffen, Bogunovic and Vechev 2021) uses too, so that results can be compared with published ones. Each case
+is claimed at 0.1, as in those tables, and at 1, on the pattern with the largest exact loss. That loss is the case's
+truth, the most that an audit of the pair can find; over all inputs the mechanism may lose more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
 
 CLAIMS = (0.1, 1.0)
-"""At which epsilon the zoo is claimed."""
+"""The claimed epsilons of the zoo."""
 
 HALF_HALF = ([1.0] * 10, [2.0] * 5 + [0.0] * 5)
 """Ten queries: one half rises by 1, the other falls by 1."""
@@ -43,12 +43,12 @@ _QUADRATURE, _CLOSED, _ENUMERATED = "quadrature over the threshold's noise", "cl
 
 @frozen(kw_only=True)
 class SideBySide:
-    """Several sparse vector algorithms on the same queries, with noise of their own; all outputs are published."""
+    """Several sparse vector algorithms on the same queries, with independent noise; all outputs are published."""
 
     forms: tuple[SparseVectorForm, ...]
 
     def __call__(self, queries: npt.ArrayLike, rng: np.random.Generator, runs: int) -> npt.NDArray[np.float64]:
-        """Returns the outputs beside each other, shape (runs, forms * queries)."""
+        """Returns the outputs side by side, shape (runs, forms * queries)."""
         return np.concatenate([form(queries, rng, runs) for form in self.forms], axis=1).astype(np.float64)
 
     def log_likelihood_ratio(
@@ -82,20 +82,13 @@ def _case(
     samples: int | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Case:
-    """A case of the zoo; broken if it says how many samples refute it."""
-    return Case(
-        name=f"zoo/{name}",
-        build=build,
-        broken=samples is not None,
-        samples=samples or 200_000,
-        source=source,
-        oracle=oracle,
-        options=options,
-    )
+    """Returns a case of the zoo; a broken one if ``samples`` is given."""
+    more = {"source": source, "oracle": oracle, "options": options}
+    return Case.of(f"zoo/{name}", build, samples, correct=200_000, **more)
 
 
 def _pure(target: Any, epsilon: float, pair: Sequence[Any]) -> Subject:
-    """A target with ``epsilon(first, second)``, claimed to be ``epsilon``-DP."""
+    """Returns a target that has ``epsilon(first, second)``, with the claim that it is ``epsilon``-DP."""
     return Subject(
         target=target, neighbours=(pair[0], pair[1]), claim=Claim(epsilon), truth=target.epsilon(pair[0], pair[1])
     )
@@ -168,7 +161,7 @@ _BROKEN_FORMS: dict[int, dict[float, int]] = {
 
 def _sparse_vector(epsilon: float) -> Iterator[Case]:
     def case(name: str, target: SparseVectorForm | SideBySide, source: str, samples: int | None = None) -> Case:
-        # At 0.1 a search among all outputs takes several times the samples that these laws let one do with.
+        # At 0.1 a search among all outputs takes several times as many samples as the likelihood ratio.
         known = {"statistic": partial(_ratio, target)} if samples is not None and samples >= 250_000 else {}
         return _case(f"{name}@{epsilon:g}", partial(_svt, target, epsilon), source, _QUADRATURE, samples, known)
 

@@ -1,4 +1,4 @@
-"""Noisy counts, sums and histograms of the literature: one or many numbers, each under noise of its own."""
+"""Noisy counts, sums and histograms of the literature: one or more numbers under independent noise."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hockeystick.accounting.arrays import FloatArray
 
 @frozen(kw_only=True)
 class LaplaceVector:
-    """Numbers under independent Laplace noise; what is published of them is one to one, or their total.
+    """Numbers, or their total, under independent Laplace noise.
 
     Attributes:
-      scale: of the noise on each.
-      copies: how often all are published anew, under fresh noise.
-      running: whether running sums of the noisy numbers are published.
-      total: whether the numbers are added up before the noise.
+      scale: The scale of the noise on each number.
+      copies: The number of times that all numbers are published, each time under fresh noise.
+      running: Whether running sums of the noisy numbers are published instead.
+      total: Whether the numbers are added up before the noise.
     """
 
     scale: float
@@ -39,9 +39,9 @@ class LaplaceVector:
         return noisy[:, 0] if noisy.shape[1] == 1 else noisy
 
     def epsilon(self, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-        """Returns the exact pure epsilon: copies * L1 distance / scale, reached in the tails; of a total, its change.
+        """Returns the exact pure epsilon, copies * distance / scale: the L1 distance, or the change of the total.
 
-        Running sums can be undone, so they lose as much as the numbers.
+        Running sums are invertible, so they lose as much as the numbers.
         """
         change = np.atleast_1d(np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64))
         distance = abs(change.sum()) if self.total else np.abs(change).sum()
@@ -50,10 +50,10 @@ class LaplaceVector:
 
 @frozen(kw_only=True)
 class TruncatedGeometric:
-    """GeoSample (Balcer and Vadhan 2018, Algorithm 4.8): a count in 0..n under geometric noise, by whole numbers alone.
+    """GeoSample (Balcer and Vadhan 2018, Algorithm 4.8): a count in 0..n under geometric noise, in integer arithmetic.
 
     It is the truncated geometric mechanism of Ghosh, Roughgarden and Sundararajan 2009 with the ratio 1 + 2^-k, hence
-    ln(1 + 2^-k)-DP (Theorem 4.7), where k = ceil(log2(2/eps)) makes that at most eps.
+    ln(1 + 2^-k)-DP (Theorem 4.7), which is at most eps for k = ceil(log2(2/eps)).
 
     Attributes:
       count_limit: n, the number of people counted.
@@ -65,11 +65,11 @@ class TruncatedGeometric:
 
     @classmethod
     def stated(cls, epsilon: float, *, count_limit: int = 5, natural: bool = False) -> TruncatedGeometric:
-        """Returns the mechanism as it is said to be ``epsilon``-DP.
+        """Returns the mechanism that is claimed to be ``epsilon``-DP.
 
         Args:
-          natural: take the natural logarithm for the binary one in k. That is a known slip, and too little noise
-            wherever ln(1 + 2^-k) then exceeds ``epsilon``.
+          natural: Use the natural instead of the binary logarithm in k. This is a known mistake, with too little noise
+            whenever ln(1 + 2^-k) then exceeds ``epsilon``.
         """
         log = math.log if natural else math.log2
         return cls(count_limit=count_limit, exponent=math.ceil(log(2 / epsilon)))
@@ -81,25 +81,25 @@ class TruncatedGeometric:
         return np.searchsorted(np.array(steps), drawn).astype(np.int64)
 
     def steps(self, count: int) -> list[int]:
-        """Returns the distribution function times its last entry, in whole numbers, one entry per output 0..n.
+        """Returns the distribution function as integers, one per output 0..n, with the last as the denominator.
 
-        With a = 2^k and b = 2^k + 1: F(z) is in proportion to (a/b)^(count - z) below the count, and from the count on
-        1 less a share (a/b)^(z - count + 1); the common denominator is (2a + 1) b^(n - 1).
+        With a = 2^k and b = 2^k + 1: F(z) is proportional to (a/b)^(count - z) below the count; from the count on,
+        1 - F(z) is proportional to (a/b)^(z - count + 1). The common denominator is (2a + 1) b^(n - 1).
 
         Raises:
-          InvalidArgumentError: the count is outside 0..n.
+          InvalidArgumentError: The count is outside 0..n.
         """
         n, a = self.count_limit, 2**self.exponent
         b = a + 1
         if count not in range(n + 1):
-            raise InvalidArgumentError("count", count, f"is outside 0..{n}", "count at most that many people")
+            raise InvalidArgumentError("count", count, f"is outside 0..{n}", "give a count in this range")
         whole = (2 * a + 1) * b ** (n - 1)
         below = [a ** (count - z) * b ** (n - count + z) for z in range(count)]
         above = [whole - a ** (z - count + 1) * b ** (n - 1 - z + count) for z in range(count, n)]
         return [*below, *above, whole]
 
     def law(self, count: int) -> list[int]:
-        """Returns the probability of each output times the last of ``steps``, in whole numbers."""
+        """Returns the probability of each output times the last entry of ``steps``, as integers."""
         steps = self.steps(count)
         return [high - low for low, high in zip([0, *steps], steps, strict=False)]
 

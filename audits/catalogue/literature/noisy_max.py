@@ -1,8 +1,8 @@
 """Report noisy max in the four forms that Ding, Wang, Wang, Zhang and Kifer 2018 test, with their exact losses.
 
-Forms 1 and 2 publish the place of the largest noisy query, under Laplace or exponential noise of scale 2/eps, and are
-correct. Forms 3 and 4 publish its value, which costs more: with m queries that all move by 1, 3 loses m*eps/2, and 4 is
-not private at all, since one-sided noise shows the largest query's exact value as a floor.
+Forms 1 and 2 publish the index of the largest noisy query, under Laplace or exponential noise of scale 2/eps, and are
+correct. Forms 3 and 4 publish its value, which costs more: with m queries that all move by 1, form 3 loses m*eps/2, and
+form 4 is not private at all, since no output is below the exact value of the largest query.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _REACH = 80.0  # scales
 
 @frozen(kw_only=True)
 class NoisyMaxForm:
-    """The largest of noisy queries of sensitivity 1: its place, or its value.
+    """The largest of noisy queries of sensitivity 1: its index, or its value.
 
     Attributes:
       noise: "laplace" or "exponential".
-      scale: of the noise.
-      value: whether the value is published instead of the place.
+      scale: The scale of the noise.
+      value: Whether the value is published instead of the index.
     """
 
     noise: Literal["laplace", "exponential"]
@@ -37,14 +37,14 @@ class NoisyMaxForm:
     value: bool
 
     def __call__(self, queries: npt.ArrayLike, rng: np.random.Generator, runs: int) -> npt.NDArray[Any]:
-        """Returns one place or value per run."""
+        """Returns one index or value per run."""
         exact = np.asarray(queries, dtype=np.float64)
         draw = rng.laplace if self.noise == "laplace" else rng.exponential
         noisy = exact + draw(scale=self.scale, size=(runs, len(exact)))
         return np.asarray(noisy.max(axis=1) if self.value else noisy.argmax(axis=1))
 
     def law(self, queries: npt.ArrayLike) -> FloatArray:
-        """Returns the probability of each place, by Gauss and Legendre's rule over the value, between the kinks."""
+        """Returns the probability of each index, by Gauss-Legendre quadrature over the value, between the kinks."""
         exact = np.asarray(queries, dtype=np.float64)
         kinks, reach = np.unique(exact), _REACH * self.scale
         low = kinks[0] - reach if self.noise == "laplace" else kinks[0]
@@ -65,13 +65,13 @@ class NoisyMaxForm:
     def epsilon(self, first: npt.ArrayLike, second: npt.ArrayLike) -> float:
         """Returns the exact pure epsilon between two inputs.
 
-        Places: from their law. Values under exponential noise: infinite where the largest queries differ, as no value
-        is below the largest query. Values under Laplace noise, all queries moving by s: at most m*s/scale, as the noisy
-        queries alone show no more; reached by every value below all queries, where all noise is in its tail.
+        Indices: from their law. Values under exponential noise: infinite if the largest queries differ, as no value is
+        below the largest query. Values under Laplace noise, with all queries moving by s: m*s/scale, which is the loss
+        of all noisy queries together, and is attained by every value below all queries, in the tails of all noise.
 
         Raises:
-          InvalidArgumentError: Laplace values, and queries that do not all move alike; or exponential ones whose
-            largest queries are equal.
+          InvalidArgumentError: Values under Laplace noise of queries that do not all move alike; or values under
+            exponential noise with equal largest queries.
         """
         d0, d1 = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
         if not self.value:
@@ -85,11 +85,11 @@ class NoisyMaxForm:
 
 
 def ding_form(number: int, epsilon: float) -> NoisyMaxForm:
-    """Returns form 1 to 4 (Algorithms 5 to 8 of Ding et al. 2018), as it is said to be ``epsilon``-DP.
+    """Returns form 1 to 4 (Algorithms 5 to 8 of Ding et al. 2018), claimed to be ``epsilon``-DP.
 
     Raises:
-      InvalidArgumentError: there is no such form.
+      InvalidArgumentError: There is no such form.
     """
     if number not in (1, 2, 3, 4):
-        raise InvalidArgumentError("number", number, "is no form of noisy max", "choose one of 1 to 4")
+        raise InvalidArgumentError("number", number, "is not a form of noisy max", "give a number from 1 to 4")
     return NoisyMaxForm(noise="laplace" if number % 2 else "exponential", scale=2 / epsilon, value=number > 2)

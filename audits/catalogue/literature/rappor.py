@@ -1,11 +1,11 @@
 """RAPPOR (Erlingsson, Pihur and Korolova 2014): reports of a Bloom filter's bits under randomized response.
 
-A value sets h of k bits. Each bit is kept with probability 1 - f and replaced by a fair coin else (the permanent
-response); what is then reported is 1 with probability q where that is 1, and p where it is 0 (the instantaneous
+A value sets h of k bits. Each bit is kept with probability 1 - f, and otherwise replaced by a fair coin (the permanent
+response). The report is then 1 with probability q for a permanent 1, and p for a permanent 0 (the instantaneous
 response). One-time RAPPOR reports the permanent response itself.
 
-Which bits a value sets is public, so here a value *is* its set of bits: two values whose h bits are all different are
-the worst case, and the paper's formulas are exact for them. Where hashes collide, less differs.
+The bits that a value sets are public, so here a value *is* its set of bits. Two values without a common bit are the
+worst case, for which the paper's formulas are exact; with hash collisions fewer bits differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rappor:
     """One report of one value.
 
     Attributes:
-      bits: k, of the filter.
+      bits: k, the number of bits of the filter.
       replaced: f, the probability with which a bit of the permanent response is a fair coin.
       one, zero: q and p, the probabilities to report 1 for a permanent 1 and 0; (1, 0) is one-time RAPPOR.
     """
@@ -38,10 +38,12 @@ class Rappor:
         """Returns reports of 0 and 1, shape (runs, bits), for the value that sets the bits ``value``.
 
         Raises:
-          InvalidArgumentError: there is no such bit.
+          InvalidArgumentError: There is no such bit.
         """
         if not set(value) <= set(range(self.bits)):
-            raise InvalidArgumentError("value", value, "sets bits that the filter lacks", f"use 0..{self.bits - 1}")
+            raise InvalidArgumentError(
+                "value", value, "sets bits that the filter does not have", f"use 0..{self.bits - 1}"
+            )
         filter_bits = np.zeros(self.bits, dtype=bool)
         filter_bits[list(value)] = True
         draw = rng.random((runs, self.bits))
@@ -52,7 +54,7 @@ class Rappor:
         return (rng.random((runs, self.bits)) < np.where(permanent, self.one, self.zero)).astype(np.int8)
 
     def chances(self) -> tuple[float, float]:
-        """Returns the probabilities to report 1 for a bit that is set, and for one that is not: q* and p*."""
+        """Returns q* and p*, the probabilities to report 1 for a bit that is set and for one that is not."""
         half = self.replaced / 2
         permanent = np.array([1 - half, half])
         one, zero = permanent * self.one + (1 - permanent) * self.zero
@@ -61,8 +63,8 @@ class Rappor:
     def epsilon(self, first: tuple[int, ...], second: tuple[int, ...]) -> float:
         """Returns the exact pure epsilon between two values.
 
-        Bits are independent; one that is set in the first value alone loses at most ln(q*/p*) where 1 is reported and
-        ln((1 - p*)/(1 - q*)) where 0 is, whichever way it is read; losses of all bits in one direction add.
+        Bits are independent, so their losses add. A bit that is set in one value only loses at most ln(q*/p*) if 1 is
+        reported, and ln((1 - p*)/(1 - q*)) if 0 is.
         """
         one, zero = self.chances()
         if self.replaced == 0 and (self.one, self.zero) == (1.0, 0.0):

@@ -1,19 +1,19 @@
-"""The sparse vector technique, in the six forms that Lyu, Su and Li 2017 compare, with exact laws of what they publish.
+"""The sparse vector technique, in the six forms that Lyu, Su and Li 2017 compare, with the exact laws of their outputs.
 
 All of them compare noisy queries with a noisy threshold and answer "above" (1) or "below" (0); most halt after c
-answers "above", and then show -1. Four of the six are not as private as their authors said:
+answers "above", and output -1 from then on. Four of the six are less private than their authors claimed:
 
 | form | noise on threshold, queries | the mistake | epsilon over all inputs |
 | --- | --- | --- | --- |
 | 1 | 2/eps, 4c/eps | none | eps |
 | 2 | 2c/eps, anew after each "above"; 4c/eps | none (Dwork and Roth 2014) | eps |
-| 3 | 2/eps, 2c/eps | publishes the noisy query that was compared (Roth 2011) | infinite |
+| 3 | 2/eps, 2c/eps | publishes the noisy query of the comparison (Roth 2011) | infinite |
 | 4 | 4/eps, 4/(3 eps) | the noise does not grow with c (Lee and Clifton 2014) | (1 + 6c)/4 eps |
 | 5 | 2/eps, none | queries without noise, never halts (Stoddard et al. 2014) | infinite |
 | 6 | 2/eps, 2/eps | never halts (Chen et al. 2015) | infinite |
 
-"Over all inputs" takes any number of queries. On one pair of inputs the loss can be finite all the same, and an audit
-of the pair can find no more than that; :meth:`SparseVectorForm.largest_losses` gives it exactly.
+"Over all inputs" means any number of queries. On one pair of inputs the loss can be finite all the same, and an audit
+of the pair can find no more; :meth:`SparseVectorForm.largest_losses` computes it exactly.
 
 The numeric form (Wang, Ding, Wang, Kifer and Zhang 2019, NumSVT) publishes queries under fresh noise, and is correct.
 """
@@ -42,12 +42,12 @@ class SparseVectorForm:
     """A sparse vector algorithm for queries of sensitivity 1, vectorised over runs.
 
     Attributes:
-      threshold: without its noise.
-      threshold_scale, query_scale: of Laplace noise; a query scale of 0 is no noise.
-      halts_after: this many answers "above"; None: never.
-      redraw: whether the threshold's noise is drawn anew after each "above".
-      numbers: what is published beside "above": nothing, the noisy query that was compared, or a fresh noisy query.
-      number_scale: of the fresh noise.
+      threshold: The threshold without noise.
+      threshold_scale, query_scale: The scales of Laplace noise; a query scale of 0 means no noise.
+      halts_after: The number of answers "above" after which it halts; None: never.
+      redraw: Whether the threshold's noise is drawn again after each "above".
+      numbers: The number published with "above": none, the noisy query of the comparison, or a fresh noisy query.
+      number_scale: The scale of the fresh noise.
     """
 
     threshold: float
@@ -59,7 +59,7 @@ class SparseVectorForm:
     number_scale: float = 0.0
 
     def __call__(self, queries: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Answers | FloatArray:
-        """Returns answers 1, 0 and -1 (halted), shape (runs, queries); or the numbers, NaN where there is none."""
+        """Returns the answers 1, 0 and -1 (halted), shape (runs, queries); or the numbers, with NaN for none."""
         exact = np.asarray(queries, dtype=np.float64)
         shape = (runs, len(exact))
         level = self.threshold + rng.laplace(scale=self.threshold_scale, size=runs)
@@ -82,8 +82,8 @@ class SparseVectorForm:
     def law(self, queries: npt.ArrayLike) -> tuple[Answers, FloatArray]:
         """Returns all sequences of answers, shape (sequences, queries), and their probabilities.
 
-        By quadrature over the threshold's noise, Gauss and Legendre's rule between the kinks: given that noise, answers
-        are independent. With ``redraw`` the stretches that end in "above" are independent too, and multiply.
+        Given the threshold's noise, answers are independent; the probabilities are integrals over this noise, by
+        Gauss-Legendre quadrature between the kinks. With ``redraw``, stretches that end in "above" are independent.
         """
         exact = np.asarray(queries, dtype=np.float64)
         answers = sequences(len(exact), self.halts_after)
@@ -99,15 +99,15 @@ class SparseVectorForm:
         return answers, total
 
     def largest_losses(self, first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[float, float]:
-        """Returns the suprema of ln(P/Q) and of ln(Q/P) over what is published, P on ``first`` and Q on ``second``.
+        """Returns the suprema of ln(P/Q) and of ln(Q/P) over all outputs, P on ``first`` and Q on ``second``.
 
         Fresh numbers are independent of the answers, so their losses, at most |change|/number_scale each, add.
 
-        Compared numbers hold the threshold's noise below the least of them, v. For one sequence of answers the loss is
-        that of all "below" given a threshold of at most v, plus that of each number's noise, which is monotone in the
-        number: so the supremum is one over v and over whose number v is, where each other number is v or infinite. It
-        is constant for v below all queries, where all noise is in its exponential tail, and tends to a limit as v
-        grows; between, it is looked up on a grid of 1/16 of the noise's scale.
+        Compared numbers bound the noisy threshold by the least of them, v. For one sequence of answers the loss is that
+        of all "below" given a threshold of at most v, plus that of each number's noise, which is monotone in the
+        number. So the supremum is over v, over the query with the number v, and over v or infinity for each other
+        number. It is constant for v below all queries, in the exponential tail of all noise, and has a limit as v
+        grows; in between, it is the maximum on a grid of 1/16 of the noise's scale.
         """
         d0, d1 = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
         if self.numbers == "compared":
@@ -123,8 +123,8 @@ class SparseVectorForm:
     def log_likelihood_ratio(self, outputs: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
         """Returns ln(P/Q) of each output, shape (runs,): P on ``first``, Q on ``second``.
 
-        Exact for answers and fresh numbers. With compared numbers the part that the threshold's noise has in it is
-        interpolated: near enough for a score.
+        Exact for answers and fresh numbers. With compared numbers the part of the threshold's noise is interpolated,
+        which is accurate enough for a score.
         """
         d0, d1 = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
         shown = np.asarray(outputs)
@@ -167,7 +167,7 @@ class SparseVectorForm:
         return most, -fewest
 
     def _integrals(self, answers: Answers, below: FloatArray, weights: FloatArray) -> FloatArray:
-        """Returns the integral of each sequence's conditional probability, by halves: few of either are different."""
+        """Returns the integral of each sequence's conditional probability, as a product of its few distinct halves."""
         middle = answers.shape[1] // 2
         left, first = np.unique(answers[:, :middle], axis=0, return_inverse=True)
         right, second = np.unique(answers[:, middle:], axis=0, return_inverse=True)
@@ -175,7 +175,7 @@ class SparseVectorForm:
         return np.asarray(table[first.ravel(), second.ravel()])
 
     def cuts(self, queries: FloatArray, fine: int = 1) -> FloatArray:
-        """Returns where to cut the range of the threshold's noise: at all kinks, and at steps of half a scale."""
+        """Returns the cuts of the range of the threshold's noise: all kinks, and steps of half a scale."""
         kinks = np.union1d(queries - self.threshold, [0.0])
         reach = _REACH * self.threshold_scale
         step = min(self.threshold_scale, self.query_scale or self.threshold_scale) / (2 * fine)
@@ -217,15 +217,15 @@ def _answers_loss(form: SparseVectorForm, first: tuple[float, ...], second: tupl
 def _threshold_losses(
     form: SparseVectorForm, first: tuple[float, ...], second: tuple[float, ...]
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns numbers v, and for each sequence of answers the loss of all "below" if the threshold is at most v.
+    """Returns numbers v, and for each sequence of answers the loss of all "below" given a threshold of at most v.
 
-    Shapes (points,) and (sequences, points). The last point is beyond all mass, so it stands for no bound.
+    Shapes (points,) and (sequences, points). The last point is beyond all mass, so it means no bound.
     """
     d0, d1 = np.array(first), np.array(second)
     cuts = form.cuts(np.concatenate([d0, d1]), fine=8)
     at, weights = form.quadrature(cuts)
     least = form.threshold + cuts[1:]
-    seen = least >= min(d0.min(), d1.min()) - form.query_scale  # farther down nothing changes
+    seen = least >= min(d0.min(), d1.min()) - form.query_scale  # the loss is constant further down
     below = [_laplace_cdf(form.threshold + at[:, None] - d, form.query_scale) for d in (d0, d1)]
     losses = []
     for answers in sequences(len(d0), form.halts_after):
@@ -257,10 +257,10 @@ def _laplace_cdf(x: FloatArray, scale: float) -> FloatArray:
 
 
 def lyu_form(number: int, epsilon: float, *, halts_after: int = 1, threshold: float = 1.0) -> SparseVectorForm:
-    """Returns form 1 to 6 of Lyu, Su and Li 2017 (Figure 1), as it is said to be ``epsilon``-DP.
+    """Returns form 1 to 6 of Lyu, Su and Li 2017 (Figure 1), claimed to be ``epsilon``-DP.
 
     Raises:
-      InvalidArgumentError: there is no such form.
+      InvalidArgumentError: There is no such form.
     """
     c = halts_after
     forms = {
@@ -290,7 +290,7 @@ def lyu_form(number: int, epsilon: float, *, halts_after: int = 1, threshold: fl
         ),
     }
     if number not in forms:
-        raise InvalidArgumentError("number", number, "is no form of sparse vector", "choose one of 1 to 6")
+        raise InvalidArgumentError("number", number, "is not a form of sparse vector", "give a number from 1 to 6")
     return forms[number]
 
 

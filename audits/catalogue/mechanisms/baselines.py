@@ -1,4 +1,4 @@
-"""Learners that others are measured against, and published counts of whole noise, as cases with their mutants.
+"""Baselines of the learners, and counts under a single noise, as cases of the catalogue with their mutants.
 
 Source: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (Hedge on noisy sums); Dwork, McSherry, Nissim &
 Smith 2006 (noise on every query); Scott, Biswas, Cormode & Maple 2024, corrected (counts).
@@ -22,29 +22,29 @@ from hockeystick.learners.federated.noisy_hedge import NoisyHedge
 from hockeystick.learners.smoothed.queries.laplace_per_query import LaplacePerQuery
 
 STATED_AT = 1e-6
-"""The delta at which curves are stated."""
+"""The delta of the claims."""
 
 Pair = tuple[Any, Any]
 
 
-# --- what is seen ----------------------------------------------------------------------------------------------------
+# --- targets ---------------------------------------------------------------------------------------------------------
 
 
 @frozen(eq=False)
 class HedgeWeights:
-    """The log-odds of the first expert in every law that is played after the first round; they tell the noisy sums.
+    """The log-odds of the first expert in every law played after the first round, which determine the noisy sums.
 
     Attributes:
-      learner: of two experts.
+      learner: A learner of two experts.
     """
 
     learner: NoisyHedge
 
     def __call__(self, losses: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Returns odds in units of a client's loss, shape (runs, rounds - 1).
+        """Returns log-odds in units of a client's loss, shape (runs, rounds - 1).
 
         Args:
-          losses: of shape (clients, rounds, experts).
+          losses: Losses of shape (clients, rounds, experts).
         """
         laws = self.learner.simulate(losses.mean(axis=0), rng, runs)[:, 1:]
         odds = np.log(laws[..., 0]) - np.log(laws[..., 1])
@@ -53,7 +53,7 @@ class HedgeWeights:
 
 @frozen(eq=False)
 class AllMessages:
-    """The first client's message of a ``LocalKL``: what its server sees, and what tells of its record."""
+    """The first client's messages of a ``LocalKL``, as its server sees them."""
 
     learner: LocalKL
 
@@ -65,7 +65,7 @@ class AllMessages:
 
 
 def baseline_cases() -> Iterator[Case]:
-    """Yields the cases of baselines."""
+    """Yields the cases of the baselines."""
     yield from _hedge()
     yield from _queries()
     yield from _counts()
@@ -81,7 +81,7 @@ def _hedge() -> Iterator[Case]:
     of_mean = evolve(learner, scale=learner.scale / learner.clients)
     yield _case("noisy-hedge[noise of the mean on the sums]", partial(_hedged, learner, of_mean), 2_000)
     yield _case("noisy-hedge[losses not clipped]", partial(_hedged, learner, learner, times=4.0), 2_000)
-    level = evolve(longer, scale=longer.scale / 2)  # of which three steps have two
+    level = evolve(longer, scale=longer.scale / 2)  # three steps have two levels
     yield _case("noisy-hedge-four-rounds[levels not charged]", partial(_hedged, longer, level), 16_000)
 
 
@@ -94,7 +94,7 @@ def _hedged(claimed: NoisyHedge, sampled: NoisyHedge, times: float = 1.0) -> Sub
 
 @frozen(eq=False)
 class _Unclipped:
-    """The same where losses are larger than is allowed and nobody clips them: less noise in units of what they are."""
+    """Hedge on losses that exceed their range and are not clipped: the noise is smaller relative to them."""
 
     learner: NoisyHedge
     times: float
@@ -105,7 +105,7 @@ class _Unclipped:
 
 
 def _queries() -> Iterator[Case]:
-    """Noise on every query of a cover, by the largest of what one record moves."""
+    """Yields noise on every query of a cover, for the sensitivity of all queries together."""
     yield _case("laplace-per-query", partial(_queried, 1.0))
     yield _case("laplace-per-query[queries not charged]", partial(_queried, 0.25), 8_000)
 
@@ -118,7 +118,7 @@ def _queried(share: float) -> Subject:
 
 
 def _counts() -> Iterator[Case]:
-    """Counts that one share of noise covers: of every client, or of all at a trusted server."""
+    """Yields counts with a single noise: per client, or of all clients at a trusted server."""
     for name, build in (("kl-local-counts", _local), ("kl-trusted-counts", _trusted)):
         yield _case(name, partial(build, 1.0))
         yield _case(f"{name}[twice the epsilon]", partial(build, 2.0), 16_000)
@@ -144,4 +144,4 @@ def _claim(claimed: Any) -> Claim:
 
 
 def _case(name: str, build: Callable[[], Subject], samples: int | None = None) -> Case:
-    return Case(name=f"learner/{name}", build=build, broken=samples is not None, samples=samples or 20_000)
+    return Case.of(f"learner/{name}", build, samples, correct=20_000)

@@ -1,8 +1,8 @@
-"""Bounds on what a record or a person adds, as cases of the catalogue: clipping, contributions, batches; with mutants.
+"""Bounded contributions as cases of the catalogue: clipping, records per person, samples, batches; with mutants.
 
-A bound is a claim on how far a statistic moves. So each case is the statistic of records under noise of the scale that
-the stated sensitivity asks for, on two data sets where it moves as far as it can; a mutant computes another statistic,
-or states another sensitivity. Truths are those of the noise at the distance by which the statistic really moves.
+A bound states the sensitivity of a statistic. Each case is the statistic under noise for this sensitivity, on two data
+sets on which it is attained. A mutant computes another statistic, or states another sensitivity. The truth is that of
+the noise at the actual distance between the statistics.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hockeystick.mechanisms import (
 )
 
 STATED_AT = 1e-6
-"""The delta at which curves are stated."""
+"""The delta of the claims."""
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 Pair = tuple[Any, Any]
@@ -46,11 +46,11 @@ Statistic = Callable[[Any], Any]
 
 @frozen
 class Noisy:
-    """A statistic under noise; it claims what the noise claims at its own sensitivity.
+    """A statistic under noise, with the claim of the noise at its stated sensitivity.
 
     Attributes:
-      statistic: of a data set; a number, or an array.
-      noise: ``Laplace`` or ``Gaussian``, with the sensitivity that is stated.
+      statistic: A function of a data set that returns a number or an array.
+      noise: ``Laplace`` or ``Gaussian``, with the stated sensitivity.
     """
 
     statistic: Statistic
@@ -65,16 +65,16 @@ class Noisy:
         return np.asarray(self.noise.simulate(self.statistic(data), rng, runs))
 
     def moved(self, pair: Pair) -> FloatArray:
-        """By how much each number of the statistic differs between two data sets."""
+        """Returns the difference of the statistic between two data sets."""
         first, second = (np.atleast_1d(np.asarray(self.statistic(data), dtype=np.float64)) for data in pair)
         return np.asarray(second - first)
 
     def known(self, pair: Pair) -> bool:
-        """Whether the exact epsilon is known: not of several numbers that move under Laplace noise."""
+        """Returns whether the exact epsilon is known: it is not if several numbers move under Laplace noise."""
         return isinstance(self.noise, Gaussian) or int(np.count_nonzero(self.moved(pair))) <= 1
 
     def truth(self, pair: Pair, delta: float) -> float | None:
-        """The exact epsilon on two data sets; None if it is not known."""
+        """Returns the exact epsilon on two data sets; None if it is not known."""
         if not self.known(pair):
             return None
         moved, kind = self.moved(pair), type(self.noise)
@@ -86,32 +86,32 @@ class Noisy:
 
 
 def rows_then_sum(rows: Any, clip: ClipNorm) -> FloatArray:
-    """The sum of clipped rows."""
+    """Returns the sum of clipped rows."""
     return np.asarray(clip(rows).sum(axis=0))
 
 
 def sum_of_numbers(values: Any, clip: ClipNumbers | None = None) -> float:
-    """The sum of numbers, clipped or as they are."""
+    """Returns the sum of numbers, clipped or as they are."""
     return float(np.sum(values if clip is None else clip(values)))
 
 
 def mean_of(values: Any, clipped: ClippedMean) -> float:
-    """The mean of clipped numbers."""
+    """Returns the mean of clipped numbers."""
     return clipped(values)
 
 
 def sum_of_rows(rows: Any) -> FloatArray:
-    """The sum of rows as they are."""
+    """Returns the sum of rows as they are."""
     return np.asarray(np.sum(rows, axis=0))
 
 
 def kept_records(persons: Any, bound: BoundedContribution | None) -> float:
-    """How many records are kept."""
+    """Returns the number of records within the bound."""
     return float(len(persons) if bound is None else bound(persons).sum())
 
 
 def partition_counts(records: Any, bound: BoundedHistogram) -> FloatArray:
-    """Counts of records given as rows (person, partition)."""
+    """Returns counts of records that are rows (person, partition)."""
     return np.asarray(bound(records[:, 0], records[:, 1]), dtype=np.float64)
 
 
@@ -128,7 +128,7 @@ def bounded_cases() -> Iterator[Case]:
 
 
 def _clipped_numbers() -> Iterator[Case]:
-    """One number per record; the record that differs is far out of range."""
+    """Yields cases with one number per record; the record that differs is far out of range."""
     without, far = np.array([0.5]), np.array([0.5, 5.0])
     total, mean = ClippedSum(0.0, 1.0), ClippedMean(0.0, 1.0, records=4)
     noise = Laplace(2.0, sensitivity=total.sensitivity(ADD))
@@ -153,7 +153,7 @@ def _clipped_numbers() -> Iterator[Case]:
 
 
 def _clipped_rows() -> Iterator[Case]:
-    """Four numbers per record; the norm of the one that differs is far beyond the bound."""
+    """Yields cases with four numbers per record; the norm of the record that differs is far above the bound."""
     without, far = np.zeros((1, 4)), np.vstack([np.zeros(4), np.full(4, 10.0)])
     gaussian = Gaussian(2.0, sensitivity=1.0)
     norm = partial(rows_then_sum, clip=ClipNorm(1.0))
@@ -176,7 +176,7 @@ def _clipped_rows() -> Iterator[Case]:
 
 
 def _contributions() -> Iterator[Case]:
-    """One person more, with more records than anybody may have."""
+    """Yields cases with an additional person, who has more records than allowed."""
     without, person = np.array([0]), np.array([0, 1, 1, 1, 1, 1])
     bound = BoundedContribution(2)
     key = ("records", "records")
@@ -210,7 +210,7 @@ def _contributions() -> Iterator[Case]:
 
 
 def _samples() -> Iterator[Case]:
-    """Secret samples beside those of ``PoissonSample``, which stands with the other mechanisms."""
+    """Yields cases of secret samples; plain Poisson samples are among the other mechanisms."""
     noise = Gaussian(1.0)
     fixed = Subsampled(SampleWithoutReplacement(4, 1), noise)
     pair = fixed.worst_case_neighbours()
@@ -220,7 +220,7 @@ def _samples() -> Iterator[Case]:
     cut = Subsampled(TruncatedPoissonSample(3, 0.25, 2), noise)
     pair = cut.worst_case_neighbours()
     yield _claimed("subsampled-truncated", cut, cut, pair)
-    # As near to certain as the sample's domain allows.
+    # The sample's probability has to be below 1.
     all_join = Subsampled(TruncatedPoissonSample(3, 1.0 - 1e-9, 3), noise)
     yield _claimed("subsampled-truncated[everybody in the sample]", cut, all_join, pair, 4_000)
     poisson = Subsampled(PoissonSample(0.25), noise)
@@ -234,9 +234,9 @@ class BatchSums:
     """Noisy sums of all batches of one epoch, each record clipped to [-1, 1].
 
     Attributes:
-      batches: which record is in which.
-      noise: on every sum, for a replaced record.
-      shared: every record is in all batches.
+      batches: The assignment of records to batches.
+      noise: The noise on each sum, for a replaced record.
+      shared: Whether every record is in all batches.
     """
 
     batches: FixedBatches
@@ -244,7 +244,7 @@ class BatchSums:
     shared: bool = False
 
     def event(self) -> PrivacyEvent:
-        """Returns the cost of one batch."""
+        """Returns the event of one epoch, in which a record is in one batch."""
         return self.batches.event(self.noise.event())
 
     def simulate(self, values: Any, rng: np.random.Generator, runs: int) -> FloatArray:
@@ -272,13 +272,9 @@ def _case(name: str, noisy: Noisy, pair: Pair, samples: int | None = None) -> Ca
 
 def _claimed(name: str, claimed: Any, sampled: Any, pair: Pair, samples: int | None = None) -> Case:
     known = isinstance(sampled, Noisy) and sampled.known(pair)
-    return Case(
-        name=f"mechanism/{name}",
-        build=partial(_subject, claimed, sampled, pair),
-        broken=samples is not None,
-        samples=samples or 100_000,
-        oracle="the noise at the distance by which the statistic moves" if known else "",
-    )
+    oracle = "the noise at the distance between the statistics" if known else ""
+    build = partial(_subject, claimed, sampled, pair)
+    return Case.of(f"mechanism/{name}", build, samples, correct=100_000, oracle=oracle)
 
 
 def _subject(claimed: Any, sampled: Any, pair: Pair) -> Subject:

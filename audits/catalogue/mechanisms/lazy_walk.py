@@ -1,7 +1,7 @@
-"""Lazy walks as cases of the catalogue, played by ``LazyWalk`` itself step by step, with mutants.
+"""Lazy walks as cases of the catalogue, run step by step by ``LazyWalk``, with mutants.
 
-A walk over two experts by multiplicative weights, two boundaries long, shows its actions and when they were drawn. One
-record changes the first batch's loss of an expert. What is seen has at most 32 values, whose exact laws are listed.
+A walk over two experts by multiplicative weights, two boundaries long, publishes its actions and when they were drawn.
+One record changes the first batch's loss of an expert. The output has at most 32 values, whose exact law is computed.
 
 Source: Asi, Koren, Liu & Talwar 2024, Algorithm 1; Geulen, Vöcking & Winkler 2010 (without a shadow).
 """
@@ -23,10 +23,10 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch, LazyWalk, SimulationNoise
 
 STATED_AT = 1e-6
-"""The delta at which the curve is stated."""
+"""The delta of the claims."""
 
 _RATE = 0.5
-_GREEDY = 64.0  # times the losses, so that hardly any but the best expert is drawn
+_GREEDY = 64.0  # factor on the losses, so that almost all draws are of the best expert
 
 
 @frozen
@@ -34,9 +34,9 @@ class Walk:
     """A dartboard walk over two experts.
 
     Attributes:
-      fake_switch: probability of a switch whatever the losses are.
-      budget: of draws; None for any number.
-      follows: new draws are from the measure of all losses so far; otherwise mostly of the one that lost least.
+      fake_switch: The probability of a fake switch.
+      budget: The largest number of draws; None for no limit.
+      follows: Whether draws follow multiplicative weights; otherwise almost all are of the best expert so far.
     """
 
     fake_switch: float = 0.3
@@ -45,24 +45,24 @@ class Walk:
 
     @property
     def plan(self) -> LazySampler:
-        """What the walk is played by: losses lie in [0, 1], and one record moves one of them."""
+        """The mechanism of the walk, for losses in [0, 1] of which one record moves one."""
         switch = LazySwitch.dartboard(self.fake_switch, sensitivity=_RATE, lowest=-_RATE)
         return LazySampler(switch, self.draw.event(), boundaries=2, budget=self.budget)
 
     @property
     def draw(self) -> ExponentialMechanism:
-        """Draws from the weights of the losses so far."""
+        """The mechanism that draws from the weights of the losses so far."""
         return ExponentialMechanism(1.0 / _RATE)
 
     def event(self) -> PrivacyEvent:
-        """Returns what the walk costs one record."""
+        """Returns the event of the walk, for one record."""
         return self.plan.event()
 
     def simulate(self, losses: FloatArray, rng: np.random.Generator, runs: int) -> npt.NDArray[np.int64]:
-        """Returns what is seen of ``runs`` walks: (action, switched, action, switched, action) as one number.
+        """Returns the outputs of ``runs`` walks: (action, switched, action, switched, action) as one number.
 
         Args:
-          losses: of shape (batches, experts), here (2, 2).
+          losses: Losses of shape (batches, experts), here (2, 2).
         """
         noise, plan, found = SimulationNoise(rng), self.plan, np.empty(runs, dtype=np.int64)
         sums = np.cumsum(losses, axis=0)
@@ -81,7 +81,7 @@ class Walk:
         return found
 
     def law(self, losses: FloatArray) -> FloatArray:
-        """Returns the probability of everything that can be seen, shape (32,)."""
+        """Returns the probability of each output, shape (32,)."""
         found = np.zeros(32)
         sums = np.cumsum(losses, axis=0)
         states = [(action, action, 0.5, self.budget) for action in (0, 1)]  # code, action, probability, draws left
@@ -101,13 +101,13 @@ class Walk:
         return found
 
     def epsilon(self, pair: tuple[FloatArray, FloatArray], delta: float) -> float:
-        """Returns the exact epsilon at ``delta`` of what is seen on two data sets."""
+        """Returns the exact epsilon at ``delta`` of the outputs on two data sets."""
         p, q = self.law(pair[0]), self.law(pair[1])
         return max(_epsilon(p, q, delta), _epsilon(q, p, delta))
 
 
 def _epsilon(p: FloatArray, q: FloatArray, delta: float) -> float:
-    """The least epsilon >= 0 at which the hockey-stick divergence is at most delta: linear between the losses."""
+    """Returns the least epsilon >= 0 at which the hockey-stick divergence, linear between losses, is at most delta."""
     if p[q == 0.0].sum() > delta:
         return math.inf
     inside = (p > 0.0) & (q > 0.0)
@@ -121,7 +121,7 @@ def _epsilon(p: FloatArray, q: FloatArray, delta: float) -> float:
 
 
 def walk_pair() -> tuple[FloatArray, FloatArray]:
-    """Two data sets that differ in the first batch's loss of an expert."""
+    """Returns two data sets that differ in the first batch's loss of an expert."""
     return np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([[1.0, 1.0], [0.5, 0.5]])
 
 
@@ -136,14 +136,8 @@ def walk_cases() -> Iterator[Case]:
 
 
 def _case(name: str, claimed: Walk, sampled: Walk, samples: int | None = None) -> Case:
-    return Case(
-        name=f"mechanism/{name}",
-        build=partial(_subject, claimed, sampled),
-        broken=samples is not None,
-        samples=samples or 1_000,
-        source="Asi, Koren, Liu & Talwar 2024",
-        oracle="the exact law of what is seen",
-    )
+    more = {"source": "Asi, Koren, Liu & Talwar 2024", "oracle": "the exact law of the output"}
+    return Case.of(f"mechanism/{name}", partial(_subject, claimed, sampled), samples, correct=1_000, **more)
 
 
 def _subject(claimed: Walk, sampled: Walk) -> Subject:

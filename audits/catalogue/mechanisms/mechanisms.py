@@ -1,8 +1,8 @@
-"""The mechanisms of this package as cases of the catalogue, each with mutants that claim what it claims.
+"""The mechanisms of this package as cases of the catalogue, each with mutants that make the same claim.
 
 A correct case claims the whole curve of the mechanism's own event, on its own worst-case neighbours. A mutant is an
-:class:`Impostor`: it claims the event of one mechanism and samples from another, or from a function. Noise at half the
-scale, or a sensitivity declared at half of what it is, are the same thing here: what counts is their ratio.
+:class:`Impostor`: it claims the event of one mechanism and samples from another, or from a function. Half the scale of
+noise, and a sensitivity declared at half its value, are the same mistake: only the ratio matters.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from hockeystick.mechanisms import (
 from hockeystick.mechanisms.streams import factorisations
 
 STATED_AT = 1e-6
-"""The delta at which curves are stated."""
+"""The delta of the claims."""
 
 Sampler = Callable[[Any, np.random.Generator, int], Any]
 
@@ -59,9 +59,9 @@ class Impostor:
     """Claims the event of one mechanism and samples from another.
 
     Attributes:
-      claimed: the mechanism whose ``event`` is claimed.
-      sampled: a mechanism, or a function ``f(value, rng, runs)``.
-      neighbours: two values that one record can tell apart; by default the claimed mechanism's own.
+      claimed: The mechanism whose ``event`` is claimed.
+      sampled: A mechanism, or a function ``f(value, rng, runs)``.
+      neighbours: Values of two neighbouring data sets; by default the worst-case neighbours of ``claimed``.
     """
 
     claimed: Any
@@ -74,7 +74,7 @@ class Impostor:
         return found
 
     def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
-        """Returns what is really published, runs on the leading axis."""
+        """Returns outputs of ``sampled``, with runs on the leading axis."""
         return getattr(self.sampled, "simulate", self.sampled)(value, rng, runs)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
@@ -82,27 +82,27 @@ class Impostor:
         return self.claimed.worst_case_neighbours() if self.neighbours is None else self.neighbours
 
 
-# --- what is sampled -------------------------------------------------------------------------------------------------
+# --- broken samplers -------------------------------------------------------------------------------------------------
 
 
 def one_noise_for_all(values: Any, rng: np.random.Generator, runs: int, *, scale: float) -> Any:
-    """All queries under one and the same draw of Laplace noise."""
+    """Returns all queries with the same draw of Laplace noise."""
     return np.asarray(values) + rng.laplace(scale=scale, size=(runs, 1))
 
 
 def every_query_whole(values: Any, rng: np.random.Generator, runs: int, *, scale: float) -> Any:
-    """Each query under noise of its own, as if it were the only one."""
+    """Returns queries with independent noise, each with the whole budget."""
     return np.asarray(values) + rng.laplace(scale=scale, size=(runs, len(values)))
 
 
 def largest_then_noise(scores: Any, rng: np.random.Generator, runs: int, *, scale: float) -> Any:
-    """The best candidate of the exact scores; noise is added to its score alone."""
+    """Returns the best candidate by exact scores, and its noisy score."""
     best = int(np.argmax(scores))
     return np.stack([np.full(runs, float(best)), scores[best] + rng.laplace(scale=scale, size=runs)], axis=1)
 
 
 def inverted_response(value: int, rng: np.random.Generator, runs: int, *, epsilon: float, categories: int) -> Any:
-    """Randomized response that lies with the probability with which it should tell the truth."""
+    """Returns randomised responses that lie with the probability that the truth should have."""
     truth = np.exp(epsilon) / (np.exp(epsilon) + categories - 1)
     other = rng.integers(1, categories, size=runs)
     return np.where(rng.random(runs) < truth, (value + other) % categories, value)
@@ -121,16 +121,11 @@ def mechanism_cases() -> Iterator[Case]:
 
 
 def _case(name: str, mechanism: Any, samples: int | None = None, **more: Any) -> Case:
-    """A case that claims the whole curve of the mechanism's event; broken if it says how many samples refute it."""
+    """Returns a case that claims the whole curve of the mechanism's event; a broken one if ``samples`` is given."""
     tight = _tight_law(mechanism)
-    return Case(
-        name=f"mechanism/{name}",
-        build=partial(_subject, mechanism, tight),
-        broken=samples is not None,
-        samples=samples or 100_000,
-        oracle="the tight curve of its event" if tight is not None else "",
-        **more,
-    )
+    oracle = "the tight curve of its event" if tight is not None else ""
+    build = partial(_subject, mechanism, tight)
+    return Case.of(f"mechanism/{name}", build, samples, correct=100_000, oracle=oracle, **more)
 
 
 def _subject(mechanism: Any, tight: Any) -> Subject:
@@ -151,11 +146,11 @@ _TIGHT = (
     OneBitChannel,
     MatrixMechanism,
 )
-"""Their event's curve is that of their worst-case neighbours, at every delta."""
+"""Mechanisms whose event has the exact curve of their worst-case neighbours, at every delta."""
 
 
 def _tight_law(mechanism: Any) -> Any:
-    """The mechanism that is sampled, if its curve is exact on the case's neighbours; else None."""
+    """Returns the sampled mechanism if its curve is exact on the case's neighbours; otherwise None."""
     if isinstance(mechanism, Impostor):
         same = mechanism.neighbours is None and type(mechanism.sampled) is type(mechanism.claimed)
         return _tight_law(mechanism.sampled) if same else None
@@ -163,7 +158,7 @@ def _tight_law(mechanism: Any) -> Any:
 
 
 def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
-    """Yields mechanisms with mutants of the same kind: less noise than is claimed."""
+    """Yields mechanisms with mutants of the same kind that have less noise."""
     half, slightly = "half the scale", "0.9 of the scale"
     yield "laplace", Laplace(2.0), [(half, Laplace(1.0), 2_000), (slightly, Laplace(1.8), 256_000)]
     yield (
@@ -222,7 +217,7 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
 
 
 def _scaled_streams() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
-    """Yields the same of mechanisms that answer more than once, or read groups and samples."""
+    """Yields the same for mechanisms that answer more than once, or read groups and samples."""
     half = "half the scale"
     yield (
         "above-threshold",
@@ -283,13 +278,13 @@ def _scaled_streams() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     yield (
         "subsampled-gaussian",
         sampled,
-        # As near to certain as a sample may be that is still drawn.
+        # The largest probability that a Poisson sample takes is below 1.
         [("everybody in the sample", Subsampled(PoissonSample(1.0 - 1e-9), Gaussian(1.0)), 4_000)],
     )
 
 
 def _classics() -> Iterator[Case]:
-    """Yields mistakes that are no matter of scale."""
+    """Yields mutants with other mistakes than too little noise."""
     laplace, gaussian = Laplace(2.0), Gaussian(2.0)
 
     def mutant(name: str, claimed: Any, sampled: Any, pair: tuple[Any, Any], samples: int, **more: Any) -> Case:
@@ -325,7 +320,7 @@ def _classics() -> Iterator[Case]:
         (0, 1),
         1_000,
     )
-    # Which query is above first then tells their order, whatever the threshold.
+    # The first query above then shows the order of the queries, whatever the threshold.
     bare = AboveThreshold(5.0, threshold_scale=2.0, query_scale=1e-6)
     order = np.array([5.0, 6.0]), np.array([6.0, 5.0])
     yield mutant("above-threshold[queries without noise]", evolve(bare, query_scale=4.0), bare, order, 2_000)
@@ -336,13 +331,13 @@ def _classics() -> Iterator[Case]:
     yield mutant(
         "subsampled-gaussian[the sample is published]", sampled, _with_sample, (np.zeros(0), np.ones(1)), 1_000
     )
-    # Floats that were added in floating point show in their last bits what was added to (Mironov 2012).
+    # The last bits of a floating-point sum show the exact summand (Mironov 2012).
     by_floats = Impostor(laplace, laplace.simulate)
     yield _case("laplace[float bits]", by_floats, 2_000, options={"bits": True}, source="Mironov 2012")
     yield _case("laplace[released, every bit]", Released(laplace), options={"bits": True})
 
 
 def _with_sample(records: Any, rng: np.random.Generator, runs: int) -> Any:
-    """A Poisson sample's sum under Gaussian noise of scale 2, beside the size of the sample."""
+    """Returns the sum of a Poisson sample under Gaussian noise of scale 2, with the size of the sample."""
     size = rng.binomial(len(records), 0.5, size=runs)
     return np.stack([size + 2.0 * rng.standard_normal(runs), size], axis=1)

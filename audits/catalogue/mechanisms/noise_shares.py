@@ -1,6 +1,6 @@
-"""Sums of noise shares as cases of the catalogue, as one draw, as shares added up, and under masks; with mutants.
+"""Sums of noise shares as cases of the catalogue: in one draw, added up share by share, and under masks; with mutants.
 
-Claims are those of the noise that surely stays. Truths are the exact law of the sum on the two values.
+A claim is the event of the survivors' noise. Truths come from the exact law of the sum on the two values.
 
 Source: Agarwal, Kairouz & Liu 2021 (Skellam); Kairouz, Liu & Steinke 2021 (discrete Gaussian); Goryczka & Xiong 2017
 (Pólya); Bonawitz et al. 2017 (masks).
@@ -22,23 +22,23 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import DiscreteGaussianShares, MaskedSum, PolyaShares, SimulationNoise, SkellamShares
 
 STATED_AT = 1e-6
-"""The delta at which curves are stated."""
+"""The delta of the claims."""
 
 Shares = SkellamShares | DiscreteGaussianShares | PolyaShares
 Rng = np.random.Generator
 
 
-# --- what is sampled -------------------------------------------------------------------------------------------------
+# --- targets ---------------------------------------------------------------------------------------------------------
 
 
 @frozen
 class AddedUp:
-    """The value and the shares of so many clients, each drawn as a client draws it.
+    """The value plus the shares of several clients, each drawn as a client draws it.
 
     Attributes:
-      shares: one client's noise.
-      clients: how many add theirs; all survivors of a correct sum.
-      copied: all clients add one and the same draw (a seed that they share).
+      shares: One client's noise.
+      clients: The number of clients that add noise; in a correct sum the number of survivors.
+      copied: Whether all clients add the same draw, from a shared seed.
     """
 
     shares: Shares
@@ -56,15 +56,15 @@ class AddedUp:
 
 @frozen
 class Messages:
-    """What a server sees of masked sums in two rounds: client 0's message and the sum, and client 0's second message.
+    """The server's view of masked sums in two rounds: client 0's message and the sum, then client 0's next message.
 
-    Client 0 has the value in the first round; nobody else has anything. All add their shares of noise.
+    Client 0 holds the value in the first round; all other numbers are 0. All clients add their shares of noise.
 
     Attributes:
-      shares: one client's noise; there are as many clients as survivors.
-      modulus: R.
-      masked: whether there are masks at all.
-      fresh: whether the second round has a key of its own.
+      shares: One client's noise; there are as many clients as survivors.
+      modulus: The modulus R.
+      masked: Whether messages are masked.
+      fresh: Whether the second round has a new key.
     """
 
     shares: Shares
@@ -86,7 +86,7 @@ class Messages:
 
 @frozen
 class Difference:
-    """Client 0's first message less its second, modulo R: equal masks cancel."""
+    """Client 0's first message minus its second, modulo R: equal masks cancel."""
 
     messages: Messages
 
@@ -131,13 +131,13 @@ def share_cases() -> Iterator[Case]:
 
 
 def _masked() -> Iterator[Case]:
-    """What the masks hide: six clients stay, so that all that the server sees is worth their sum, with six shares."""
+    """Yields cases of masked sums: with masks the server learns no more than the sum, with six shares of noise."""
     shares = SkellamShares(0.5, survivors=6)
     masked = Messages(shares, 64)
     yield _case("masked-sum", shares, masked, broken=False, known=False)
     yield _case("masked-sum[messages without masks]", shares, evolve(masked, masked=False), 4_000, known=False)
     yield _case("masked-sum:difference", shares, Difference(masked), broken=False, known=False)
-    reused = Difference(evolve(masked, fresh=False))  # then two shares of noise are all that is left
+    reused = Difference(evolve(masked, fresh=False))  # only two shares of noise protect the value then
     yield _case("masked-sum:difference[key used twice]", shares, reused, 4_000, known=False)
 
 
@@ -170,7 +170,7 @@ def _subject(claimed: Shares, sampled: Any, pair: tuple[Any, Any] | None, known:
 
 
 def _truth(sampled: Any, delta: float) -> float | None:
-    """The exact epsilon of a sum on its own worst pair."""
+    """Returns the exact epsilon of a sum on its own worst pair."""
     if isinstance(sampled, AddedUp):
         if sampled.copied:
             return float("inf")  # the noise is a multiple of the number of clients

@@ -1,1 +1,1 @@
-"""What all cases of the catalogue share."""
+"""The parts that all cases of the catalogue share."""

@@ -1,4 +1,4 @@
-"""One entry of the catalogue of audits: a target, a claim about it, and what an audit of it has to say."""
+"""An entry of the catalogue of audits: a target, a claim about it, and whether the claim is true."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.verdicts.verdict import Verdict
 
 STATED_CONFIDENCE = 1 - 1e-6
-"""At which the sample sizes of the catalogue are stated: enough for a thousand cases at 0.999 together."""
+"""The confidence level of the stated sample sizes; a thousand cases at this level are at 0.999 together."""
 
 
 def _truth(value: float | None) -> float | None:
@@ -34,14 +34,14 @@ def _options(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @frozen(kw_only=True, eq=False)
 class Subject:
-    """What is audited.
+    """The subject of an audit.
 
     Attributes:
-      target: as :func:`hockeystick.audits.audit` takes it.
-      neighbours: two data sets that differ as the claim's neighbouring relation allows.
-      claim: what is said of it.
-      truth: the exact epsilon at ``claim.delta`` *on these two data sets*, the larger of both directions: what an audit
-        of them with unlimited samples would find. May be infinite; None if it is not known.
+      target: The target, as :func:`hockeystick.audits.audit` takes it.
+      neighbours: Two data sets that are neighbours under the claim's relation.
+      claim: The claim about the target.
+      truth: The exact epsilon at ``claim.delta`` *on these two data sets*, the larger of both directions, which an
+        audit with unlimited samples would find. May be infinite; None if it is not known.
     """
 
     target: Any
@@ -52,23 +52,23 @@ class Subject:
 
 @frozen(kw_only=True, eq=False, slots=False)
 class Case:
-    """A target with a claim that is known to hold, or known to be false.
+    """A target with a claim that is known to be true, or known to be false.
 
-    Nothing is built before it is asked for: a case is cheap to make, list and select.
+    The subject is built on first use, so a case is cheap to make, list and select.
 
     Attributes:
-      name: "zoo/svt-3@1", "mechanism/laplace[half scale]"; unique in the catalogue.
-      build: gives the subject.
-      broken: whether the claim is false on the subject's neighbours.
-      samples: outputs from each data set with which ``audit`` refutes a broken case with probability at least 0.9, at
-        the confidence ``STATED_CONFIDENCE`` and otherwise its default settings; measured. For a correct case: how many
-        to draw.
-      source: who described it: authors, year, algorithm.
-      oracle: how the truth is known; empty if it is not.
-      options: further arguments of ``audit``.
+      name: A name that is unique in the catalogue, such as "zoo/svt-3@1" or "mechanism/laplace[half the scale]".
+      build: Returns the subject.
+      broken: Whether the claim is false on the subject's neighbours.
+      samples: For a broken case, the number of outputs from each data set with which ``audit`` refutes it with
+        probability at least 0.9, at the confidence level ``STATED_CONFIDENCE`` and otherwise its default settings;
+        measured. For a correct case, the number to draw.
+      source: The source: authors, year, algorithm.
+      oracle: The method by which the truth is known; empty if it is not known.
+      options: Further arguments of ``audit``.
 
     Raises:
-      InvalidArgumentError: an empty name, or samples that are no count.
+      InvalidArgumentError: The name is empty, or ``samples`` is not a count.
     """
 
     name: str
@@ -81,11 +81,19 @@ class Case:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise InvalidArgumentError("name", self.name, "is no name", 'name a case "kind/what"')
+            raise InvalidArgumentError("name", self.name, "is not a non-empty text", 'name a case "kind/name"')
+
+    @classmethod
+    def of(
+        cls, name: str, build: Callable[[], Subject], refuted_by: int | None, *, correct: int = 40_000, **more: Any
+    ) -> Case:
+        """Returns a broken case that ``refuted_by`` samples refute; if None, a correct one with ``correct`` samples."""
+        broken = refuted_by is not None
+        return cls(name=name, build=build, broken=broken, samples=refuted_by or correct, **more)
 
     @cached_property
     def subject(self) -> Subject:
-        """What is audited; built once."""
+        """The subject of the audit; built once."""
         return self.build()
 
     @property
@@ -111,13 +119,13 @@ class Case:
     def audit(
         self, *, samples: int | None = None, rng: int, confidence: float = STATED_CONFIDENCE, **more: Any
     ) -> Verdict:
-        """Audits its subject, with its own options.
+        """Audits the subject with the case's options.
 
         Args:
-          samples: outputs from each data set; the stated number by default.
-          rng: seed.
-          confidence: that at which sample sizes are stated, by default.
-          more: further arguments of :func:`hockeystick.audits.audit`, before the case's own.
+          samples: Outputs from each data set; the stated number by default.
+          rng: The seed.
+          confidence: The confidence level; by default that of the stated sample sizes.
+          more: Further arguments of :func:`hockeystick.audits.audit`, which override the case's options.
         """
         return audit(
             self.target,

@@ -1,4 +1,4 @@
-"""Small instances of learners that several parts of the catalogue stand on."""
+"""Small instances of learners that several parts of the catalogue use."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LAST_POINT = 2
 
 
 def two_symbols(*, clients: int = 4, records: int = 5, rounds: int = 0) -> QueryAverage:
-    """Half of the draws hit symbol 0 of two, the others symbol 1; ``records`` of each client.
+    """Returns an average over two symbols of weight 1/2 each.
 
     Args:
-      clients: All are asked.
-      records: Of each client.
-      rounds: 0 for one question about each symbol; else every client is asked for each symbol in so many rounds.
+      clients: The number of clients; all of them answer.
+      records: The number of records of each client.
+      rounds: 0: each symbol is queried once. Otherwise every client is queried about each symbol in that many rounds.
     """
     repeats = max(1, integer("rounds", rounds, low=0))
     everybody = list(range(clients))
@@ -36,7 +36,7 @@ def two_symbols(*, clients: int = 4, records: int = 5, rounds: int = 0) -> Query
 def canary(
     *, gap: float = 6.0, rounds: int = 1, moved: int = 1, sigma: float = 0.1, **options: Any
 ) -> tuple[SmoothMWEM, tuple[Any, Any]]:
-    """The tuned instance at epsilon = 1 in total; ``moved`` records go from the first point to the last."""
+    """Returns the tuned instance at epsilon = 1 in total; ``moved`` records go from the first point to the last."""
     found = mwem_canary(epsilon=1.0, rounds=rounds, gap=gap, **options)
     second = found.first.copy()
     second[len(second) - moved :] = _LAST_POINT

@@ -1,4 +1,4 @@
-"""What is seen of the runs of a learner, and the exact epsilon of an event."""
+"""The log-likelihood ratio of a learner's runs as an audit target, and the exact epsilon of an event."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LossOf:
     """The log-likelihood ratio of a learner's runs between two neighbouring streams, under its own law.
 
     Attributes:
-      learner: has ``simulate(losses, rng, runs)`` and ``log_likelihood_ratio(found, losses0, losses1)``.
-      neighbours: the two streams.
+      learner: The learner, with ``simulate(losses, rng, runs)`` and ``log_likelihood_ratio(found, losses0, losses1)``.
+      neighbours: The two streams.
     """
 
     learner: Any
@@ -35,7 +35,7 @@ class LossOf:
 
 
 def exact_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """The event's epsilon, where it is known exactly: the middle of its bracket."""
+    """Returns the epsilon of an event with a tight bracket: the middle of the bracket."""
     found = accounting.epsilon(event, delta)
     low = found.upper if found.lower is None else found.lower
     return found.upper if math.isinf(found.upper) else (low + found.upper) / 2.0

@@ -1,13 +1,12 @@
-"""Private query release and private nets as cases of the catalogue, with mutants that claim what they claim.
+"""Private query release and private nets as cases of the catalogue, with mutants that make the same claim.
 
-What is seen of multiplicative weights is the whole transcript, by its log-likelihood ratio, which no test beats; or the
-one event that a black-box attack would look at; or what is published. Of nets it is the net, or the predicate that was
-learned from it. Data are those on which one record shows most (:mod:`hockeystick.audits.catalogue.smoothed.views`);
-nothing about them is smooth, for privacy rests on no smoothness. Truths are exact: closed forms, or the listing of all
-outcomes.
+The view of multiplicative weights is the log-likelihood ratio of the whole transcript, the most powerful statistic; or
+the one event that a black-box attack would find; or the published output. For nets it is the net, or the predicate
+learned from it. The data are the worst ones (:mod:`hockeystick.audits.catalogue.smoothed.views`); they are not smooth,
+for privacy does not depend on smoothness. Truths are exact: closed forms, or the enumeration of all outcomes.
 
-A mutant is a learner with other budgets than it claims, or one of :mod:`hockeystick.audits.catalogue.smoothed.mutants`.
-Wrong laws that cost no privacy, and defects that show in accounting alone, need other checks and are not here.
+A mutant is a learner with other budgets than claimed, or one of :mod:`hockeystick.audits.catalogue.smoothed.mutants`.
+Wrong laws that cost no privacy, and mistakes in the accounting only, need other checks and are not here.
 
 Source: Haghtalab, Roughgarden & Shetty 2020, Algorithms 2 to 4, corrected; Hardt, Ligett & McSherry 2012.
 """
@@ -44,14 +43,13 @@ from hockeystick.audits.catalogue.smoothed.views import (
     rows,
     seen_by_one_query,
     small_database,
+    smoothed_case,
     sums_of,
     transcript_law,
     windowed,
 )
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.smoothed.nets.agnostic_learner import AgnosticLearner
-
-_CORRECT = 40_000
 
 
 def smoothed_cases() -> Iterator[Case]:
@@ -66,46 +64,50 @@ def smoothed_cases() -> Iterator[Case]:
 
 
 def _transcripts() -> Iterator[Case]:
-    """One round, by its log-likelihood ratio."""
+    """Yields the cases of one round, by its log-likelihood ratio."""
     near = partial(canary, gap=3.0)
-    yield _case("smoothed", _loss(near))
-    yield _case("smoothed[noise T/(eps n)]", _loss(near, epsilon_lap=1.0), 20_000)
-    yield _case("smoothed[weight e^(eps s)]", _loss(near, epsilon_em=1.0), 40_000)
-    yield _case("smoothed[each step takes all]", _loss(near, epsilon_em=1.0, epsilon_lap=1.0), 16_000)
-    yield _case("smoothed[n twice]", _loss(near, epsilon_lap=50.0), 1_000)
-    yield _case("smoothed[no noise]", _altered(near, rows, noise="none"), 1_000)
-    yield _case("smoothed[largest score]", _altered(partial(canary, gap=0.0), first_query, chosen="largest"), 1_000)
-    yield _case("smoothed-rare", _loss(canary))
-    yield _case("smoothed-signed", _loss(partial(canary, gap=3.0, signed=True)))
-    yield _case("smoothed-signed[noise of range 1]", _loss(partial(canary, gap=3.0, signed=True), printed=True), 16_000)
-    yield _case("smoothed-discrete", _loss(partial(canary, gap=3.0, noise="discrete laplace")))
-    yield _case("smoothed:event", _hit(near))
-    yield _case("smoothed:event[each step takes all]", _hit(near, epsilon_em=1.0, epsilon_lap=1.0), 8_000)
+    yield smoothed_case("smoothed", _loss(near))
+    yield smoothed_case("smoothed[noise T/(eps n)]", _loss(near, epsilon_lap=1.0), 20_000)
+    yield smoothed_case("smoothed[weight e^(eps s)]", _loss(near, epsilon_em=1.0), 40_000)
+    yield smoothed_case("smoothed[each step takes all]", _loss(near, epsilon_em=1.0, epsilon_lap=1.0), 16_000)
+    yield smoothed_case("smoothed[n twice]", _loss(near, epsilon_lap=50.0), 1_000)
+    yield smoothed_case("smoothed[no noise]", _altered(near, rows, noise="none"), 1_000)
+    yield smoothed_case(
+        "smoothed[largest score]", _altered(partial(canary, gap=0.0), first_query, chosen="largest"), 1_000
+    )
+    yield smoothed_case("smoothed-rare", _loss(canary))
+    yield smoothed_case("smoothed-signed", _loss(partial(canary, gap=3.0, signed=True)))
+    yield smoothed_case(
+        "smoothed-signed[noise of range 1]", _loss(partial(canary, gap=3.0, signed=True), printed=True), 16_000
+    )
+    yield smoothed_case("smoothed-discrete", _loss(partial(canary, gap=3.0, noise="discrete laplace")))
+    yield smoothed_case("smoothed:event", _hit(near))
+    yield smoothed_case("smoothed:event[each step takes all]", _hit(near, epsilon_em=1.0, epsilon_lap=1.0), 8_000)
     three = partial(canary, gap=3.0, moved=3)
-    yield _case("smoothed-group", _loss(three, group=3))
-    yield _case("smoothed-group[charged as one]", _loss(three), 1_000)
-    yield _case("smoothed-one-point", _loss(at_one_point))
-    yield _case("smoothed-one-point[n twice]", _loss(at_one_point, epsilon_lap=12.0), 1_000)
+    yield smoothed_case("smoothed-group", _loss(three, group=3))
+    yield smoothed_case("smoothed-group[charged as one]", _loss(three), 1_000)
+    yield smoothed_case("smoothed-one-point", _loss(at_one_point))
+    yield smoothed_case("smoothed-one-point[n twice]", _loss(at_one_point, epsilon_lap=12.0), 1_000)
 
 
 def _several_rounds() -> Iterator[Case]:
-    """Several rounds, at a whole curve, and the differences between them."""
+    """Yields the cases of several rounds, which claim a whole curve, and of differences between rounds."""
     whole = partial(canary, gap=2.0, rounds=3, noise="discrete laplace")
     smooth = partial(canary, gap=1.0, rounds=3, noise="discrete laplace", project=True, sigma=0.9)
     for name, scene in (("smoothed-three", whole), ("smoothed-projected", smooth)):
-        yield _case(name, _curve(scene))
-        yield _case(f"{name}[each step takes a half]", _curve(scene, epsilon_em=0.5, epsilon_lap=0.5), 8_000)
-    yield _case("smoothed-three-laplace", _curve(partial(canary, gap=2.0, rounds=3)), known=False)
+        yield smoothed_case(name, _curve(scene))
+        yield smoothed_case(f"{name}[each step takes a half]", _curve(scene, epsilon_em=0.5, epsilon_lap=0.5), 8_000)
+    yield smoothed_case("smoothed-three-laplace", _curve(partial(canary, gap=2.0, rounds=3)), known=False)
     two = partial(canary, gap=2.0, rounds=2, noise="discrete laplace")
-    yield _case("smoothed-two", _curve(two))
-    yield _case("smoothed-two[three are run]", _curve(two, rounds=3), 80_000)
-    yield _case("smoothed-difference", _altered(seen_by_one_query, difference, truth=None), known=False)
-    yield _case("smoothed-difference[one noise]", _altered(seen_by_one_query, difference, noise="once"), 1_000)
+    yield smoothed_case("smoothed-two", _curve(two))
+    yield smoothed_case("smoothed-two[three are run]", _curve(two, rounds=3), 80_000)
+    yield smoothed_case("smoothed-difference", _altered(seen_by_one_query, difference, truth=None), known=False)
+    yield smoothed_case("smoothed-difference[one noise]", _altered(seen_by_one_query, difference, noise="once"), 1_000)
 
 
 def _publications() -> Iterator[Case]:
-    """What is published of transcripts, and what should not be."""
-    yield _case("smoothed-published", _published(mutants.one_mass, truth=None), known=False)
+    """Yields the cases of outputs made from transcripts, and of outputs that should not be published."""
+    yield smoothed_case("smoothed-published", _published(mutants.one_mass, truth=None), known=False)
     for what, publication in (
         ("cover from records", mutants.cover_from_records),
         ("parameters from records", mutants.parameters_from_records),
@@ -115,11 +117,11 @@ def _publications() -> Iterator[Case]:
         ("answers from records", mutants.answers_from_records),
         ("nearest on records", mutants.nearest_on_records),
     ):
-        yield _case(f"smoothed-published[{what}]", _published(publication), 1_000)
+        yield smoothed_case(f"smoothed-published[{what}]", _published(publication), 1_000)
 
 
 def _loss(scene: Callable[[], Scene], *, group: int = 1, **changes: Any) -> Callable[[], Subject]:
-    """The transcript's log-likelihood ratio, of a learner with changes under the claim of the one without."""
+    """Returns a builder of the subject: the transcript's ratio, of the changed learner under the original's claim."""
 
     def build() -> Subject:
         learner, pair = scene()
@@ -132,7 +134,7 @@ def _loss(scene: Callable[[], Scene], *, group: int = 1, **changes: Any) -> Call
 
 
 def _curve(scene: Callable[[], Scene], **changes: Any) -> Callable[[], Subject]:
-    """As above, with the claim of the whole curve."""
+    """Returns the same builder, with the claim of the whole curve."""
 
     def build() -> Subject:
         learner, pair = scene()
@@ -145,7 +147,7 @@ def _curve(scene: Callable[[], Scene], **changes: Any) -> Callable[[], Subject]:
 
 
 def _hit(scene: Callable[[], Scene], **changes: Any) -> Callable[[], Subject]:
-    """The canary's event alone."""
+    """Returns a builder of the subject that shows the canary's event only."""
 
     def build() -> Subject:
         learner, pair = scene()
@@ -182,15 +184,15 @@ def _published(publication: Any, *, truth: float | None = math.inf) -> Callable[
 
 
 def _nets() -> Iterator[Case]:
-    """Nets by their log-likelihood ratio, and what is learned from one."""
-    yield _case("smoothed-net", _net_loss(net))
-    yield _case("smoothed-net[weight e^(-eps n s)]", _net_loss(net, epsilon=2.0), 10_000)
-    yield _case("smoothed-net[range 2 as printed]", _net_loss(net, width=2, printed=True), 10_000)
-    yield _case("smoothed-small-database", _net_loss(small_database))
-    yield _case("smoothed-small-database[weight e^(-eps n s)]", _net_loss(small_database, epsilon=2.0), 24_000)
-    yield _case("smoothed-learner:net", _net_loss(labelled))
-    yield _case("smoothed-learner:net[weight e^(-eps n s)]", _net_loss(labelled, epsilon=2.0), 8_000)
-    yield _case("smoothed-learner", _learned)
+    """Yields the cases of nets by their log-likelihood ratio, and of the predicate learned from one."""
+    yield smoothed_case("smoothed-net", _net_loss(net))
+    yield smoothed_case("smoothed-net[weight e^(-eps n s)]", _net_loss(net, epsilon=2.0), 10_000)
+    yield smoothed_case("smoothed-net[range 2 as printed]", _net_loss(net, width=2, printed=True), 10_000)
+    yield smoothed_case("smoothed-small-database", _net_loss(small_database))
+    yield smoothed_case("smoothed-small-database[weight e^(-eps n s)]", _net_loss(small_database, epsilon=2.0), 24_000)
+    yield smoothed_case("smoothed-learner:net", _net_loss(labelled))
+    yield smoothed_case("smoothed-learner:net[weight e^(-eps n s)]", _net_loss(labelled, epsilon=2.0), 8_000)
+    yield smoothed_case("smoothed-learner", _learned)
 
 
 def _net_loss(scene: Callable[..., Scene], **changes: Any) -> Callable[[], Subject]:
@@ -208,14 +210,3 @@ def _learned() -> Subject:
     read = LearnedFrom(learner)
     truth = net_law(learner.net, pair).grouped(read(learner.net.candidates())).epsilon()
     return Subject(target=Seen(learner.net, read), neighbours=pair, claim=pure_claim(learner), truth=truth)
-
-
-def _case(name: str, build: Callable[[], Subject], samples: int | None = None, *, known: bool = True) -> Case:
-    return Case(
-        name=f"learner/{name}",
-        build=build,
-        broken=samples is not None,
-        samples=samples or _CORRECT,
-        source="Haghtalab, Roughgarden & Shetty 2020, corrected",
-        oracle="the exact law of what is seen" if known else "",
-    )

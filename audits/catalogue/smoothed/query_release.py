@@ -1,12 +1,12 @@
-"""Private query release as it is published, as cases of the catalogue: the code of a release, run on simulated noise.
+"""Private query release as cases of the catalogue: the code of a release, run with simulated noise.
 
 :mod:`hockeystick.audits.catalogue.smoothed.cases` audits the learner's vectorised simulation. Here every output is one
-call of ``release``: exact choices among whole scores, measurements by the releasing mechanisms, columns clipped and
-placed, and what a reader then gets, the transcript, an answer, synthetic rows or the error by what was measured. Truths
-are exact where the transcript can be listed; what is made of it has no more than that.
+call of ``release``: exact choices among integer scores, measurements by the releasing mechanisms, clipped columns, and
+the published output: the transcript, an answer, synthetic rows or the measured error. Truths are exact if the
+transcripts can be enumerated; outputs made from the transcript cost no more.
 
-A mutant publishes what somebody might by mistake: noise of a seed that is kept, bounds taken from the records, rows
-drawn from them, the true error, or a transcript at a larger budget than is claimed.
+A mutant makes a plausible mistake: a fixed seed, bounds or rows taken from the records, the true error, or a transcript
+at a larger budget than claimed.
 
 Source: Haghtalab, Roughgarden & Shetty 2020, Algorithms 2 and 3, corrected.
 """
@@ -25,19 +25,27 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.catalogue.parts.instances import canary
 from hockeystick.audits.catalogue.parts.views import LossOf
-from hockeystick.audits.catalogue.smoothed.views import DELTA, Pair, Scene, pure_claim, rows, transcript_law
+from hockeystick.audits.catalogue.smoothed.views import (
+    DELTA,
+    Pair,
+    Scene,
+    pure_claim,
+    rows,
+    smoothed_case,
+    transcript_law,
+)
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.queries.answers import Transcripts
 from hockeystick.learners.smoothed.queries.query_release import QueryRelease, ReleasedQueries
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
-_CORRECT = 2_000  # a release takes one to five milliseconds
+_case = partial(smoothed_case, correct=2_000)  # a release takes one to five milliseconds
 _TOP = 3.0
 
 
 def released_cases() -> Iterator[Case]:
-    """Yields the cases of what is released."""
+    """Yields the cases of releases."""
     near = partial(canary, gap=3.0, noise="discrete laplace")
     yield _case("smoothed-released", _transcript(near))
     yield _case(
@@ -66,15 +74,15 @@ class Releasing:
     """A learner whose runs are releases.
 
     Attributes:
-      learner: has ``release`` and ``log_likelihood_ratio``.
-      seed: of the noise, the same for all runs; None for fresh noise.
+      learner: The learner, with ``release`` and ``log_likelihood_ratio``.
+      seed: The seed of the noise of each run; None for fresh noise.
     """
 
     learner: Any
     seed: int | None = None
 
     def simulate(self, data: Any, rng: np.random.Generator, runs: int) -> Transcripts:
-        """The transcripts of ``runs`` releases."""
+        """Returns the transcripts of ``runs`` releases."""
         found = []
         for _ in range(runs):
             noise = SimulationNoise(rng if self.seed is None else np.random.default_rng(self.seed))
@@ -82,37 +90,37 @@ class Releasing:
         return Transcripts(*(np.concatenate([getattr(one, of) for one in found]) for of in ("queries", "measurements")))
 
     def log_likelihood_ratio(self, found: Transcripts, first: Any, second: Any) -> FloatArray:
-        """That of the learner."""
+        """Returns the learner's log-likelihood ratio of each transcript."""
         return np.asarray(self.learner.log_likelihood_ratio(found, first, second))
 
 
 @frozen(eq=False)
 class Reading:
-    """What a reader is given of each of ``runs`` releases of a table.
+    """The published output of each of ``runs`` releases of a table.
 
     Attributes:
-      of: the plan.
-      read: from the plan, the table, noise and public coins to numbers.
+      of: The plan.
+      read: The output: a function of the plan, the table, the noise and public coins that returns numbers.
     """
 
     of: QueryRelease
     read: Callable[[QueryRelease, Any, SimulationNoise, np.random.Generator], FloatArray]
 
     def __call__(self, table: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Numbers, shape (runs, k)."""
+        """Returns outputs of shape (runs, k)."""
         noise = SimulationNoise(rng)
         return np.stack([np.atleast_1d(self.read(self.of, table, noise, rng)) for _ in range(runs)])
 
 
 @frozen(eq=False)
 class TableLoss:
-    """The log-likelihood ratio of what a plan releases of a table, between two tables."""
+    """The log-likelihood ratio of a plan's releases between two tables."""
 
     of: QueryRelease
     neighbours: Pair
 
     def __call__(self, table: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        """One ratio per run, shape (runs,)."""
+        """Returns one ratio per run, shape (runs,)."""
         noise = SimulationNoise(rng)
         found = [self.of.release(table, noise=noise).law.transcripts for _ in range(runs)]
         every = Transcripts(*(np.concatenate([getattr(x, of) for x in found]) for of in ("queries", "measurements")))
@@ -121,7 +129,7 @@ class TableLoss:
 
 
 def table_scene() -> tuple[QueryRelease, Pair]:
-    """Five records of a column of 0, 1, 2, 3, all 0 but for one that may be 3, or beyond: it is clipped."""
+    """Returns a plan for five records of a column with values 0 to 3; all are 0, or one is above 3 and clipped."""
     of = QueryRelease.calibrated(
         [PublicColumn(name="x", low=0.0, high=_TOP, points=4)],
         queries="thresholds",
@@ -139,7 +147,7 @@ def table_scene() -> tuple[QueryRelease, Pair]:
     return of, (first, second)
 
 
-# --- what is read ----------------------------------------------------------------------------------------------------
+# --- outputs ---------------------------------------------------------------------------------------------------------
 
 
 def _found(of: QueryRelease, table: Any, noise: SimulationNoise) -> ReleasedQueries:
@@ -147,38 +155,38 @@ def _found(of: QueryRelease, table: Any, noise: SimulationNoise) -> ReleasedQuer
 
 
 def answer(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """The released share at the top."""
+    """Returns the released share at the top."""
     return _found(of, table, noise).answer([_TOP])
 
 
 def true_answer(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """The true one, which a report for the data's owner shows."""
+    """Returns the true share, which the private report for the data's owner shows."""
     return _found(of, table, noise).truth(table, [_TOP])
 
 
 def top_rows(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """How many of nine synthetic rows are at the top."""
+    """Returns the number of nine synthetic rows at the top."""
     return np.asarray((_found(of, table, noise).synthetic(9, coins) == _TOP).sum(), dtype=np.float64)
 
 
 def rows_of_records(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """The same of nine rows that are records, drawn with replacement."""
+    """Returns the number of nine rows at the top that are drawn from the records with replacement."""
     points = of.values(of.points(table))
     return np.asarray((coins.choice(points[:, 0], 9) == _TOP).sum(), dtype=np.float64)
 
 
 def measured(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """The error by what was measured."""
+    """Returns the measured error."""
     return np.asarray(_found(of, table, noise).measured().cover)
 
 
 def true_error(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """The true one on the cover."""
+    """Returns the true error on the cover."""
     return np.asarray(_found(of, table, noise).private_report(table).cover)
 
 
 def bounds_of_records(of: QueryRelease, table: Any, noise: SimulationNoise, coins: np.random.Generator) -> FloatArray:
-    """The largest end of the cover's queries in the column's units, if its upper bound is that of the records."""
+    """Returns the largest end of the cover's queries for a column whose upper bound is the largest record."""
     own = PublicColumn(name="x", low=0.0, high=max(1.0, float(np.max(table))), points=4)
     of = evolve(of, columns=(own,))
     _found(of, table, noise)
@@ -200,7 +208,7 @@ def _transcript(scene: Callable[[], Scene], *, curve: bool = False, **changes: A
 
 
 def _same_seed() -> Subject:
-    """Transcripts at one seed: each data set has one of its own."""
+    """Returns the subject with a fixed seed, so that each data set has a single transcript."""
     learner, pair = canary(gap=3.0)
     once = Releasing(learner, seed=0)
 
@@ -222,14 +230,3 @@ def _table(read: Any, *, truth: float | None = None) -> Callable[[], Subject]:
         return Subject(target=Reading(of, read), neighbours=pair, claim=pure_claim(of), truth=truth)
 
     return build
-
-
-def _case(name: str, build: Callable[[], Subject], samples: int | None = None, *, known: bool = True) -> Case:
-    return Case(
-        name=f"learner/{name}",
-        build=build,
-        broken=samples is not None,
-        samples=samples or _CORRECT,
-        source="Haghtalab, Roughgarden & Shetty 2020, corrected",
-        oracle="the exact law of what is seen" if known else "",
-    )

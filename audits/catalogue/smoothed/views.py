@@ -1,12 +1,12 @@
-"""Where smoothed private learners are attacked: data on which one record shows most, and the exact losses there.
+"""Attacks on smoothed private learners: the worst data, and the exact privacy losses there.
 
-Multiplicative weights stand on the canary of :mod:`hockeystick.learners.smoothed.queries.canary`, where a replaced
-record moves the odds of a choice by their whole range, and on variants of it: all records at one point, several
-replaced records, a move that only one query sees. Nets stand on domains so small that every candidate can be listed.
+Multiplicative weights run on the canary of :mod:`hockeystick.learners.smoothed.queries.canary`, where a replaced record
+moves the odds of a choice by their whole range, and on variants of it: all records at one point, several replaced
+records, a move that changes one query only. Nets run on domains small enough to enumerate all candidates.
 
-Exact losses: of one choice and one measurement in closed form; of several rounds by listing all transcripts, for
-discrete noise and measurements that are clipped, so that few whole numbers differ; of nets by their law. None of it
-uses the learners' own likelihoods.
+Exact losses: of one choice and one measurement in closed form; of several rounds by enumeration of all transcripts, for
+discrete noise and clipped measurements, which have few distinct values; of nets by their law. None of them uses the
+learners' own likelihoods.
 
 Source: Haghtalab, Roughgarden & Shetty 2020, Algorithms 2 to 4, corrected.
 """
@@ -24,6 +24,7 @@ from scipy import optimize, special
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.catalogue.parts.instances import canary
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
@@ -40,7 +41,7 @@ Pair = tuple[Any, Any]
 Scene = tuple[Any, Pair]
 
 DELTA = 0.01
-"""The delta at which claims of several rounds are stated."""
+"""The delta of claims about several rounds."""
 
 _LOW, _MIDDLE, _HIGH = 0, 1, 2
 _LARGEST_GAP = 700.0
@@ -50,7 +51,7 @@ _LARGEST_GAP = 700.0
 
 
 def seen_by_one_query(*, gap: float = 0.0, rounds: int = 2) -> tuple[SmoothMWEM, Pair]:
-    """The canary's learner, and a record that moves over the second threshold alone."""
+    """Returns the canary's learner, with a record that moves across the second threshold only."""
     learner, (first, _) = canary(gap=gap, rounds=rounds)
     second = first.copy()
     second[np.flatnonzero(second == _MIDDLE)[0]] = _HIGH
@@ -58,7 +59,7 @@ def seen_by_one_query(*, gap: float = 0.0, rounds: int = 2) -> tuple[SmoothMWEM,
 
 
 def at_one_point(records: int = 24) -> tuple[SmoothMWEM, Pair]:
-    """All records at the middle one of three points, or one of them at the first: as far from smooth as can be."""
+    """Returns a learner with all records at the middle of three points, or one of them at the first: not smooth."""
     learner = SmoothMWEM(
         cells=MatrixCells(matrix=[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]], masses=[0.05, 0.65, 0.3]),
         records=records,
@@ -74,7 +75,7 @@ def at_one_point(records: int = 24) -> tuple[SmoothMWEM, Pair]:
 
 
 def generic(records: int = 100) -> tuple[SmoothMWEM, Pair]:
-    """Nine thresholds on ten points, and records on three of them: nothing is tuned."""
+    """Returns an untuned learner of nine thresholds on ten points, with records on three of them."""
     learner = SmoothMWEM(
         cells=MatrixCells(matrix=np.triu(np.ones((9, 10)), 1)),
         records=records,
@@ -90,9 +91,9 @@ def generic(records: int = 100) -> tuple[SmoothMWEM, Pair]:
 
 
 def windowed(*, rounds: int = 2) -> tuple[SmoothMWEM, Pair]:
-    """A projected learner of thresholds on 64 points; 40 records on as many of them, one of which moves.
+    """Returns a projected learner of thresholds on 64 points, with records on 40 of them, one of which moves.
 
-    Whatever is made of the records themselves differs between the two data sets.
+    Every function of the records themselves differs between the two data sets.
     """
     grid = UniformGrid(64)
     learner = SmoothMWEM(
@@ -111,7 +112,7 @@ def windowed(*, rounds: int = 2) -> tuple[SmoothMWEM, Pair]:
 
 
 def net(*, records: int = 4, **options: Any) -> tuple[SubsampledNet, Pair]:
-    """Five points out of four, thresholds, epsilon = 1: all records at one end, or one at the other."""
+    """Returns a net of five points out of four, for thresholds: all records at one end, or one at the other."""
     domain = np.arange(4.0)
     learner = SubsampledNet(
         concepts=Thresholds(), domain=domain, size=5, **{"epsilon": 1.0, **options}, records=records
@@ -120,14 +121,14 @@ def net(*, records: int = 4, **options: Any) -> tuple[SubsampledNet, Pair]:
 
 
 def small_database(*, records: int = 4, **options: Any) -> tuple[SubsampledNet, Pair]:
-    """SmallDB: V is the domain, a grid of three; all intervals; four points."""
+    """Returns SmallDB with four points: V is the domain, a grid of three; the queries are all intervals."""
     grid = UniformGrid(3).position(0, np.arange(3))
     learner = SubsampledNet(concepts=Intervals(), domain=grid, size=4, **{"epsilon": 1.0, **options}, records=records)
     return learner, learner.worst_case_neighbours()
 
 
 def labelled(*, records: int = 4, **options: Any) -> tuple[AgnosticLearner, Pair]:
-    """A learner of thresholds by nets of three labelled pairs on three points; one pair changes point and label."""
+    """Returns a learner of thresholds by nets of three labelled points; one pair changes its point and label."""
     pairs = labelled_points(np.repeat(np.arange(3.0), 2), np.arange(6) % 2)
     chosen = SubsampledNet(
         concepts=ErrorQueries(Thresholds()), domain=pairs, size=3, **{"epsilon": 1.0, **options}, records=records
@@ -139,43 +140,51 @@ def labelled(*, records: int = 4, **options: Any) -> tuple[AgnosticLearner, Pair
 
 
 def pure_claim(learner: Any, *, group: int = 1) -> Claim:
-    """What a learner's graph certifies at delta = 0."""
+    """Returns the claim of a learner's graph at delta = 0."""
     graph: AccountantGraph = learner.graph()
     return Claim(graph.guarantee(group=group).epsilon(0.0).upper)
 
 
-# --- what is looked at -----------------------------------------------------------------------------------------------
+def smoothed_case(
+    name: str, build: Callable[[], Subject], samples: int | None = None, *, known: bool = True, correct: int = 40_000
+) -> Case:
+    """Returns a case of the catalogue; a broken one if ``samples`` is given. ``known``: whether its truth is."""
+    source, oracle = "Haghtalab, Roughgarden & Shetty 2020, corrected", "the exact law of the output" if known else ""
+    return Case.of(f"learner/{name}", build, samples, correct=correct, source=source, oracle=oracle)
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
 
 
 @frozen(eq=False)
 class Seen:
-    """One number, or a row of numbers, for each output of a learner.
+    """A statistic of each output of a learner: a number or a row of numbers.
 
     Attributes:
-      learner: has ``simulate(data, rng, runs)``.
-      read: makes numbers with runs on the leading axis of its outputs.
+      learner: The learner, with ``simulate(data, rng, runs)``.
+      read: The statistic, a function of the outputs that returns numbers with runs on the leading axis.
     """
 
     learner: Any
     read: Callable[[Any], Any]
 
     def __call__(self, data: Any, rng: np.random.Generator, runs: int) -> FloatArray:
-        """What is read off ``runs`` outputs."""
+        """Returns the statistic of ``runs`` outputs."""
         return np.asarray(self.read(self.learner.simulate(data, rng, runs)), dtype=np.float64)
 
 
 def rows(transcripts: Transcripts) -> FloatArray:
-    """Transcripts as rows of numbers."""
+    """Returns transcripts as rows of numbers."""
     return transcripts.as_array()
 
 
 def first_query(transcripts: Transcripts) -> FloatArray:
-    """The first round's choice."""
+    """Returns the first round's choice."""
     return transcripts.queries[:, 0].astype(float)
 
 
 def difference(transcripts: Transcripts) -> FloatArray:
-    """The first measurement less the second where these are of queries 0 and 1, else 0; rounded to nine digits."""
+    """Returns the first measurement minus the second if they are of queries 0 and 1, else 0; rounded to nine digits."""
     both = (transcripts.queries[:, 0] == 0) & (transcripts.queries[:, 1] == 1)
     gaps = np.where(both, transcripts.measurements[:, 0] - transcripts.measurements[:, 1], 0.0)
     return np.asarray(np.round(gaps, 9), dtype=np.float64)
@@ -188,19 +197,19 @@ class Hit:
     cut: float
 
     def __call__(self, transcripts: Transcripts) -> FloatArray:
-        """1 for a hit, else 0."""
+        """Returns 1 for a hit, else 0."""
         found = (transcripts.queries[:, 0] == 1) & (transcripts.measurements[:, 0] >= self.cut)
         return np.asarray(found.astype(float))
 
 
 @frozen(eq=False)
 class LearnedFrom:
-    """The threshold that an agnostic learner makes of nets; infinite ones are cut at +-9."""
+    """The threshold that an agnostic learner learns from nets; infinite ones become ±9."""
 
     learner: AgnosticLearner
 
     def __call__(self, places: Any) -> FloatArray:
-        """One threshold per net."""
+        """Returns one threshold per net."""
         return np.clip(self.learner.learned(places)[:, 0], -9.0, 9.0)
 
 
@@ -215,7 +224,7 @@ class Law:
     second: FloatArray
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The exact epsilon at delta, of both orders."""
+        """Returns the exact epsilon at delta, the larger of both orders."""
         if delta == 0.0:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.abs(np.log(self.first) - np.log(self.second))
@@ -223,15 +232,15 @@ class Law:
         return _root(self.delta, delta)
 
     def delta(self, epsilon: float) -> float:
-        """The exact delta at epsilon, the larger of both orders."""
+        """Returns the exact delta at epsilon, the larger of both orders."""
         return max(self.one_way(epsilon), Law(self.second, self.first).one_way(epsilon))
 
     def one_way(self, epsilon: float) -> float:
-        """The exact delta at epsilon of the first law against the second."""
+        """Returns the exact delta at epsilon of the first law against the second."""
         return float(np.maximum(self.first - math.exp(epsilon) * self.second, 0.0).sum())
 
     def grouped(self, keys: npt.ArrayLike) -> Law:
-        """The laws of a function of the outcome, of values ``keys`` (A,)."""
+        """Returns the laws of a function of the outcome, with the values ``keys`` (A,)."""
         _, where = np.unique(np.asarray(keys), return_inverse=True)
         first, second = (np.bincount(where, masses).astype(float) for masses in (self.first, self.second))
         return Law(first, second)
@@ -242,8 +251,8 @@ class FirstRound:
     """One choice and one measurement with Laplace noise on two data sets, in closed form.
 
     Attributes:
-      odds: the logarithms of the choice's probabilities, shape (2, K).
-      shifts: by how many scales of the noise each query's sum moves, shape (K,).
+      odds: The logarithms of the choice's probabilities, shape (2, K).
+      shifts: The distance of each query's sums in scales of the noise, shape (K,).
     """
 
     odds: FloatArray
@@ -251,28 +260,28 @@ class FirstRound:
 
     @classmethod
     def of(cls, learner: SmoothMWEM, pair: Pair) -> FirstRound:
-        """Of a learner's first round, whatever its budgets are."""
+        """Returns the laws of a learner's first round, for any budgets."""
         sums = sums_of(learner, pair)
         odds = choice(learner, learner.cells.masses[None], sums)[:, 0]
         return cls(odds, np.abs(sums[0] - sums[1]) / learner.measurement.scale)
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The exact epsilon at delta, of both orders."""
+        """Returns the exact epsilon at delta, the larger of both orders."""
         if delta == 0.0:
             return float((np.abs(self.odds[0] - self.odds[1]) + self.shifts).max())
         return _root(self.delta, delta)
 
     def delta(self, epsilon: float) -> float:
-        """The exact delta at epsilon, the larger of both orders."""
+        """Returns the exact delta at epsilon, the larger of both orders."""
         return max(self.one_way(epsilon, 0), self.one_way(epsilon, 1))
 
     def hits(self, query: int) -> FloatArray:
-        """The odds that ``query`` is chosen and measured at its second mean or above, where that is no less: (2,)."""
+        """Returns the probabilities (2,) that ``query`` is chosen and measured at or above its second, larger mean."""
         first, second = np.exp(self.odds[:, query]) / 2.0
         return np.array([first * math.exp(-self.shifts[query]), second])
 
     def one_way(self, epsilon: float, order: int = 0) -> float:
-        """The exact delta at epsilon of the first data set against the second, or of the other order."""
+        """Returns the exact delta at epsilon of the first data set against the second, or of the other order."""
         e = epsilon - (self.odds[order] - self.odds[1 - order])
         inside = -np.expm1((np.minimum(e, self.shifts) - self.shifts) / 2.0)
         # Laplace laws t scales apart: 1 - e^((e - t)/2) between -t and t, 0 above and 1 - e^e below.
@@ -281,17 +290,18 @@ class FirstRound:
 
 
 def transcript_law(learner: SmoothMWEM, pair: Pair) -> Law:
-    """All transcripts of a learner with discrete noise, predicates and clipped measurements: exact for any rounds.
+    """Returns the law of all transcripts of a learner with discrete noise, predicates and clipped measurements.
 
-    Measurements at or below 0, and at or above 1, move laws alike; so whole sums 0 to n stand for all in every round
-    but the last, of which only the loss is kept. (K (n + 1))^(rounds - 1) transcripts are listed.
+    All measurements at or below 0 have the same effect, and so have all at or above 1. So the sums 0 to n represent
+    all measurements in every round but the last, of which only the loss matters. (K (n + 1))^(rounds - 1) transcripts
+    are enumerated.
 
     Raises:
-      InvalidArgumentError: other noise or queries.
+      InvalidArgumentError: The learner has other noise or queries.
     """
     cells, n = learner.cells, learner.records
     if learner.noise != "discrete laplace" or not learner.clip or (cells.low, cells.width) != (0.0, 1.0):
-        raise InvalidArgumentError("learner", learner.noise, "has too many transcripts to list", "see FirstRound")
+        raise InvalidArgumentError("learner", learner.noise, "has too many transcripts to enumerate", "use FirstRound")
     sums = sums_of(learner, pair)
     rate = 1.0 / learner.measurement.scale
     first = _class_masses(sums, np.zeros_like(sums[0]), np.full_like(sums[0], n), rate)
@@ -317,18 +327,18 @@ def transcript_law(learner: SmoothMWEM, pair: Pair) -> Law:
 
 
 def net_law(learner: SubsampledNet, pair: Pair) -> Law:
-    """All nets, by enumeration."""
+    """Returns the law of all nets, by enumeration."""
     return Law(learner.law(pair[0]), learner.law(pair[1]))
 
 
 def choice(learner: SmoothMWEM, laws: FloatArray, sums: FloatArray) -> FloatArray:
-    """ln of each query's odds of being chosen, given laws (A, C), on data sets of sums (2, K): shape (2, A, K)."""
+    """Returns ln P(query is chosen), shape (2, A, K), given laws (A, C), on data sets with the sums (2, K)."""
     scores = np.abs(learner.records * learner.cells.answers(laws)[None] - sums[:, None])
     return np.asarray(special.log_softmax(scores / learner.selection.scale, axis=-1))
 
 
 def sums_of(learner: SmoothMWEM, pair: Pair) -> FloatArray:
-    """n q(D_B) of all queries on both data sets, shape (2, K)."""
+    """Returns n q(D_B) of all queries on both data sets, shape (2, K)."""
     cells = learner.cells
     return np.stack([cells.answers(cells.counts(records)) for records in pair])
 
@@ -338,7 +348,7 @@ def _law_after(learner: SmoothMWEM, seen: Transcripts) -> FloatArray:
 
 
 def _class_masses(sums: FloatArray, low: FloatArray, high: FloatArray, rate: float) -> list[FloatArray]:
-    """ln of the odds that sum + noise is <= low, low + 1, .., >= high, for each query: shape (2, classes)."""
+    """Returns ln P(sum + noise is <= low, low + 1, ..., >= high) for each query, of shape (2, classes)."""
     found = []
     for q in range(sums.shape[1]):
         at = np.arange(low[q], high[q] + 1.0) - sums[:, q, None]
@@ -352,7 +362,7 @@ def _class_masses(sums: FloatArray, low: FloatArray, high: FloatArray, rate: flo
 
 
 def _log_tail(at: FloatArray, rate: float) -> FloatArray:
-    """ln P(noise >= at) of discrete Laplace noise, for whole numbers."""
+    """Returns ln P(noise >= at) of discrete Laplace noise, for integers."""
     half = -math.log1p(math.exp(-rate))
     below = np.log1p(-np.exp(half - rate * (1.0 - np.minimum(at, 0.0))))
     return np.where(at >= 0.0, half - rate * at, below)

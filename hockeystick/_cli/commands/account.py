@@ -1,4 +1,4 @@
-"""``hockeystick account``: what a graph of releases costs."""
+"""``hockeystick account``: the privacy guarantee of a graph of releases."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_graph
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import output_options
-from hockeystick._cli.frame.streams import warn
+from hockeystick._cli.frame.shared_options import option, output_options
+from hockeystick._cli.frame.streams import simulated_noise, warn
 
 
 @click.command()
 @click.argument("graph", metavar="GRAPH.json", type=FileName())
-@click.option(
-    "--delta", required=True, metavar="D", type=Real(0.0, 1.0), help="The δ at which to state ε; 0 for pure privacy."
-)
-@click.option("--group", metavar="K", type=Count(1), help="ε of groups of K records; 1 without it.")
-@click.option("--view", metavar="NAME", help="A threat model of the graph; without it all releases are seen.")
+@option("--delta D", Real(0.0, 1.0), "The δ at which to state ε; 0 for pure privacy.", required=True)
+@option("--group K", Count(1), "Protect groups of K records. Default: 1.")
+@option("--view NAME", click.STRING, "A threat model of the graph. Default: the adversary sees all releases.")
 @output_options()
 def account(graph: str, delta: float, group: int | None, view: str | None, **given: Any) -> int:
     """Certify the privacy of a graph of releases.
 
-    GRAPH.json is what AccountantGraph.to_json() returns ('-': the standard input). The first line says what the result
-    is about: the neighbouring relation, how far one record moves what each release reads (the unit of its noise), and
-    the sampling. Then come the upper bound ε, the lower end of its bracket (how exactly it was computed), the method
-    that won, what the others say, each node's share, and the trade-off curve.
+    GRAPH.json is a file that AccountantGraph.to_json() made ('-': the standard input). The first line states the
+    neighbouring relation, the sensitivity of each release (the unit of its noise), and the sampling. Then come the
+    upper bound ε, the lower end of its numerical bracket, the method that gave the least bound, the bounds of the other
+    methods, each node's share, and the trade-off curve.
 
     \b
     Examples:
@@ -37,7 +35,7 @@ def account(graph: str, delta: float, group: int | None, view: str | None, **giv
       hockeystick account graph.json --delta 1e-6 --group 3 --html page.html
 
     An infinite ε (no guarantee at this δ) is shown as inf with a warning, and is the string "inf" in the JSON.
-    Exit status: 0, or 2 where the graph can't be read or has no meaning.
+    Exit status: 0, or 2 if the graph can't be read or is invalid.
     """
     files = result_files(given)
     known = read_graph(graph)
@@ -51,7 +49,7 @@ def account(graph: str, delta: float, group: int | None, view: str | None, **giv
         raise GraphError(f"{graph}: {error}") from error
     deliver(files, result)
     if simulated := known.simulated():
-        warn(f"simulated noise in {', '.join(simulated)}: whoever knows the seed can take it off; nothing to publish")
+        warn(simulated_noise(simulated))
     if math.isinf(float(result["epsilon_upper"])):
         warn(f"the graph has no finite ε at δ = {delta:g}; give a larger --delta, or find the node that is not private")
     return 0

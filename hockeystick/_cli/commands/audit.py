@@ -1,4 +1,4 @@
-"""``hockeystick audit``: tries to refute a privacy claim about a function, on two data sets that are given."""
+"""``hockeystick audit``: tries to refute a privacy claim about a function, on two given data sets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from hockeystick._cli.frame.auditing import (
+    audit_arguments,
     auditing,
     check_checkpoint,
-    for_the_library,
     status_of,
     target_argument,
     verdict_options,
@@ -17,6 +17,7 @@ from hockeystick._cli.frame.auditing import (
 )
 from hockeystick._cli.frame.option_types import DataText
 from hockeystick._cli.frame.result_files import deliver, result_files
+from hockeystick._cli.frame.shared_options import option
 
 _DATA = "Inline JSON, or a .json, .npy or .csv file."
 _MOVED = {
@@ -26,10 +27,10 @@ _MOVED = {
 
 
 class _Audit(click.Command):
-    """Tells those who know ``audit --search`` and ``audit --catalogue`` where these went."""
+    """Names the commands that replaced the options ``audit --search`` and ``audit --catalogue``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; before it complains of the options that went along."""
+        """Parses as click does, after looking for the replaced options."""
         for word in args if not ctx.resilient_parsing else ():
             name = word.partition("=")[0]
             if name in _MOVED:
@@ -39,18 +40,19 @@ class _Audit(click.Command):
 
 @click.command(cls=_Audit)
 @target_argument()
-@click.option("--d0", required=True, metavar="X", type=DataText(), help=f"A data set. {_DATA}")
-@click.option("--d1", required=True, metavar="Y", type=DataText(), help=f"A neighbour of it. {_DATA}")
-@verdict_options("Outputs drawn from each data set, for all purposes together.")
+@option("--d0 X", DataText(), f"A data set. {_DATA}", required=True)
+@option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}", required=True)
+@verdict_options("Number of outputs drawn from each data set, over all stages of the audit.")
 def audit(target: str, d0: str, d1: str, **given: Any) -> int:
     """Try to refute that a function is (ε, δ)-differentially private.
 
     The function is f(data, rng), which returns one output, or f(data, rng, runs), which returns outputs with runs on
-    the leading axis; rng is a numpy Generator. It is run on two data sets that you say are neighbours, many times, and
-    an event is searched whose probabilities contradict the claim. Outputs may be numbers, arrays, strings, tuples or
-    None. MODULE is a file (path/to/mymech.py), a file in the working directory (mymech), or an importable module.
+    the leading axis; rng is a numpy Generator. The audit runs it many times on two neighbouring data sets that you
+    give, and searches for an event whose probabilities contradict the claim. Outputs may be numbers, arrays, strings,
+    tuples or None. MODULE is a file (path/to/mymech.py), a file in the working directory (mymech), or an importable
+    module.
 
-    Where it is not known which data sets are worst, hockeystick search looks for them.
+    If you don't know which data sets are worst, hockeystick search looks for them.
 
     \b
     Examples:
@@ -66,18 +68,18 @@ def audit(target: str, d0: str, d1: str, **given: Any) -> int:
       anything else                        inline JSON, which reaches the function
                                            as the decoded Python value; NaN,
                                            Infinity and -Infinity are allowed
-      .npy                                 an array (none of Python objects)
+      .npy                                 an array, but not of Python objects
       .csv                                 a float64 array of shape (rows, columns);
                                            a first line without numbers is a header
 
     \b
     Exit status and outcomes:
-      0  consistent: no violation found; the report says what would have been
-      0  inconclusive (with a warning): too few samples to say anything useful
-      1  refuted: the claim is false, with the stated confidence
+      0  consistent: no violation found; the report states the detectable ε
+      0  inconclusive (with a warning): too few samples for a useful statement
+      1  refuted: the claim is false, at the stated confidence level
       2  could not run: unusable input, or the function raised an error
 
-    What the function prints goes to the standard error stream. In the JSON an infinite number is the string "inf".
+    Prints of the function go to the standard error stream. In the JSON an infinite number is the string "inf".
     """
     from hockeystick._files.named_callables import load_data, load_target, source_identity
     from hockeystick.audits import Claim
@@ -88,7 +90,7 @@ def audit(target: str, d0: str, d1: str, **given: Any) -> int:
     data = load_data("--d0", d0), load_data("--d1", d1)
     with auditing(target, given) as progress:
         loaded = load_target(target)
-        options = for_the_library(given, lambda: source_identity(target, loaded))
+        options = audit_arguments(given, lambda: source_identity(target, loaded))
         progress(f"auditing {target}")
         verdict = run_audit(
             loaded,

@@ -11,7 +11,7 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_text, together
 from hockeystick._cli.frame.result_files import deliver, output_file, result_files, write
-from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, need, output_options, picked, refuse
+from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, need, option, output_options, picked, refuse
 from hockeystick._cli.frame.streams import warn
 
 if TYPE_CHECKING:
@@ -20,41 +20,41 @@ if TYPE_CHECKING:
 
 _RELATIONS = ("add-or-remove-one", "replace-one", "replace-with-null")
 _target = together(
-    click.option("--epsilon", metavar="E", type=POSITIVE, help="The target: (E, D)-differential privacy."),
-    click.option("--delta", metavar="D", type=Real(0.0, 1.0, high_open=True), help="The δ; 0 without it."),
-    click.option("--advantage", metavar="A", type=SHARE, help="Another: no attack's advantage is above A."),
-    click.option("--tpr", metavar="T", type=SHARE, help="Another: no attack finds more than a share T, ..."),
-    click.option("--fpr", metavar="F", type=SHARE, help="... with false alarms at a rate F."),
+    option("--epsilon E", POSITIVE, "Target: (E, D)-differential privacy."),
+    option("--delta D", Real(0.0, 1.0, high_open=True), "The δ of the target. Default: 0."),
+    option("--advantage A", SHARE, "Other target: every membership attack has an advantage of at most A."),
+    option(
+        "--tpr T", SHARE, "Other target: every membership attack has a true positive rate of at most T at the --fpr."
+    ),
+    option("--fpr F", SHARE, "With --tpr: the attack's false positive rate."),
 )
 _mechanism = together(
-    click.option(
-        "--find",
-        type=click.Choice(("noise", "count", "sampling")),
-        default="noise",
-        show_default=True,
-        help="Which number is open.",
+    option("--find", click.Choice(("noise", "count", "sampling")), "The number to calibrate.", default="noise"),
+    option("--noise S", POSITIVE, "Standard deviation, or Laplace scale, or Skellam variance."),
+    option("--count N", Count(1), "Number of uses of the mechanism. Default: 1."),
+    option(
+        "--sensitivity S",
+        POSITIVE,
+        "The sensitivity of the value under --adjacency. Default: 1, unless --clip is given.",
     ),
-    click.option("--noise", metavar="S", type=POSITIVE, help="Standard deviation, scale or (skellam) variance."),
-    click.option("--count", metavar="N", type=Count(1), help="How often it is used; once without it."),
-    click.option(
-        "--sensitivity",
-        metavar="S",
-        type=POSITIVE,
-        help="How far one record, changed as --adjacency says, moves the value; 1 without it and --clip.",
+    option(
+        "--clip C",
+        POSITIVE,
+        "Instead of --sensitivity: the value is a sum to which each record adds at most C. The sensitivity is "
+        "then C; under replace-one it is 2·C.",
     ),
-    click.option(
-        "--clip",
-        metavar="C",
-        type=POSITIVE,
-        help="Instead: the value is a sum to which one record adds at most C. It moves by C, under replace-one by 2·C.",
+    option("--sampling Q", SHARE, "Each use reads a Poisson sample: each record with probability Q."),
+    option(
+        "--batch B",
+        Count(1),
+        "Each use reads a random sample of B of the --population's records (replace-one only). Needs --clip or "
+        "--sensitivity.",
     ),
-    click.option("--sampling", metavar="Q", type=SHARE, help="Each use sees a Poisson sample, of probability Q, ..."),
-    click.option("--batch", metavar="B", type=Count(1), help="... or, under replace-one, a sample of B ..."),
-    click.option("--population", metavar="M", type=Count(1), help="... of M records. Needs --clip or --sensitivity."),
-    click.option(
+    option("--population M", Count(1), "With --batch: the number of records."),
+    option(
         "--adjacency",
-        type=click.Choice(_RELATIONS),
-        help="The neighbouring relation. Default: add-or-remove-one; with --batch, replace-one.",
+        click.Choice(_RELATIONS),
+        "The neighbouring relation. Default: add-or-remove-one, or replace-one with --batch.",
     ),
 )
 
@@ -63,21 +63,21 @@ _mechanism = together(
 @click.argument("what", metavar="MECHANISM|GRAPH.json", type=FileName())
 @_target
 @_mechanism
-@click.option("--graph", "graph_file", metavar="FILE", type=FileName("output"), help="Write the graph that was found.")
+@option("--graph FILE", FileName("output"), "Write the calibrated graph.", dest="graph_file")
 @output_options()
 def calibrate(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.
 
-    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace or skellam; its sensitivity and clip are meant
-    in L2, or in L1 for the two Laplace laws. What is found was certified at that very value by the tightest sound
-    accountant; shown with it is a value next to it that fails. The first line says what the result is about: the
-    neighbouring relation, how far one record moves the value, and the sampling.
+    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace or skellam. Its sensitivity and clip are L2
+    norms, or L1 norms for the two Laplace mechanisms. The tightest sound accountant certifies the result at exactly
+    this value; the report also shows an adjacent value that fails. Its first line states the neighbouring relation, the
+    sensitivity and the sampling.
 
-    For DP-SGD with gradients clipped to C, give --clip C: --sampling for Poisson samples, --batch for samples of fixed
-    size. The noise is told as it is added to the sum, and with --clip over C as well.
+    For DP-SGD with gradients clipped to C, give --clip C, and --sampling for Poisson samples or --batch for samples of
+    fixed size. The noise is that of the sum of gradients; with --clip the noise multiplier is shown as well.
 
-    GRAPH.json is a graph as of AccountantGraph.to_json() with "?" in place of the number to be found ('-': the
-    standard input). "?" may stand in several places, which then get the same value.
+    GRAPH.json is a graph from AccountantGraph.to_json() with "?" in place of the number to calibrate ('-': the standard
+    input). "?" may stand in several places, which all get the same value.
 
     \b
     Examples:
@@ -89,9 +89,9 @@ def calibrate(**given: Any) -> int:
       hockeystick calibrate gaussian --tpr 0.05 --fpr 0.01 --delta 1e-6
       hockeystick calibrate graph.json --epsilon 1 --delta 1e-6 --graph found.json
 
-    With --advantage or --tpr the guarantee is shown at --delta, at 1e-6 without it.
+    With --advantage or --tpr the guarantee is shown at --delta, which is then 1e-6 by default.
 
-    Exit status: 0, or 2 where no value meets the target.
+    Exit status: 0, or 2 if no value meets the target.
     """
     graph_path = _graph_path(given)
     files = result_files(given, graph_path)
@@ -107,18 +107,18 @@ def calibrate(**given: Any) -> int:
         write(graph_path, graph.to_json())
     deliver(files, result)
     if found.rejected is None:
-        warn("no value that was tried fails: the target is met up to the end of the open number's domain")
+        warn("every value meets the target, up to the end of the range that was searched")
     return 0
 
 
 def _found(
     given: Given, template: Template | None, question: Question | None, target: dict[str, float], progress: Any
 ) -> tuple[Calibrated, AccountantGraph, dict[str, Any]]:
-    """The value, the graph at it, and what results say of it."""
+    """Returns the value, the graph with it, and the entries of the result."""
     from hockeystick._runs.calibration import found_content
     from hockeystick.accounting import calibrate as search
 
-    build, parameter, whole, told = _open(given, template, question)
+    build, parameter, whole, others = _open(given, template, question)
 
     def at(value: float) -> AccountantGraph:
         progress(f"calibrating {parameter}")
@@ -127,32 +127,32 @@ def _found(
 
     share = question.sampling is None if question is not None else template is not None and template.share
     found = search(at, _goal(target), integer=whole, **({"high": 1.0, "guess": 0.01} if share else {}))
-    content = found_content(given["what"], parameter, found, whole=whole, target=target, given=told)
+    content = found_content(given["what"], parameter, found, whole=whole, target=target, given=others)
     if question is not None:
         content |= {"unit": question.unit, "noise_multiplier": question.multiplier(found.value)}
     return found, build(found.value), content
 
 
 def _open(given: Given, template: Template | None, question: Question | None) -> tuple[Any, str, bool, dict[str, Any]]:
-    """How to build a graph, the open parameter's name, whether it is a whole number, and the other numbers."""
+    """Returns the function that builds a graph, the parameter's name, whether it is whole, and the other numbers."""
     if template is not None:
         return template.graph, template.parameter, template.whole, {}
     assert question is not None
     names = ("noise", "count", "clip", "sampling", "batch", "population")
-    told = {name: getattr(question, name) for name in names if getattr(question, name) is not None}
-    told["sensitivity"] = question.distance
-    if told.get("sampling") == 1.0:
-        del told["sampling"]
-    return question.graph, question.parameter, question.count is None, told
+    others = {name: getattr(question, name) for name in names if getattr(question, name) is not None}
+    others["sensitivity"] = question.distance
+    if others.get("sampling") == 1.0:
+        del others["sampling"]
+    return question.graph, question.parameter, question.count is None, others
 
 
 def _template(given: Given) -> Template | None:
     what = given["what"]
     if what != "-" and not what.endswith(".json"):
         return None
-    refuse(given, "belongs to a named mechanism; the graph says it itself", *_OF_MECHANISMS)
+    refuse(given, "is for a named mechanism; a graph has its own", *_OF_MECHANISMS)
     if given["find"] != "noise":
-        raise click.UsageError('--find belongs to a named mechanism; in a graph "?" says what is open')
+        raise click.UsageError('--find is for a named mechanism; in a graph "?" marks the number to calibrate')
     from hockeystick._runs.calibration import Template
     from hockeystick.accounting import GraphError
 
@@ -172,7 +172,7 @@ def _question(given: Given) -> Question:
     if given["what"] not in MECHANISMS:
         refuse_unknown(given["what"])
     find = given["find"]
-    refuse(given, f"is what --find {find} finds", find)
+    refuse(given, f"can't be combined with --find {find}, which calibrates it", find)
     if find != "noise":
         need(given, f"--find {find}", "noise")
     if (given["batch"] is None) != (given["population"] is None):
@@ -181,16 +181,16 @@ def _question(given: Given) -> Question:
     if given["batch"] is not None:
         refuse(given, "can't be combined with --batch", "sampling")
         if find == "sampling" or relation != "replace-one":
-            raise click.UsageError("--batch is for samples of fixed size, under replace-one (without --find sampling)")
+            raise click.UsageError("--batch needs --adjacency replace-one, and can't be combined with --find sampling")
         _need_a_distance(given)
     elif relation == "replace-one" and (find == "sampling" or given["sampling"] is not None):
         raise click.UsageError("--sampling is for add-or-remove-one; under replace-one give --batch and --population")
     if given["clip"] is not None:
-        refuse(given, "can't be combined with --clip, from which it follows", "sensitivity")
+        refuse(given, "can't be combined with --clip, which determines it", "sensitivity")
         if math.isinf(2.0 * given["clip"]):
-            raise click.UsageError("--clip is too large: twice of it is beyond all floats")
+            raise click.UsageError("--clip is too large: 2·C is above the largest float")
     if given["epsilon"] is not None and not given["delta"] and given["what"] not in ("laplace", "discrete-laplace"):
-        raise click.UsageError(f"--delta missing: no {given['what']} noise meets an ε at δ = 0")
+        raise click.UsageError(f"--delta is missing: {given['what']} noise has no finite ε at δ = 0")
     return Question(
         mechanism=given["what"],
         count=None if find == "count" else given["count"] or 1,
@@ -201,23 +201,23 @@ def _question(given: Given) -> Question:
 
 
 def _need_a_distance(given: Given) -> None:
-    """Refuses a sample of fixed size with the default sensitivity, which would be half of what most people mean."""
+    """Refuses samples of fixed size with the default sensitivity, which would be half of what most people mean."""
     if given["clip"] is None and given["sensitivity"] is None:
         raise click.UsageError(
-            "--batch needs --clip or --sensitivity: samples of fixed size are for replace-one, under which a record "
-            "that adds at most C to a sum moves it by 2·C. Give --clip C, or that distance as --sensitivity"
+            "--batch needs --clip or --sensitivity: under replace-one, a sum to which each record adds at most C has "
+            "sensitivity 2·C. Give --clip C, or the sensitivity itself"
         )
 
 
 def _target_of(given: Given) -> dict[str, float]:
-    """The target that was given, by name and value."""
+    """Returns the given target by name and value."""
     attack = given["tpr"] is not None or given["fpr"] is not None
     if (given["epsilon"] is not None) + (given["advantage"] is not None) + attack != 1:
         raise click.UsageError("give one target: --epsilon (with --delta), --advantage, or --tpr with --fpr")
     if given["epsilon"] is not None:
         return {"epsilon": given["epsilon"], "delta": given["delta"] or 0.0}
     if attack:
-        need(given, "a rate of attacks", "tpr", "fpr")
+        need(given, "a bound on membership attacks", "tpr", "fpr")
         return {"true_positive_rate": given["tpr"], "false_positive_rate": given["fpr"]}
     return {"advantage": given["advantage"]}
 
@@ -233,7 +233,7 @@ def _goal(target: dict[str, float]) -> Any:
 
 
 def _delta(given: Given) -> float:
-    """The δ at which the guarantee is stated."""
+    """Returns the δ at which the guarantee is stated."""
     return given["delta"] if given["delta"] is not None else 0.0 if given["epsilon"] is not None else 1e-6
 
 

@@ -1,4 +1,4 @@
-"""``hockeystick catalogue``: audits what is known to be right or wrong, and says whether the audits tell."""
+"""``hockeystick catalogue``: audits mechanisms known to be correct or broken, and checks the verdicts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from attrs import frozen
 
-from hockeystick._cli.frame.auditing import drawing_options, hands_of, hands_options, new_seed
+from hockeystick._cli.frame.auditing import drawing_options, new_seed, worker_arguments, worker_options
 from hockeystick._cli.frame.option_types import FileName, Real
 from hockeystick._cli.frame.result_files import ResultFiles, deliver, result_files
-from hockeystick._cli.frame.shared_options import Given, output_options, picked
+from hockeystick._cli.frame.shared_options import Given, option, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, print_report, target_output_to_stderr, warn
 
 if TYPE_CHECKING:
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from hockeystick.audits.catalogue.run import CaseResult
 
 _SCHEMA = 1
-_COMMAND = "audit --catalogue"  # of the JSON; so called where older files were written
+_COMMAND = "audit --catalogue"  # in the JSON: the command's former name, so that older files can be read
 
 
 @frozen(kw_only=True)
 class Plan:
-    """What a run of the catalogue is asked to do: all that a later run has to share to continue it.
+    """The settings of a run of the catalogue, which a run that resumes it has to share.
 
     Attributes:
-      cases: names.
-      samples, seconds: for each case; None for what the case states, and for no limit.
-      confidence: of all cases together.
-      seed: of all random numbers.
+      cases: The cases' names.
+      samples: Outputs per data set and case; None for the number that each case states.
+      seconds: Time for each case; None for no limit.
+      confidence: The joint confidence level of all cases.
+      seed: The seed of all random numbers.
     """
 
     cases: tuple[str, ...]
@@ -48,9 +49,10 @@ class Plan:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def catalogue(ctx: click.Context) -> int:
-    """Audit what is known to be right or wrong.
+    """Audit mechanisms that are known to be correct or broken.
 
-    The catalogue has mechanisms of the literature, and the mechanisms and learners here, with broken variants of them.
+    The catalogue holds mechanisms from the literature, the mechanisms and learners of hockeystick, and broken variants
+    of all of them.
 
     \b
     Examples:
@@ -65,16 +67,16 @@ def catalogue(ctx: click.Context) -> int:
 @catalogue.command("list")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 def listed(patterns: tuple[str, ...]) -> int:
-    """Show the cases, and audit none.
+    """List the cases without auditing them.
 
-    Cases are shown whose names match any PATTERN (as of shell files: 'zoo/*'), all without one.
+    Lists the cases whose names match any PATTERN (as in the shell: 'zoo/*'), and all cases by default.
 
     \b
     Examples:
       hockeystick catalogue list
       hockeystick catalogue list 'zoo/*@1' 'learner/*'
 
-    Exit status: 0, or 2 where a pattern matches no case.
+    Exit status: 0, or 2 if a pattern matches no case.
     """
     from hockeystick.audits.catalogue.every_case import select
 
@@ -85,29 +87,23 @@ def listed(patterns: tuple[str, ...]) -> int:
 @catalogue.command("run")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @drawing_options(
-    "Outputs drawn from each data set in each case; without it, what the case states.",
-    "Probability that no correct case is refuted, of all cases together; 0.999 without it.",
+    "Number of outputs drawn from each data set in each case. Default: the number that the case states.",
+    "The probability that none of the correct cases is refuted. Default: 0.999.",
 )
-@click.option(
-    "--seconds",
-    metavar="T",
-    type=Real(0.0, low_open=True),
-    help="About so long for each case, with fewer samples if need be.",
+@option(
+    "--seconds T",
+    Real(0.0, low_open=True),
+    "Approximate time limit for each case; reduces the number of samples if necessary.",
 )
-@hands_options("Processes that audit a case each; -1 for all cores, 1 without it.")
-@click.option(
-    "--resume",
-    metavar="FILE",
-    type=FileName(replaced_by="--json"),
-    help="Continue the run whose --json wrote this file.",
-)
+@worker_options("Number of cases audited in parallel; -1: one per core. Default: 1.")
+@option("--resume FILE", FileName(replaced_by="--json"), "Resume the run whose --json wrote this file.")
 @output_options()
 def run(patterns: tuple[str, ...], **given: Any) -> int:
-    """Audit the cases, and say whether the audits tell right from wrong.
+    """Audit cases, and check that exactly the broken ones are refuted.
 
-    Cases are audited whose names match any PATTERN (as of shell files: 'zoo/*'), all without one. Of k cases each is
-    audited at 1 - (1 - C)/k, so that --confidence is for all together. The file of --json is written after every case;
-    what Ctrl-C leaves, --resume continues.
+    Audits the cases whose names match any PATTERN (as in the shell: 'zoo/*'), and all cases by default. --confidence is
+    the joint level of all cases: each of k cases is audited at level 1 - (1 - C)/k. The file of --json is written after
+    every case; --resume continues a run that Ctrl-C ended.
 
     \b
     Examples:
@@ -117,8 +113,8 @@ def run(patterns: tuple[str, ...], **given: Any) -> int:
 
     \b
     Exit status:
-      0  no correct case is refuted, and every broken one is that was given the
-         samples it states
+      0  no correct case was refuted, and all broken cases were that had the
+         number of samples they state
       1  otherwise
       2  could not run
     """
@@ -131,12 +127,12 @@ def run(patterns: tuple[str, ...], **given: Any) -> int:
     else:
         for name, value in (("PATTERN", patterns or None), *_stated(given).items()):
             if value is not None:
-                raise click.UsageError(f"{name} is what the file of --resume says: leave it out")
+                raise click.UsageError(f"{name} can't be combined with --resume, whose file states it")
         plan, done = _read(resume)
         given["json_file"] = given["json_file"] or resume
     files = result_files(given)
     try:
-        return _audit(plan, _cases(plan), done, files, hands_of(given))
+        return _audit(plan, _cases(plan), done, files, worker_arguments(given))
     except InvalidArgumentError as error:
         if error.argument in ("samples", "seconds", "confidence", "seed", "workers", "backend", "address"):
             raise InvalidArgumentError(f"--{error.argument}", error.value, error.reason, error.remedy) from error
@@ -144,7 +140,7 @@ def run(patterns: tuple[str, ...], **given: Any) -> int:
 
 
 def _stated(given: Given) -> dict[str, Any]:
-    """The options that a plan keeps, by their flags."""
+    """Returns the options that a plan holds, by their flags."""
     return {f"--{name}": value for name, value in picked(given, "samples", "seconds", "confidence", "seed").items()}
 
 
@@ -165,7 +161,7 @@ def _audit(
     cases: tuple[Case, ...],
     done: list[CaseResult],
     files: ResultFiles,
-    hands: Mapping[str, Any],
+    workers: Mapping[str, Any],
 ) -> int:
     from hockeystick._files.result_files import write_atomically
     from hockeystick.audits.catalogue.run import run_catalogue
@@ -173,7 +169,7 @@ def _audit(
 
     interrupted, json_path = False, files.paths.get("json")
     lost: WorkerError | None = None
-    here, order = Workers(**_names(hands)).here, {name: place for place, name in enumerate(plan.cases)}
+    here, order = Workers(**_names(workers)).here, {name: place for place, name in enumerate(plan.cases)}
     with Progress() as progress:
 
         def show(name: str, share: float) -> None:
@@ -192,14 +188,14 @@ def _audit(
             rng=plan.seed,
             skip=[result.name for result in done],
             progress=show,
-            **hands,
+            **workers,
         )
         try:
-            with target_output_to_stderr(), contextlib.closing(results):  # at once: it may have workers
+            with target_output_to_stderr(), contextlib.closing(results):  # closed at once: it may have workers
                 for result in results:
                     done.append(result)
                     done.sort(key=lambda found: order[found.name])  # workers finish in any order
-                    if json_path is not None:  # so that nothing finished is lost, whatever ends the run
+                    if json_path is not None:  # after every case, so that no finished case is lost
                         write_atomically(json_path, _to_json(plan, done))
         except KeyboardInterrupt:
             interrupted = True
@@ -207,20 +203,20 @@ def _audit(
             lost = error
     deliver(files, _content(plan, done), shown=(table(done), summary(plan, done)))
     if json_path is not None and json_path.is_file():
-        kept = f"; --resume {json_path} continues"
+        saved = f"; --resume {json_path} continues the run"
     elif json_path is not None or files.stdout == "json":
-        kept = "; --resume FILE continues, if the JSON that was written is in a FILE"
+        saved = "; save the JSON in a FILE, and --resume FILE continues the run"
     else:
-        kept = "; nothing was written"
+        saved = "; nothing was saved"
     if interrupted:
-        raise Interrupted(f"interrupted after {len(done)} of {len(cases)} cases{kept}")
+        raise Interrupted(f"interrupted after {len(done)} of {len(cases)} cases{saved}")
     if lost is not None:
-        raise click.ClickException(str(lost) + kept) from lost
+        raise click.ClickException(str(lost) + saved) from lost
     return 1 if any(result.as_expected is False for result in done) else 0
 
 
-def _names(hands: Mapping[str, Any]) -> dict[str, Any]:
-    return {("count" if name == "workers" else name): value for name, value in hands.items()}
+def _names(workers: Mapping[str, Any]) -> dict[str, Any]:
+    return {("count" if name == "workers" else name): value for name, value in workers.items()}
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -255,7 +251,7 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
     """Returns the plan and the results in a file of an earlier run.
 
     Raises:
-      InvalidArgumentError: it can't be read, or is something else.
+      InvalidArgumentError: The file can't be read, or holds something else.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
     from hockeystick.audits.catalogue.run import CaseResult
@@ -265,7 +261,7 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
     try:
         content = json.loads(Path(file).read_text(encoding="utf-8"))
         if (content["command"], content["schema_version"]) != (_COMMAND, _SCHEMA):
-            raise InvalidArgumentError("--resume", file, "is no run of the catalogue this version can read", remedy)
+            raise InvalidArgumentError("--resume", file, "is not a run that this version can read", remedy)
         names = ("samples", "seconds", "confidence", "seed")
         plan = Plan(cases=tuple(content["cases"]), **{name: content[name] for name in names})
         done = [CaseResult.from_dict(result) for result in content["results"]]
@@ -275,11 +271,11 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError("--resume", file, f"is no run of the catalogue ({error})", remedy) from None
+        raise InvalidArgumentError("--resume", file, f"is not a run of the catalogue ({error})", remedy) from None
     if {result.name for result in done} - set(plan.cases):
-        raise InvalidArgumentError("--resume", file, "holds results of cases that it does not name", remedy)
+        raise InvalidArgumentError("--resume", file, "holds results of cases that it does not list", remedy)
     if known != versions():
-        warn(f"the run in {file} was made by other versions of the libraries")
+        warn(f"the run in {file} used other versions of the libraries")
     return plan, done
 
 
@@ -287,7 +283,7 @@ def _cases(plan: Plan) -> tuple[Case, ...]:
     """Returns the cases of a plan.
 
     Raises:
-      InvalidArgumentError: one is no longer in the catalogue.
+      InvalidArgumentError: A case is no longer in the catalogue.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
     from hockeystick.audits.catalogue.every_case import catalogue
@@ -321,7 +317,7 @@ def _listed(cases: Sequence[Case]) -> Table:
 
 
 def table(results: Sequence[CaseResult]) -> Table:
-    """Returns a row per result."""
+    """Returns a table with a row for each result."""
     from rich.text import Text
 
     from hockeystick.accounting.numerics import rounded_text
@@ -330,7 +326,7 @@ def table(results: Sequence[CaseResult]) -> Table:
     for result in results:
         verdict = result.verdict
         style = {True: "green", False: "bold red", None: "yellow"}[result.as_expected]
-        expected = _expected(result.broken) + (" (with more)" if result.as_expected is None else "")
+        expected = _expected(result.broken) + (" (with more samples)" if result.as_expected is None else "")
         at = f" at {verdict.delta:g}" if verdict.delta else ""
         drawn.add_row(
             result.name,
@@ -346,15 +342,15 @@ def table(results: Sequence[CaseResult]) -> Table:
 
 
 def summary(plan: Plan, results: Sequence[CaseResult]) -> str:
-    """Returns what the rows say together."""
+    """Returns the totals of the results, and the cases with an unexpected verdict."""
     wrong = [result for result in results if result.as_expected is False]
     missed, alarms = sum(result.broken for result in wrong), sum(not result.broken for result in wrong)
     few = sum(result.as_expected is None for result in results)
     right = len(results) - len(wrong) - few
     lines = [
-        f"{len(results)} of {len(plan.cases)} cases: {right} as expected, {missed} broken and missed, "
-        f"{alarms} correct and refuted, {few} broken with too few samples to expect anything.",
-        f"All correct cases together are refuted with probability at most {1 - plan.confidence:.3g}; seed {plan.seed}.",
+        f"{len(results)} of {len(plan.cases)} cases: {right} as expected, {missed} broken but not refuted, "
+        f"{alarms} correct but refuted, {few} broken but not refuted with fewer samples than they state.",
+        f"The probability that any correct case is refuted is at most {1 - plan.confidence:.3g}; seed {plan.seed}.",
         *(f"unexpected: {result.name}: {result.verdict.outcome}" for result in wrong),
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``hockeystick completion``: the script by which a shell completes commands, options and files."""
+"""``hockeystick completion``: the script that makes a shell complete commands, options and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 from hockeystick._cli.frame.streams import print_text
 
-VARIABLE = "_HOCKEYSTICK_COMPLETE"  # by which the script asks the program
+VARIABLE = "_HOCKEYSTICK_COMPLETE"  # the environment variable by which the script queries the program
 
 
 @click.command("completion")
@@ -26,7 +26,7 @@ def completion(ctx: click.Context, shell: str) -> int:
     """
     made = get_completion_class(shell)
     assert made is not None
-    # Not .source(): for bash that would start a bash to look at its version, which may not be the one that reads this.
+    # Not .source(), which for bash starts a bash to check its version; the user's own bash may be another.
     script = made(ctx.find_root().command, {}, "hockeystick", VARIABLE)
     print_text(script.source_template % script.source_vars())
     return 0

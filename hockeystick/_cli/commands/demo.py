@@ -1,4 +1,4 @@
-"""``hockeystick demo``: the whole way from a claim to a verdict, on real data."""
+"""``hockeystick demo``: a private learner on real data, from its calibration to the verdict of an audit."""
 
 from __future__ import annotations
 
@@ -7,32 +7,24 @@ from typing import Any
 import click
 
 from hockeystick._cli.frame.ending import working
-from hockeystick._cli.frame.option_types import Count, Real
+from hockeystick._cli.frame.option_types import Count
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import output_options
+from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, option, output_options
 from hockeystick._cli.frame.streams import warn
 
 
 @click.command()
-@click.option(
-    "--epsilon", default=1.0, metavar="E", type=Real(0.0, low_open=True), help="The ε to calibrate to; 1 without it."
-)
-@click.option(
-    "--delta",
-    default=1e-5,
-    metavar="D",
-    type=Real(0.0, 1.0, low_open=True, high_open=True),
-    help="The δ of the claim; 1e-5 without it.",
-)
-@click.option("--seed", default=0, metavar="S", type=Count(0, None), help="Of all random numbers; 0 without it.")
+@option("--epsilon E", POSITIVE, "The ε to calibrate the learner to.", default=1.0)
+@option("--delta D", SHARE, "The δ to calibrate the learner to.", default=1e-5)
+@option("--seed S", Count(0, None), "The seed of all random numbers.", default=0)
 @output_options()
 def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
     """Certify and audit a private learner on real data, then catch broken ones.
 
-    Patients of the breast-cancer data set come one after another; a learner follows the advice of simple rules so that
-    nobody can tell whether a single patient was another. It is calibrated to (ε, δ) by its accountant graph, certified,
-    and audited on neighbouring streams. Then two broken variants of it meet the same audit, which must refute them.
-    Takes less than two minutes on two cores, and needs the extra hockeystick[demo].
+    A learner sees the patients of the breast-cancer data set one after another and follows the advice of simple rules,
+    with differential privacy for each patient. The demo calibrates it to (ε, δ) through its accountant graph, certifies
+    it, and audits it on neighbouring streams. Then it audits two broken variants, which the audit must refute. It takes
+    less than two minutes on two cores, and needs the extra hockeystick[demo].
 
     \b
     Examples:
@@ -42,8 +34,9 @@ def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
 
     \b
     Exit status:
-      0  no correct learner was refuted, and every broken one was that so many samples can catch
-      1  otherwise; the report says where
+      0  no correct learner was refuted, and all broken ones were
+         that the samples suffice to refute
+      1  otherwise; the report shows the audit
       2  could not run
     """
     files = result_files(given)

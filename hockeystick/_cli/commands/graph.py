@@ -1,4 +1,4 @@
-"""``hockeystick graph``: a graph of releases as a picture, in the terminal, as SVG or as Mermaid text."""
+"""``hockeystick graph``: draws a graph of releases in the terminal, as SVG or as Mermaid text."""
 
 from __future__ import annotations
 
@@ -11,31 +11,25 @@ import click
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import FileName, Real, read_graph
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import output_options
-from hockeystick._cli.frame.streams import warn
+from hockeystick._cli.frame.shared_options import option, output_options
+from hockeystick._cli.frame.streams import simulated_noise, warn
 
 _DRAWINGS = ("svg", "mermaid")
 
 
 @click.command("graph")
 @click.argument("graph", metavar="GRAPH.json", type=FileName())
-@click.option(
-    "--delta", metavar="D", type=Real(0.0, 1.0), help="Show the ε that each release costs alone at this δ; 0: pure."
-)
-@click.option("--view", metavar="NAME", help="Count what this threat model of the graph pays, and nothing else.")
-@click.option(
-    "--svg", "svg_file", metavar="FILE", type=FileName("output"), help="Draw it as SVG ('-': to standard output)."
-)
-@click.option(
-    "--mermaid", "mermaid_file", metavar="FILE", type=FileName("output"), help="Write it as a Mermaid flowchart."
-)
+@option("--delta D", Real(0.0, 1.0), "Show the ε of each release alone at this δ; 0 for pure privacy.")
+@option("--view NAME", click.STRING, "Show the costs under this threat model of the graph.")
+@option("--svg FILE", FileName("output"), "Draw it as SVG ('-': to the standard output).", dest="svg_file")
+@option("--mermaid FILE", FileName("output"), "Write it as a Mermaid flowchart.", dest="mermaid_file")
 @output_options()
 def graph(**given: Any) -> int:
-    """Show a graph of releases: who reads which data, and what each release costs.
+    """Draw a graph of releases: the data that each release reads, and its cost.
 
-    GRAPH.json is what AccountantGraph.to_json() returns ('-': the standard input). In the terminal every node stands
-    under what it reads. Without --delta nothing is computed. Costs are those of each release alone, for the source that
-    it costs most; what all of them cost together is for 'hockeystick account'.
+    GRAPH.json is a file that AccountantGraph.to_json() made ('-': the standard input). In the terminal each node stands
+    below the nodes that it reads. With --delta the ε of each release alone is shown, for the source that it costs most;
+    'hockeystick account' computes the ε of all releases together.
 
     \b
     Examples:
@@ -44,7 +38,7 @@ def graph(**given: Any) -> int:
       hockeystick graph graph.json --delta 1e-6 --view press --markdown -
       hockeystick graph graph.json --mermaid -
 
-    Exit status: 0, or 2 where the graph can't be read or has no meaning.
+    Exit status: 0, or 2 if the graph can't be read or is invalid.
     """
     files = result_files(given, drawings=_DRAWINGS)
     known = read_graph(given["graph"])
@@ -52,7 +46,7 @@ def graph(**given: Any) -> int:
     from hockeystick.accounting import InvalidArgumentError
 
     if given["view"] is not None and given["view"] not in (names := [view.name for view in known.views]):
-        reason = f"is no threat model of the graph ({', '.join(names) or 'it has none'})"
+        reason = f"is not a threat model of the graph ({', '.join(names) or 'it has none'})"
         raise InvalidArgumentError("--view", given["view"], reason, "leave it out")
     with working(patience=1.0) as progress:
         progress("bounding ε")
@@ -60,7 +54,7 @@ def graph(**given: Any) -> int:
     spent = {name: float(cost) for name, cost in (result["costs"] or {}).items()}
     deliver(files, result, drawings={name: partial(draw, known, spent=spent) for name, draw in _drawings().items()})
     if simulated := known.simulated():
-        warn(f"simulated noise in {', '.join(simulated)}: whoever knows the seed can take it off; nothing to publish")
+        warn(simulated_noise(simulated))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``hockeystick kl``: how far private records are from a public reference, once or window by window."""
+"""``hockeystick kl``: estimates the KL divergence of a public reference from private records, also per time window."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
     need,
+    option,
     output_options,
     picked,
     plan_option,
@@ -24,7 +25,7 @@ from hockeystick._cli.frame.shared_options import (
     seed_option,
     target_options,
 )
-from hockeystick._cli.frame.streams import Progress, warn
+from hockeystick._cli.frame.streams import Progress, large_delta, warn
 
 if TYPE_CHECKING:
     from hockeystick._files.symbol_tables import Records, Reference
@@ -33,66 +34,60 @@ if TYPE_CHECKING:
 _SAMPLES = 1000
 
 _tables = together(
-    click.option(
-        "--reference", required=True, metavar="FILE", type=FileName(), help="The public reference, CSV or Parquet."
-    ),
-    click.option("--clients", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet."),
-    click.option("--column", default="symbol", show_default=True, metavar="NAME", help="The symbols', in both files."),
-    click.option("--client-column", default="client", show_default=True, metavar="NAME", help="The clients'."),
-    click.option("--window-column", metavar="NAME", help="The windows'; one estimate for each."),
-    click.option("--other", metavar="SYMBOL", help="Stands for all symbols that the reference does not name."),
-    click.option("--other-mass", metavar="P", type=SHARE, help="Its probability, if the reference lacks it."),
+    option("--reference FILE", FileName(), "The public reference, CSV or Parquet.", required=True),
+    option("--clients FILE", FileName(), "The private records, CSV or Parquet."),
+    option("--column NAME", click.STRING, "The column of symbols, in both files.", default="symbol"),
+    option("--client-column NAME", click.STRING, "The column of the clients' names.", default="client"),
+    option("--window-column NAME", click.STRING, "The column of time windows; gives one estimate per window."),
+    option("--other SYMBOL", click.STRING, "The symbol that stands for all symbols not in the reference."),
+    option("--other-mass P", SHARE, "Its probability, if it is not in the reference."),
 )
 _privacy = together(
-    click.option(
+    option(
         "--model",
-        type=click.Choice(("trusted", "aggregated", "dist")),
+        click.Choice(("trusted", "aggregated", "dist")),
+        "The party that is trusted with the clients' counts: the server, an aggregator, or none (dist).",
         default="trusted",
-        show_default=True,
-        help="Who is trusted with counts: the server, an aggregator, nobody.",
     ),
     target_options(),
-    click.option("--group", metavar="B", type=Count(1), help="Hide whole clients; at most B records of each count."),
-    click.option("--noise", type=click.Choice(("auto", "laplace", "gaussian")), help="Its law; auto without it."),
-    click.option(
+    option(
+        "--group B", Count(1), "Protect whole clients instead of single records; uses at most B records of each client."
+    ),
+    option("--noise", click.Choice(("auto", "laplace", "gaussian")), "The noise distribution. Default: auto."),
+    option(
         "--shares",
-        type=click.Choice(("skellam", "discrete-gaussian", "polya")),
-        help="With --model dist: law of the clients' shares of noise; skellam without it.",
+        click.Choice(("skellam", "discrete-gaussian", "polya")),
+        "With --model dist: the distribution of the noise that each client adds. Default: skellam.",
     ),
-    click.option(
-        "--survivors", metavar="N", type=Count(1), help="With --model dist: clients that surely answer; all without it."
-    ),
+    option("--survivors N", Count(1), "With --model dist: the least number of clients that answer. Default: all."),
 )
 _estimate = together(
-    click.option("--samples", metavar="T", type=Count(1), help="Ask for so many symbols at most; 1000 without it."),
-    click.option("--multiplier", metavar="L", type=Real(0.0), help="λ of the control variate; 1 without it."),
-    click.option(
+    option("--samples T", Count(1), "Largest number of symbols to query. Default: 1000."),
+    option("--multiplier L", Real(0.0), "The λ of the control variate. Default: 1."),
+    option(
         "--logarithm",
-        type=click.Choice(("smoothed", "harmonic")),
+        click.Choice(("smoothed", "harmonic")),
+        "The estimator of a count's logarithm.",
         default="smoothed",
-        show_default=True,
-        help="How logarithms of counts are taken.",
     ),
-    click.option("--pseudo-count", metavar="A", type=POSITIVE, help="Added to every count; 1 without it."),
-    click.option("--cohort", metavar="SIZE", type=Count(1), help="Clients that are asked; all without it."),
-    click.option(
+    option("--pseudo-count A", POSITIVE, "The number added to each smoothed count. Default: 1."),
+    option("--cohort SIZE", Count(1), "Number of clients to query. Default: all."),
+    option(
         "--cohort-mode",
-        type=click.Choice(("fixed", "disjoint", "independent")),
-        help="One cohort, or one for each symbol; fixed without it.",
+        click.Choice(("fixed", "disjoint", "independent")),
+        "One cohort for all symbols (fixed), or one for each symbol. Default: fixed.",
     ),
 )
 _watch = together(
-    click.option("--threshold", metavar="X", type=Real(0.0), help="With windows: what is called a drift."),
-    click.option("--alarms", metavar="K", type=Count(1), help="With windows: report these only, K at most."),
-    click.option(
-        "--windows", metavar="W", type=Count(1), help="How many windows the budget is for; the file's without it."
-    ),
-    click.option("--confidence", metavar="C", type=SHARE, help="With windows: of each interval; 0.95 without it."),
+    option("--threshold X", Real(0.0), "With windows: the divergence above which there is an alarm."),
+    option("--alarms K", Count(1), "With windows: publish only the alarms, at most K."),
+    option("--windows W", Count(1), "Number of windows that the budget is for. Default: that of the file."),
+    option("--confidence C", SHARE, "With windows: the confidence level of each interval. Default: 0.95."),
 )
 _mode = together(
-    plan_option("Only account for it, by public sizes; read no records."),
-    click.option("--population", metavar="N", type=Count(1), help="With --plan: the number of clients."),
-    click.option("--records-each", metavar="R", type=Count(1), help="With --plan: records per client (and window)."),
+    plan_option("Compute the guarantee from public sizes only; read no records."),
+    option("--population N", Count(1), "With --plan: the number of clients."),
+    option("--records-each R", Count(1), "With --plan: records per client, and window if any."),
     seed_option(),
     release_option("Use secure noise, to publish the result."),
     output_options(),
@@ -108,16 +103,16 @@ _mode = together(
 def kl(**given: Any) -> int:
     """Estimate how far private records drifted from a public reference: KL(reference || records).
 
-    The reference is a table of symbols with a column 'count' or 'probability', or records, one symbol a line. The
-    private records are one a line, too, or with a column 'count' as many as it says, of one client and symbol. What is
-    hidden is the symbol of each single record, or, with --group, of all of a client's. How many records a client has
-    (and in which window) counts as public, and so do the clients' names. Without --release this is a simulation, which
-    is not private to whoever knows the seed; a release needs the extra hockeystick[secure].
+    The reference is a table of symbols with a column 'count' or 'probability', or of records with one symbol per line.
+    The private records are a table with one record per line, or with a column 'count' of records that share a client
+    and a symbol. Protected is the symbol of each record or, with --group, all symbols of a client. The clients' names
+    and their numbers of records (per window) are public. By default this is a simulation, which the seed makes
+    reproducible and which must not be published; --release needs the extra hockeystick[secure].
 
-    With --window-column a trusted server publishes an estimate for each window with a confidence interval, and whether
-    it is above --threshold; with --alarms it publishes only which windows are above, and pays for alarms alone. All
-    symbols are then asked for, unless --samples is given. The budget is that of the whole watch: of each window where
-    records are hidden, which are in one window each, and of all together with --group.
+    With --window-column a trusted server publishes for each window an estimate with a confidence interval, and whether
+    it is above --threshold. With --alarms it publishes only the windows above the threshold, and only alarms use up
+    the budget. Windows query all symbols, unless --samples is given. The budget is for the whole watch: each record is
+    in one window, so that windows compose in parallel; with --group they compose sequentially.
 
     \b
     Examples:
@@ -127,14 +122,14 @@ def kl(**given: Any) -> int:
       hockeystick kl --reference R.csv --plan --population 3580 --records-each 110 --model dist --epsilon 1
         --delta 1e-6
 
-    Exit status: 0, or 2 where it could not run.
+    Exit status: 0, or 2 if the command could not run.
     """
     _check(given)
     files = result_files(given)
     with working() as progress:
         progress("reading the reference")
         content = _planned(given) if given["plan"] else _ran(given, progress)
-    _beware(conclude(given, content, files, command="kl"))
+    _warn_of_large_delta(conclude(given, content, files, command="kl"))
     return 0
 
 
@@ -173,8 +168,8 @@ def _planned(given: Given) -> dict[str, Any]:
 
     reference, question = _reference(given), _question(given)
     whole = given["population"] * given["records_each"] * (given["windows"] or 1)
-    if whole > MOST:  # sums of 64 bits would wrap around
-        reason = f"with so many records each (and windows) is {whole} records in all"
+    if whole > MOST:  # sums of 64-bit integers would overflow
+        reason = f"with this number of records per client (and window) makes {whole} records"
         raise InvalidArgumentError("--population", given["population"], reason, f"plan for {MOST} records at most")
     each = given["records_each"] if question.group is None else min(given["records_each"], question.group)
     sizes = np.full(given["population"], each, dtype=np.int64)
@@ -184,7 +179,7 @@ def _planned(given: Given) -> dict[str, Any]:
     else:
         coins = np.random.default_rng(given["seed"] or 0)
         found = run_kl.plan_content(run_kl.estimator_of(reference, sizes, question, coins), question)
-    _name_unread(given)
+    _warn_of_unread_columns(given)
     return found
 
 
@@ -203,12 +198,12 @@ def _ran(given: Given, progress: Progress) -> dict[str, Any]:
     if _watched(given):
         windows = given["windows"] or len(records.window_names)
         watch = _watch_of(given, reference, question, windows)
-        _name_unread(given)
+        _warn_of_unread_columns(given)
         return run_kl.watch_content(watch, records, question, randomness, progress) | data
     progress("calibrating")
     counts = records.counts()
     estimator = run_kl.estimator_of(reference, counts.records(), question, randomness.coins)
-    _name_unread(given)
+    _warn_of_unread_columns(given)
     progress("estimating")
     return run_kl.estimate_content(estimator, counts, question, randomness, reference) | data
 
@@ -223,8 +218,8 @@ def _records(given: Given, reference: Reference) -> Records:
     )
 
 
-def _name_unread(given: Given) -> None:
-    """Warns of columns that nobody reads, once all that could be refused is, and before anything is drawn."""
+def _warn_of_unread_columns(given: Given) -> None:
+    """Warns of columns that are not read; called after all checks and before anything is drawn."""
     from hockeystick._files.symbol_tables import COUNT, PROBABILITY
 
     columns = picked(given, "column", "client_column", "window_column").values()
@@ -247,7 +242,7 @@ def _watch_of(given: Given, reference: Reference, question: Question, windows: i
     )
 
 
-# --- which options go together ---------------------------------------------------------------------------------------
+# --- checks of combinations ------------------------------------------------------------------------------------------
 
 
 def _watched(given: Given) -> bool:
@@ -259,22 +254,22 @@ def _check(given: Given) -> None:
         refuse(given, "can't be combined with --plan, which reads no records", "clients", "window_column", "release")
         need(given, "--plan", "population", "records_each")
     else:
-        refuse(given, "belongs to --plan", "population", "records_each")
+        refuse(given, "needs --plan", "population", "records_each")
         if given["clients"] is None:
             raise click.UsageError("give --clients or --plan")
     refuse_seeded_release(given)
     if given["logarithm"] == "harmonic":
-        refuse(given, "has no meaning for --logarithm harmonic", "pseudo_count")
+        refuse(given, "can't be combined with --logarithm harmonic", "pseudo_count")
     if given["other"] is None:
         refuse(given, "needs --other", "other_mass")
     if given["model"] == "dist":
-        refuse(given, "has no meaning for --model dist (see --shares)", "noise")
+        refuse(given, "can't be combined with --model dist: give --shares", "noise")
     else:
-        refuse(given, "belongs to --model dist", "shares", "survivors")
+        refuse(given, "needs --model dist", "shares", "survivors")
     if given["model"] == "aggregated":
-        refuse(given, "is for --model trusted or dist", "group")
+        refuse(given, "needs --model trusted or dist", "group")
         if given["multiplier"] == 0.0:
-            raise click.UsageError("--multiplier 0 needs one sum alone: use --model trusted")
+            raise click.UsageError("--multiplier 0 needs --model trusted")
     if given["delta"] == 0.0 and (given["noise"] == "gaussian" or _no_pure_shares(given)):
         raise click.UsageError("this noise needs a --delta above 0")
     if not _watched(given):
@@ -282,19 +277,19 @@ def _check(given: Given) -> None:
         return
     need(given, "a watch over windows", "threshold")
     if given["model"] != "trusted":
-        raise click.UsageError("windows are watched by a trusted server alone (--model trusted)")
-    refuse(given, "can't be combined with windows: all clients are asked", "cohort", "cohort_mode")
+        raise click.UsageError("a watch over windows needs --model trusted")
+    refuse(given, "can't be combined with windows, which query all clients", "cohort", "cohort_mode")
     if given["samples"] is None:
-        refuse(given, "needs --samples: without them all symbols are asked for", "multiplier")
+        refuse(given, "needs --samples: by default windows query all symbols", "multiplier")
     if given["alarms"] is not None:
-        refuse(given, "has no meaning for --alarms", "noise", "confidence")
+        refuse(given, "can't be combined with --alarms", "noise", "confidence")
 
 
 def _no_pure_shares(given: Given) -> bool:
     return bool(given["model"] == "dist" and given["shares"] != "polya")
 
 
-def _beware(result: dict[str, Any]) -> None:
+def _warn_of_large_delta(result: dict[str, Any]) -> None:
     whole = result["records" if result["unit"] == "record" else "clients"]
     if result["delta"] > 1.0 / whole:
-        warn(f"δ = {result['delta']:g} is above 1/{whole}, where it allows to publish a {result['unit']} outright")
+        warn(large_delta(result["delta"], whole, result["unit"]))

@@ -1,4 +1,4 @@
-"""``hockeystick release``: all threshold, interval or rectangle queries of a table at once, and synthetic rows."""
+"""``hockeystick release``: answers all threshold, interval or rectangle queries of a table, with synthetic records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hockeystick._cli.frame.result_files import ResultFiles, output_file, result
 from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
+    flag,
     need,
+    option,
     output_options,
     picked,
     plan_option,
@@ -22,7 +24,7 @@ from hockeystick._cli.frame.shared_options import (
     seed_option,
     target_options,
 )
-from hockeystick._cli.frame.streams import Progress, warn
+from hockeystick._cli.frame.streams import Progress, large_delta, warn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,89 +35,89 @@ if TYPE_CHECKING:
 
 _ANY = Real(float("-inf"))
 _table = together(
-    click.option("--data", metavar="FILE", type=FileName(), help="The private records, CSV or Parquet: one a line."),
-    click.option("--column", required=True, multiple=True, metavar="NAME", help="Whose values; two for rectangles."),
-    click.option(
-        "--low", required=True, multiple=True, metavar="A", type=_ANY, help="Public lower bound, one for each column."
+    option("--data FILE", FileName(), "The private records, CSV or Parquet, one per line."),
+    option(
+        "--column NAME", click.STRING, "The column to query; two of them for rectangles.", required=True, multiple=True
     ),
-    click.option(
-        "--high", required=True, multiple=True, metavar="B", type=_ANY, help="Public upper bound, one for each column."
+    option("--low A", _ANY, "Public lower bound, one for each column.", required=True, multiple=True),
+    option("--high B", _ANY, "Public upper bound, one for each column.", required=True, multiple=True),
+    option(
+        "--points N",
+        Count(2),
+        "Size of the grid of values between the bounds, one for each column. Default: a continuum.",
+        multiple=True,
     ),
-    click.option(
-        "--points", multiple=True, metavar="N", type=Count(2), help="Values between the bounds, for each column."
-    ),
-    click.option(
-        "--reference",
-        metavar="FILE",
-        type=FileName(),
-        help="Public records of the same columns, whose distribution is the base.",
+    option(
+        "--reference FILE",
+        FileName(),
+        "Public records with the same columns; their distribution becomes the base measure.",
     ),
 )
 _release = together(
-    click.option(
+    option(
         "--queries",
-        type=click.Choice(("thresholds", "intervals", "rectangles")),
+        click.Choice(("thresholds", "intervals", "rectangles")),
+        "The class of queries.",
         default="thresholds",
-        show_default=True,
-        help="Which are answered: all of them.",
     ),
-    click.option(
-        "--sigma",
+    option(
+        "--sigma S",
+        Real(0.0, 1.0, low_open=True),
+        "The smoothness of the data: no set has a larger share of the records than 1/S times its base measure. "
+        "The error bound rests on it, privacy does not.",
         required=True,
-        metavar="S",
-        type=Real(0.0, 1.0, low_open=True),
-        help="No part holds 1/S times its share of the base. For the error alone; privacy doesn't need it.",
     ),
-    click.option(
-        "--chi",
-        metavar="X",
-        type=Real(0.0, 1.0),
-        help="How far records are from that on any query; without it they are taken as independent draws.",
+    option(
+        "--chi X",
+        Real(0.0, 1.0),
+        "The largest error by which the records violate --sigma on a query. Default: that of independent draws.",
     ),
     target_options(),
-    click.option("--rounds", metavar="R", type=Count(1), help="Choices and measurements; the best number without it."),
-    click.option(
-        "--gamma",
-        metavar="G",
-        type=Real(0.0, 1.0, low_open=True),
-        help="Mass to which the cover is fine; chosen without it.",
+    option(
+        "--rounds R",
+        Count(1),
+        "Number of rounds, each of a choice and a measurement. Default: the number with the least error bound.",
     ),
-    click.option(
-        "--largest-cover", metavar="K", type=Count(64), help="Queries in a chosen cover, at most; 65536 without it."
+    option(
+        "--gamma G",
+        Real(0.0, 1.0, low_open=True),
+        "The mass to which the cover approximates each query. Default: the best within --largest-cover.",
     ),
-    click.option("--failure", metavar="Q", type=SHARE, help="Of the error bound, its probability; 0.05 without it."),
-    click.option("--project/--no-project", default=True, help="Whether the law is made smooth (the default)."),
+    option(
+        "--largest-cover K", Count(64), "Without --gamma: the largest number of queries in the cover. Default: 65536."
+    ),
+    option("--failure Q", SHARE, "The probability that the error bound fails. Default: 0.05."),
     click.option(
+        "--project/--no-project",
+        default=True,
+        help="Project the distribution on the smooth ones, or don't. Default: project.",
+    ),
+    option(
         "--output",
-        type=click.Choice(("average", "last")),
+        click.Choice(("average", "last")),
+        "The distribution to release. The last one is better in practice, but has no error bound.",
         default="average",
-        show_default=True,
-        help="Which law; the last is better in practice, with no bound beforehand.",
     ),
-    click.option("--replay", metavar="N", type=Count(1), help="Apply measurements N times more; no bound beforehand."),
-    click.option("--vacuous", is_flag=True, help="Release even if the error bound says nothing."),
+    option("--replay N", Count(1), "Apply the measurements N more times; this has no error bound."),
+    flag("--vacuous", "Release even if the error bound is vacuous."),
 )
 _mode = together(
-    plan_option("Only account for it; read no records."),
-    click.option("--records", metavar="N", type=Count(1), help="With --plan: the number of records."),
-    click.option("--simulate", is_flag=True, help="Use simulated noise, to try it out; nothing to publish."),
+    plan_option("Compute the guarantee and the error bound only; read no records."),
+    option("--records N", Count(1), "With --plan: the number of records."),
+    flag("--simulate", "Use simulated noise, for a trial that must not be published."),
     seed_option("--simulate"),
-    click.option(
-        "--ledger",
-        metavar="FILE",
-        type=FileName("kept", beside=(".lock",)),
-        help="A durable ledger, charged before anything is drawn.",
+    option(
+        "--ledger FILE",
+        FileName("state", beside=(".lock",)),
+        "A durable ledger, which is charged before any noise is drawn.",
     ),
-    click.option(
-        "--answers", metavar="FILE", type=FileName("output"), help="Write the answers to the cover's queries, as CSV."
-    ),
-    click.option("--synthetic", metavar="FILE", type=FileName("output"), help="Write synthetic records, as CSV."),
-    click.option("--rows", metavar="M", type=Count(1), help="With --synthetic: how many; as many as records without."),
-    click.option(
-        "--private-report",
-        metavar="FILE",
-        type=FileName("output"),
-        help="Write true against released, HTML. NOT private: never publish it.",
+    option("--answers FILE", FileName("output"), "Write the answers to the cover's queries, as CSV."),
+    option("--synthetic FILE", FileName("output"), "Write synthetic records, as CSV."),
+    option("--rows M", Count(1), "With --synthetic: the number of synthetic records. Default: the number of records."),
+    option(
+        "--private-report FILE",
+        FileName("output"),
+        "Write a page that compares true and released answers. It is NOT private: never publish it.",
     ),
     output_options(),
 )
@@ -126,15 +128,16 @@ _mode = together(
 @_release
 @_mode
 def release(**given: Any) -> int:
-    """Release the answers to all queries of a class privately, and synthetic records.
+    """Answer all queries of a class privately, and make synthetic records.
 
-    Thresholds ask for the share of records with a column's value at or above b, intervals for that between a and c,
-    rectangles for that in an interval of each of two columns. Each record's values are hidden (replace-one); how many
-    records there are is PUBLIC. Bounds are public and have to be given: those of the records would tell of them.
-    Values beyond are clipped. --sigma is a promise about the records on which the error bound rests, and nothing else.
+    A threshold query is the share of records whose value in a column is at least b; an interval query, the share
+    between a and c; a rectangle query, the share within an interval of each of two columns. Protected are the values of
+    each record (replace-one); the number of records is PUBLIC. The bounds --low and --high must be public too, not the
+    least and largest value of the records; values beyond them are clipped. --sigma is an assumption about the records:
+    the error bound rests on it, the privacy guarantee does not.
 
-    Without --plan or --simulate this is a release, to be published, and needs the extra hockeystick[secure]. It costs
-    its ε each time: with --ledger it is recorded, or refused. Synthetic records and all further answers are free.
+    By default this is a release that may be published, and needs the extra hockeystick[secure]. Each release costs its
+    ε; a --ledger records it, or refuses it if the budget is spent. Synthetic records and further answers are free.
 
     \b
     Examples:
@@ -143,7 +146,7 @@ def release(**given: Any) -> int:
       hockeystick release --data T.parquet --queries rectangles --column age --low 0 --high 120 --column pay --low 0
         --high 1e6 --sigma 0.3 --epsilon 1 --delta 1e-6 --ledger L --answers A.csv --synthetic S.csv --rows 1e4
 
-    Exit status: 0, or 2 where it could not run.
+    Exit status: 0, or 2 if the command could not run.
     """
     _check(given)
     files = result_files(given)
@@ -155,7 +158,7 @@ def release(**given: Any) -> int:
     if found is not None:
         for name, page in _pages(given, paths, found, table):
             write(paths[name], page)
-    _beware(result, given)
+    _warn_of_result(result, given)
     return 0
 
 
@@ -170,7 +173,7 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], ReleasedQuer
     from hockeystick._files.release_table import read_columns
     from hockeystick._runs import release as run_release
 
-    book = None if given["ledger"] is None else run_release.opened(given["ledger"])
+    ledger = None if given["ledger"] is None else run_release.opened(given["ledger"])
     seed = (given["seed"] or 0) if given["simulate"] else None
     question, columns = _question(given), _columns(given)
     table = read_columns("--data", given["data"], given["column"])
@@ -180,12 +183,12 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], ReleasedQuer
     def rounds(done: int, total: int) -> None:
         progress("choosing and measuring", done / total)
 
-    found = run_release.released(plan, table, seed=seed, ledger=book, progress=rounds)
+    found = run_release.released(plan, table, seed=seed, ledger=ledger, progress=rounds)
     return run_release.release_content(found, question, seed=seed, data=given["data"]), found, table
 
 
 def _pages(given: Given, paths: dict[str, Path], found: ReleasedQueries, table: Any) -> Iterator[tuple[str, str]]:
-    """The further files, one after another; synthetic records are drawn from the published law by public coins."""
+    """Yields the further files one after another; synthetic records are drawn from the released distribution."""
     import numpy as np
 
     from hockeystick._files.release_table import table_text
@@ -231,7 +234,7 @@ def _columns(given: Given) -> list[PublicColumn]:
     ]
 
 
-# --- which options go together, and files ----------------------------------------------------------------------------
+# --- checks of combinations, and files -------------------------------------------------------------------------------
 
 _FILES = ("answers", "synthetic", "private_report")
 
@@ -240,25 +243,26 @@ def _check(given: Given) -> None:
     columns = len(given["column"])
     for name in ("low", "high"):
         if len(given[name]) != columns:
-            raise click.UsageError(f"{columns} --column and {len(given[name])} --{name}: give one for each")
+            raise click.UsageError(f"{columns} --column and {len(given[name])} --{name}: give one for each column")
     if len(given["points"]) not in (0, columns):
-        raise click.UsageError(f"{columns} --column and {len(given['points'])} --points: give one for each, or none")
+        reason = f"{columns} --column and {len(given['points'])} --points: give one for each column, or none"
+        raise click.UsageError(reason)
     if given["points"]:
         refuse(given, "can't be combined with --points", "reference")
     if given["gamma"] is not None:
-        refuse(given, "is for a cover that is chosen, not with --gamma", "largest_cover")
+        refuse(given, "can't be combined with --gamma, which fixes the cover", "largest_cover")
     if given["plan"]:
         refuse(given, "can't be combined with --plan, which reads no records", "data", "simulate", "seed", "ledger")
         refuse(given, "can't be combined with --plan, which releases nothing", *_FILES)
         need(given, "--plan", "records")
     else:
-        refuse(given, "belongs to --plan; of a file they are counted", "records")
+        refuse(given, "needs --plan; the records of a file are counted", "records")
         if given["data"] is None:
             raise click.UsageError("give --data or --plan")
     if given["simulate"]:
-        refuse(given, "is for releases, not for --simulate", "ledger")
+        refuse(given, "can't be combined with --simulate", "ledger")
     elif not given["plan"]:
-        refuse(given, "is for --simulate: noise that can be repeated can be taken off again", "seed")
+        refuse(given, "needs --simulate: reproducible noise can be subtracted again", "seed")
     if given["synthetic"] is None:
         refuse(given, "needs --synthetic", "rows")
 
@@ -277,17 +281,17 @@ def _paths(given: Given, files: ResultFiles) -> dict[str, Path]:
     return found
 
 
-def _beware(result: dict[str, Any], given: Given) -> None:
+def _warn_of_result(result: dict[str, Any], given: Given) -> None:
     from hockeystick.accounting import InvalidArgumentError
 
-    with contextlib.suppress(InvalidArgumentError):  # a table may be gone by now
+    with contextlib.suppress(InvalidArgumentError):  # a table may have been deleted meanwhile
         for option in ("data", "reference"):
             for line in unread_columns(f"--{option}", given[option], given["column"]):
                 warn(line)
-    kept = ("json_file", "html_file", "answers", "synthetic")
-    if result["mode"] == "release" and not any(picked(given, *kept).values()):
-        warn("the released law was written nowhere; a second release costs its own ε (--json, --answers, --synthetic)")
+    saving = ("json_file", "html_file", "answers", "synthetic")
+    if result["mode"] == "release" and not any(picked(given, *saving).values()):
+        warn("the release was not saved, and another one costs ε again: give --json, --answers or --synthetic")
     if given["private_report"] is not None:
         warn(f"{given['private_report']} is NOT private: it shows the records' true answers")
     if result["delta"] > 1.0 / result["records"]:
-        warn(f"δ = {result['delta']:g} is above 1/{result['records']}, where it allows to publish a record outright")
+        warn(large_delta(result["delta"], result["records"], "record"))

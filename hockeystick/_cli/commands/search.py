@@ -1,4 +1,4 @@
-"""``hockeystick search``: the two data sets are searched for in a domain, and audited with other samples."""
+"""``hockeystick search``: searches a domain for the worst neighbours, and audits them with fresh samples."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hockeystick._cli.frame.auditing import (
+    audit_arguments,
     auditing,
     check_checkpoint,
-    for_the_library,
-    known,
     status_of,
     target_argument,
     verdict_options,
     verdict_result,
+    without_none,
 )
 from hockeystick._cli.frame.option_types import Count, DataText
 from hockeystick._cli.frame.result_files import deliver, result_files
-from hockeystick._cli.frame.shared_options import picked
+from hockeystick._cli.frame.shared_options import option, picked
 from hockeystick._cli.frame.streams import Progress, print_report
 
 if TYPE_CHECKING:
@@ -35,29 +35,22 @@ _WIDTH = 60  # of a data set in the terminal
 
 @click.command()
 @target_argument()
-@click.option(
-    "--domain",
-    required=True,
-    metavar="DOMAIN",
-    type=DataText(),
-    help="The data sets to search for the worst neighbours; see above.",
+@option("--domain DOMAIN", DataText(), "The data sets to search; see above.", required=True)
+@option("--adjacency", click.Choice(_RELATIONS), "The neighbouring relation of the claim.", required=True)
+@option("--group K", Count(1), "Number of records that may differ. Default: 1.")
+@option(
+    "--search-samples N",
+    Count(1),
+    "Number of outputs that the search draws, over all pairs, for d0 and again for d1. Default: 100,000.",
 )
-@click.option("--adjacency", required=True, type=click.Choice(_RELATIONS), help="Which data sets the claim relates.")
-@click.option("--group", metavar="K", type=Count(1), help="Records that may differ; 1 without it.")
-@click.option(
-    "--search-samples",
-    metavar="N",
-    type=Count(1),
-    help="Outputs for the search from each data set, over all pairs; 100,000 without it.",
-)
-@click.option("--finalists", metavar="F", type=Count(1), help="Pairs to audit; the best alone without it.")
-@verdict_options("Outputs drawn for the verdict, from each data set of a pair that is audited.")
+@option("--finalists F", Count(1), "Number of pairs to audit. Default: 1.")
+@verdict_options("Number of outputs drawn for the verdict from each data set of an audited pair.")
 def search(target: str, domain: str, **given: Any) -> int:
-    """Find the data sets on which a function's claim fails worst, and audit it there.
+    """Find the neighbouring data sets on which a claim fails worst, and audit it there.
 
-    The search rates pairs of neighbours on few outputs, and most on the worst ones. The verdict is on the best pair (or
-    on F, at one joint confidence) and rests on outputs that the search never saw. What the function may be, and what
-    the verdict says, is as of hockeystick audit, which takes two data sets that are known.
+    The search rates pairs of neighbours on few outputs each, and draws more for the pairs that look worst. The verdict
+    is about the best pair (or the best F, at a joint confidence level) and rests on fresh outputs. The function and the
+    verdict are those of hockeystick audit, which takes two known data sets.
 
     \b
     Examples:
@@ -67,22 +60,22 @@ def search(target: str, domain: str, **given: Any) -> int:
           --adjacency replace-one --epsilon 1 --checkpoint search.jsonl
 
     \b
-    Data sets to be searched (DOMAIN):
+    Data sets to search (DOMAIN):
       counts, histogram, sums              one exact answer, from 0 to 10
       '{"answers": "counts", "size": 3}'   three; also "low", "high", "sensitivity"
       '[0, 1, "x"]'                        lists of up to 20 of these values
       '{"values": [0, 1], "most": 50}'     up to 50; also "least", "null", "ordered"
       '{"low": -1, "high": 1}'             arrays of numbers in this range; also
-                                           "dimension", "integral", and as above
+                                           "dimension", "integral", and the above
       .json                                a file that holds one of these
       module:name                          a domain, a function that returns one,
                                            or f(rng) that returns two neighbours
 
     \b
     Exit status and outcomes:
-      0  consistent: no violation found; the report says what would have been
-      0  inconclusive (with a warning): too few samples to say anything useful
-      1  refuted: the claim is false, with the stated confidence
+      0  consistent: no violation found; the report states the detectable ε
+      0  inconclusive (with a warning): too few samples for a useful statement
+      1  refuted: the claim is false, at the stated confidence level
       2  could not run: unusable input, or the function raised an error
     """
     from hockeystick._cli.commands.search_domains import is_module, load_domain
@@ -94,12 +87,12 @@ def search(target: str, domain: str, **given: Any) -> int:
         loaded, searched = load_target(target), load_domain(domain)
 
         def identity() -> str:
-            """All code that is named: the target's, and the domain's."""
+            """Returns a text that identifies the target's and the domain's code."""
             found = source_identity(target, loaded)
             return found + "\n" + source_identity(domain, load_object(domain)) if is_module(domain) else found
 
-        options = for_the_library(given, identity)
-        options |= known(picked(given, "adjacency", "group", "search_samples", "finalists"))
+        options = audit_arguments(given, identity)
+        options |= without_none(picked(given, "adjacency", "group", "search_samples", "finalists"))
         found = _audit_worst(loaded, target, searched, (given["epsilon"], given["delta"]), progress, **options)
     pair = found.pair
     result = verdict_result(found.verdict, target, _as_text(pair.d0), _as_text(pair.d1), search=_content(found, domain))
@@ -121,7 +114,7 @@ def _audit_worst(
     adjacency: str,
     **options: Any,
 ) -> SearchedAudit:
-    """Searches, then audits; shows which of them is under way."""
+    """Searches, then audits, and shows the progress of both."""
     from hockeystick.accounting import Adjacency
     from hockeystick.audits import Claim, audit_with_search
 
@@ -129,7 +122,7 @@ def _audit_worst(
 
     def show(done: int, total: int) -> None:
         nonlocal stage, last
-        stage, last = stage + (done < last), done  # each begins from few
+        stage, last = stage + (done < last), done  # the count starts again with each stage
         words = f"searching neighbours for {name}" if stage == 0 else f"auditing {name} on pair {stage}"
         progress(words, done / total)
 
@@ -138,7 +131,7 @@ def _audit_worst(
 
 
 def _content(found: SearchedAudit, domain: str) -> dict[str, Any]:
-    """Returns what the JSON says of the search; none of it is a bound, but for the finalists' verdicts."""
+    """Returns the search's part of the JSON; only the finalists' verdicts in it are bounds."""
     best = found.search.best.pair
     return {
         "domain": domain,
@@ -168,15 +161,15 @@ def _content(found: SearchedAudit, domain: str) -> dict[str, Any]:
 
 
 def _show(found: SearchedAudit, *, err: bool) -> None:
-    """Prints what was searched, below the verdict."""
+    """Prints a summary of the search, below the verdict."""
     search, best = found.search, found.search.best.pair
-    raised = f", {len(search.failures)} set aside on which the target raised" if search.failures else ""
+    raised = f", and left out {len(search.failures)} on which the target raised an error" if search.failures else ""
     lines = (
-        f"searched {len(search.pairs)} pairs under {best.adjacency.value}"
-        f"{f' in groups of {best.group}' if best.group > 1 else ''} with {search.samples:,} outputs from each data set"
+        f"The search rated {len(search.pairs)} pairs under {best.adjacency.value}"
+        f"{f' in groups of {best.group}' if best.group > 1 else ''} with {search.samples:,} outputs from each side"
         f"{raised}; seed {search.seed}.\n"
-        f"audited {len(found.pairs)} with other outputs, at a joint confidence of {found.confidence:.10g}. Scores only "
-        "guide the search; the verdict alone bounds."
+        f"The audit drew fresh outputs of {len(found.pairs)}, at a joint confidence level of {found.confidence:.10g}. "
+        "Scores only guide the search; they are not bounds."
     )
     print_report("", lines, _table(search), err=err)
 
@@ -201,7 +194,7 @@ def _sides(pair: Any) -> Mapping[str, str]:
 
 
 def _as_text(data: Any) -> str:
-    """Returns a data set as JSON, which ``--d0`` takes; in Python's words if JSON has none for it."""
+    """Returns a data set as JSON, which ``--d0`` takes; its repr if it has no JSON."""
     plain = data.tolist() if hasattr(data, "tolist") else data
     try:
         return json.dumps(plain, ensure_ascii=False)

@@ -19,8 +19,8 @@ def load_domain(text: str) -> Domain:
     """Returns the domain that ``--domain`` names: the kind of answers, JSON, a .json file, or MODULE:NAME.
 
     Raises:
-      InvalidArgumentError: it is none of these.
-      TargetImportError: the module's own code raised an error.
+      InvalidArgumentError: The text is none of these.
+      TargetImportError: The module's own code raised an error.
     """
     from hockeystick._files.named_callables import load_data
     from hockeystick.audits import Answers
@@ -33,7 +33,7 @@ def load_domain(text: str) -> Domain:
 
 
 def is_module(text: str) -> bool:
-    """Says whether ``--domain`` names a MODULE:NAME."""
+    """Returns whether ``--domain`` names a MODULE:NAME."""
     return re.fullmatch(r"[^\[{\"]*:[^\W\d][\w.]*", text) is not None
 
 
@@ -58,9 +58,9 @@ def _from_json(text: str, plain: Any) -> Domain:
     wrong = [name for name in given if name not in fields]
     missing = [name for name, needed in fields.items() if needed and name not in given]
     if wrong or missing:
-        what = f"has an unknown {wrong[0]!r}" if wrong else f"lacks {missing[0]!r}"
-        known = ", ".join("answers" if name == "kind" else name for name in fields)
-        raise InvalidArgumentError(_OPTION, text, f"{what}; {kind.__name__} has {known}", remedy)
+        fault = f"has an unknown entry {wrong[0]!r}" if wrong else f"lacks {missing[0]!r}"
+        names = ", ".join("answers" if name == "kind" else name for name in fields)
+        raise InvalidArgumentError(_OPTION, text, f"{fault}; {kind.__name__} takes {names}", remedy)
     try:
         found: Domain = kind(**given)
     except InvalidArgumentError as error:
@@ -69,7 +69,7 @@ def _from_json(text: str, plain: Any) -> Domain:
 
 
 def _from_module(text: str) -> Domain:
-    """A domain, a function without arguments that returns one, or one f(rng) that returns two data sets."""
+    """Returns the named domain; the name may also be that of a function, as :func:`load_domain` takes it."""
     from hockeystick._files.named_callables import load_object
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import PairsFrom
@@ -89,7 +89,7 @@ def _from_module(text: str) -> Domain:
         raise InvalidArgumentError(_OPTION, text, error.reason, error.remedy) from None
     if not _is_domain(named):
         remedy = "name a domain, a function that returns one, or f(rng) that returns two neighbouring data sets"
-        raise InvalidArgumentError(_OPTION, text, f"is of type {type(named).__name__} and no domain", remedy)
+        raise InvalidArgumentError(_OPTION, text, f"is of type {type(named).__name__}, not a domain", remedy)
     found: Domain = named
     return found
 

@@ -1,1 +1,1 @@
-"""What all commands share: options, types, files, output and exit codes."""
+"""The options, option types, files, output and exit codes that all commands share."""

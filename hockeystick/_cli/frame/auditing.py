@@ -1,4 +1,4 @@
-"""What ``audit``, ``search`` and ``catalogue`` share: options of drawing outputs, a target's errors, the ending."""
+"""The parts that ``audit``, ``search`` and ``catalogue`` share: their options, the target's errors, the exit status."""
 
 from __future__ import annotations
 
@@ -12,107 +12,105 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, TargetName, together
-from hockeystick._cli.frame.shared_options import Given, output_options, picked
+from hockeystick._cli.frame.shared_options import Given, flag, option, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, target_output_to_stderr, warn
 
 if TYPE_CHECKING:
     from hockeystick.audits import Verdict
 
-_FOR_THE_LIBRARY = ("samples", "confidence", "bits", "exceptions_as_output", "attack", "checkpoint")
-_HANDS = ("workers", "backend", "address")
+_AUDIT = ("samples", "confidence", "bits", "exceptions_as_output", "attack", "checkpoint")
+_WORKERS = ("workers", "backend", "address")
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
 def target_argument() -> Callable[[Command], Command]:
-    """The function that is audited."""
+    """The argument that names the audited function."""
     return click.argument("target", metavar="MODULE:CALLABLE", type=TargetName())
 
 
 def verdict_options(samples: str) -> Callable[[Command], Command]:
-    """The claim, how it is audited, and the files of the verdict; ``samples`` says what ``--samples`` counts."""
+    """The options of the claim, of its audit and of the result's files; ``samples`` is the help of ``--samples``."""
     return together(
-        click.option("--epsilon", required=True, metavar="E", type=Real(0.0, 700.0), help="The claimed ε."),
-        click.option("--delta", default=0.0, metavar="D", type=Real(0.0, 1.0), help="The claimed δ; 0 without it."),
-        drawing_options(samples, "Probability that a true claim is not refuted; 0.999 without it."),
-        click.option("--bits", is_flag=True, help="Also attack the bit patterns of floating-point outputs."),
-        click.option("--exceptions-as-output", is_flag=True, help="Count an exception as one more output."),
-        click.option(
+        option("--epsilon E", Real(0.0, 700.0), "The claimed ε.", required=True),
+        option("--delta D", Real(0.0, 1.0), "The claimed δ.", default=0.0),
+        drawing_options(samples, "The probability that a true claim is not refuted. Default: 0.999."),
+        flag("--bits", "Also attack the bit patterns of floating-point outputs."),
+        flag("--exceptions-as-output", "Treat an exception as one possible output."),
+        option(
             "--attack",
-            type=click.Choice(("auto", "simple", "logistic", "trees", "neighbours")),
-            help="Classifiers to score outputs of several numbers by; auto without it.",
+            click.Choice(("auto", "simple", "logistic", "trees", "neighbours")),
+            "The classifiers that score outputs of several numbers. Default: auto.",
         ),
-        hands_options("Processes that draw outputs; -1 for all cores, 1 without it."),
-        click.option(
-            "--checkpoint",
-            metavar="FILE",
-            type=FileName("kept", beside=(".audit", ".part", ".audit.part")),
-            help="Keep what is drawn there; the same command continues from it.",
+        worker_options("Number of processes that draw outputs; -1: one per core. Default: 1."),
+        option(
+            "--checkpoint FILE",
+            FileName("state", beside=(".audit", ".part", ".audit.part")),
+            "Save the outputs drawn so far here; the same command resumes from this file.",
         ),
-        click.option("--traceback", "full", is_flag=True, help="Show all of an error that the target raises."),
+        click.option("--traceback", "full", is_flag=True, help="Show the whole traceback of an error in the target."),
         output_options(),
     )
 
 
 def drawing_options(samples: str, confidence: str) -> Callable[[Command], Command]:
-    """``--samples``, ``--confidence`` and ``--seed``: None where they are left out."""
+    """``--samples``, ``--confidence`` and ``--seed``: None by default."""
     return together(
-        click.option("--samples", metavar="N", type=Count(1), help=samples),
-        click.option("--confidence", metavar="C", type=Real(0.5, 1.0, low_open=True, high_open=True), help=confidence),
-        click.option(
-            "--seed",
-            metavar="S",
-            type=Count(0, None),
-            help="Of all random numbers; without it a new one is drawn and shown.",
+        option("--samples N", Count(1), samples),
+        option("--confidence C", Real(0.5, 1.0, low_open=True, high_open=True), confidence),
+        option(
+            "--seed S", Count(0, None), "The seed of all random numbers. Default: a new one, which the report shows."
         ),
     )
 
 
-def hands_options(workers: str) -> Callable[[Command], Command]:
+def worker_options(workers: str) -> Callable[[Command], Command]:
     """``--workers``, ``--backend`` and ``--address``."""
     return together(
-        click.option("--workers", metavar="W", type=int, help=workers),
-        click.option("--backend", metavar="NAME", help="A joblib backend to work with: dask, loky, ..."),
-        click.option("--address", metavar="URL", help="With --backend dask: of the scheduler."),
+        option("--workers W", int, workers),
+        option("--backend NAME", click.STRING, "The joblib backend of the processes: dask, loky, ..."),
+        option("--address URL", click.STRING, "With --backend dask: the address of the scheduler."),
     )
 
 
-# --- what was given --------------------------------------------------------------------------------------------------
+# --- values of the options -------------------------------------------------------------------------------------------
 
 
-def known(given: Given) -> Given:
-    """The options that were given: the library has defaults of its own."""
+def without_none(given: Given) -> Given:
+    """Returns the options that were given; the library has its own defaults for the others."""
     return {name: value for name, value in given.items() if value is not None}
 
 
-def hands_of(given: Given) -> Given:
-    """The arguments of ``Workers`` that were given."""
-    return known(picked(given, *_HANDS))
+def worker_arguments(given: Given) -> Given:
+    """Returns the arguments of ``Workers`` that were given."""
+    return without_none(picked(given, *_WORKERS))
 
 
 def new_seed(seed: int | None) -> int:
-    """The seed, or a new one."""
+    """Returns ``seed``, or a new random one for None."""
     return secrets.randbits(32) if seed is None else seed
 
 
-def for_the_library(given: Given, identity: Callable[[], str]) -> Given:
-    """The arguments that ``audit`` and ``audit_with_search`` take alike.
+def audit_arguments(given: Given, identity: Callable[[], str]) -> Given:
+    """Returns the arguments that ``audit`` and ``audit_with_search`` have in common.
 
     Args:
-      given: the options of :func:`verdict_options`.
-      identity: makes the name of what is audited as it was written; it is asked for only where a checkpoint needs it.
+      given: The options of :func:`verdict_options`.
+      identity: Returns a text that identifies the audited code; called only for a checkpoint.
     """
-    kept = given["checkpoint"] is not None  # a checkpoint has its own seed
-    seed, name = (given["seed"], identity()) if kept else (new_seed(given["seed"]), None)
-    return known({"rng": seed, "identity": name, **picked(given, *_FOR_THE_LIBRARY, *_HANDS)})
+    if given["checkpoint"] is None:
+        seed, name = new_seed(given["seed"]), None
+    else:  # the checkpoint holds the seed
+        seed, name = given["seed"], identity()
+    return without_none({"rng": seed, "identity": name, **picked(given, *_AUDIT, *_WORKERS)})
 
 
 def check_checkpoint(given: Given) -> None:
-    """Refuses a checkpoint that can't be written: now, for the first samples may be hours away.
+    """Checks before the audit begins that its checkpoint can be written; the first write may be hours away.
 
     Raises:
-      InvalidArgumentError: it can't.
+      InvalidArgumentError: The file can't be written.
     """
     from hockeystick._files.result_files import check_writable
 
@@ -125,23 +123,23 @@ def check_checkpoint(given: Given) -> None:
 
 @contextlib.contextmanager
 def auditing(target: str, given: Given) -> Iterator[Progress]:
-    """Shows progress and keeps the target's prints off the standard output; errors end in one line.
+    """Shows progress, sends the target's prints to the standard error stream, and reports its errors in one line.
 
     Args:
-      target: as the command names it.
-      given: the options of :func:`verdict_options`.
+      target: The name of the target on the command line.
+      given: The options of :func:`verdict_options`.
     """
     with (
         target_output_to_stderr(),
-        _in_our_words(target, given["full"], given["checkpoint"]),
+        _target_errors(target, given["full"], given["checkpoint"]),
         Progress() as progress,
     ):
         yield progress
 
 
 @contextlib.contextmanager
-def _in_our_words(spec: str, full: bool, checkpoint: str | None) -> Iterator[None]:
-    """Turns what goes wrong with the target into one line in the words of the command line."""
+def _target_errors(spec: str, full: bool, checkpoint: str | None) -> Iterator[None]:
+    """Turns errors of the target into errors of the command line, which names options and not arguments."""
     from hockeystick._files.named_callables import TargetImportError, describe_error
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import TargetError, WorkerError
@@ -156,37 +154,37 @@ def _in_our_words(spec: str, full: bool, checkpoint: str | None) -> Iterator[Non
     except (TargetError, TargetImportError) as error:
         if full and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
-        hint = "" if full or error.__cause__ is None else "; --traceback shows all of it"
+        hint = "" if full or error.__cause__ is None else "; --traceback shows the whole traceback"
         raise click.ClickException(_as_options(str(error)) + hint) from error
     except WorkerError as error:
-        raise click.ClickException(f"{error}{_kept(checkpoint)}") from error
-    except SystemExit as error:  # no target may choose our exit status
+        raise click.ClickException(f"{error}{_saved(checkpoint)}") from error
+    except SystemExit as error:  # the exit status is the verdict's
         raise click.ClickException(f"the target ended the program: {describe_error(error)}") from error
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted before there was a verdict; result files are unchanged{_kept(checkpoint)}"
+            f"interrupted before there was a verdict; result files are unchanged{_saved(checkpoint)}"
         ) from None
 
 
-def _kept(checkpoint: str | None) -> str:
-    """What to say of the checkpoint, once the work has stopped; the first samples are kept when they are complete."""
+def _saved(checkpoint: str | None) -> str:
+    """Returns a clause on the state of the checkpoint after the work has stopped."""
     if checkpoint is None:
         return ""
     if os.path.exists(checkpoint):
-        return f"; the same command continues from {checkpoint}"
-    return f"; nothing was kept in {checkpoint} yet"
+        return f"; the same command resumes from {checkpoint}"
+    return f"; nothing was saved in {checkpoint} yet"
 
 
 def _as_options(text: str) -> str:
-    """Returns what the library says about its arguments in the words of the command line."""
+    """Replaces names of the library's arguments by the options of the command line."""
     return text.replace("exceptions_as_output=True", "--exceptions-as-output").replace("bits=True", "--bits")
 
 
-# --- the ending ------------------------------------------------------------------------------------------------------
+# --- the result ------------------------------------------------------------------------------------------------------
 
 
 def verdict_result(verdict: Verdict, target: str, d0: str, d1: str, **context: Any) -> dict[str, Any]:
-    """Returns the result of a command that ends with a verdict; ``context`` is what it tells beside."""
+    """Returns the result of a command that ends with a verdict; ``context`` are further entries of it."""
     from hockeystick._report.results import audit_result
 
     warnings = [_as_options(warning) for warning in verdict.warnings]
@@ -194,9 +192,9 @@ def verdict_result(verdict: Verdict, target: str, d0: str, d1: str, **context: A
 
 
 def status_of(result: dict[str, Any]) -> int:
-    """Says what a verdict warns of, and returns the exit status."""
+    """Prints the warnings of a verdict and returns the exit status."""
     for warning in result["warnings"]:
         warn(warning)
     if result["outcome"] == "inconclusive":
-        warn("inconclusive: too few samples to say anything useful; give more --samples")
+        warn("inconclusive: too few samples for a useful statement; give more --samples")
     return 1 if result["refuted"] else 0

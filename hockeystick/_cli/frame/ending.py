@@ -1,4 +1,4 @@
-"""How commands come to a result and end with it: progress and Ctrl-C on the way, then files, report and warning."""
+"""The last steps of a command: progress and Ctrl-C while it works, then files, report and warning."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def working(*, patience: float = 0.0) -> Iterator[Progress]:
-    """Shows progress while a result is made; Ctrl-C then says that result files are unchanged.
+    """Shows progress while a result is computed; Ctrl-C ends with the message that result files are unchanged.
 
     Args:
-      patience: seconds before the first line where the output is no terminal.
+      patience: Seconds before the first line if the output is not a terminal.
 
     Raises:
-      Interrupted: Ctrl-C.
+      Interrupted: Ctrl-C was pressed.
     """
     try:
         with Progress(patience=patience) as progress:
@@ -31,12 +31,12 @@ def working(*, patience: float = 0.0) -> Iterator[Progress]:
 
 
 def conclude(given: Given, content: Mapping[str, Any], files: ResultFiles, *, command: str = "run") -> dict[str, Any]:
-    """Writes and prints what a command found, warns of a simulation's seed, and returns the result.
+    """Writes and prints the result of a command, warns if it is a simulation, and returns it.
 
     Args:
       given: The command's options.
-      content: What was found, with ``mode`` and, where that is "simulation", ``seed``.
-      files: Of ``result_files``.
+      content: The result's entries, with ``mode`` and, if that is "simulation", ``seed``.
+      files: The destinations, from ``result_files``.
       command: The command's name in the result.
     """
     from hockeystick._report.results import run_result
@@ -44,6 +44,8 @@ def conclude(given: Given, content: Mapping[str, Any], files: ResultFiles, *, co
     result = {**run_result(content), "command": command}
     deliver(files, result)
     if result["mode"] == "simulation":
-        instead = " (--release)" if "release" in given else ""
-        warn(f"simulated with seed {result['seed']}: whoever knows it can repeat the run; nothing to publish{instead}")
+        instead = "; --release gives one that may be published" if "release" in given else ""
+        warn(
+            f"simulated with seed {result['seed']}: don't publish this run, for the seed gives away its noise{instead}"
+        )
     return result

@@ -1,4 +1,4 @@
-"""Options of commands: numbers of which all is checked (click's own types let NaN pass every range), files, groups."""
+"""Types of options: numbers within a range (click's own types accept NaN in every range), files and targets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PRIVATE = re.compile(r"-*(losses|gradients|labels)\b")
 
 @contextlib.contextmanager
 def private_file(option: str, file: str | None) -> Iterator[None]:
-    """Says what is wrong with private data by the place alone: a message ends up in logs, where no number may be.
+    """Removes values from errors about private data and leaves their place: error messages end up in logs.
 
     Args:
-      option: the option that names the file.
-      file: None where the data are public, and may be quoted.
+      option: The option that names the file.
+      file: The file; None if the data are public.
     """
     from hockeystick.accounting import InvalidArgumentError
 
@@ -42,11 +42,11 @@ def private_file(option: str, file: str | None) -> Iterator[None]:
         remedy = error.remedy.replace("with clip=True", "with --clip")
     else:
         return
-    raise InvalidArgumentError(option, file, reason, remedy)  # out here: a cause would hold the value
+    raise InvalidArgumentError(option, file, reason, remedy)  # outside the except clause: a cause would hold the value
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Returns a decorator that adds all options, to be listed in this order."""
+    """Returns a decorator that adds all these options; ``--help`` lists them in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -57,7 +57,7 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
-    """A finite number within a range; what is outside is a usage error that states the range."""
+    """A finite number within a range; a number outside is a usage error that states the range."""
 
     name = "number"
 
@@ -66,7 +66,7 @@ class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4
         self.low_open, self.high_open = low_open, high_open
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns ``value`` as a float, or fails with what was expected."""
+        """Returns ``value`` as a float; fails with the expected range."""
         try:
             number = float(value)
         except ValueError:
@@ -85,11 +85,12 @@ class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
-    """A whole number from ``low`` on; ``200000``, ``200_000`` and ``2e5`` are the same.
+    """A whole number of at least ``low``; ``200000``, ``200_000`` and ``2e5`` are the same.
 
     Args:
-      high: the largest. Above 2^53 floats skip whole numbers, so that a bound for so many would be one for another
-        number, and no computer counts so far; None for what is no amount: a seed.
+      low: The smallest value.
+      high: The largest value, by default 2^53: floats above it skip whole numbers, so that a bound would be computed
+        for another number. None: no limit, for a seed.
     """
 
     name = "integer"
@@ -98,7 +99,7 @@ class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
         self.low, self.high = low, high
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns ``value`` as an int, or fails with what was expected."""
+        """Returns ``value`` as an int; fails with the expected range."""
         wanted = f"expected a whole number, at least {self.low} (as 200000, 200_000 or 2e5)"
         if isinstance(value, int):
             return value
@@ -119,17 +120,17 @@ class FileName(click.ParamType):  # type: ignore[type-arg]  # generic from click
     """The name of a file, completed by the shell; it is checked where it is read or written.
 
     Args:
-      role: "input" is read, "output" is replaced by a result, and "kept" is what a command itself reads and writes. No
-        result may replace an input or what is kept.
-      beside: endings of the names of further files that are kept next to it.
-      replaced_by: an option whose result is meant to replace it all the same.
+      role: "input": the command reads it; "output": a result replaces it; "state": the command both reads and writes
+        it. A result may not replace an input or a state.
+      beside: Suffixes of further files of the state, next to it.
+      replaced_by: An option whose result may replace the file all the same.
     """
 
     name = "file"
 
     def __init__(
         self,
-        role: Literal["input", "output", "kept"] = "input",
+        role: Literal["input", "output", "state"] = "input",
         *,
         beside: tuple[str, ...] = (),
         replaced_by: str | None = None,
@@ -137,11 +138,11 @@ class FileName(click.ParamType):  # type: ignore[type-arg]  # generic from click
         self.role, self.beside, self.replaced_by = role, beside, replaced_by
 
     def files(self, value: str) -> list[str]:
-        """Returns the files that a value of an option stands for."""
+        """Returns the files that a value of the option names."""
         return [] if value == "-" else [value + end for end in ("", *self.beside)]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Returns that a file's name is wanted."""
+        """Tells the shell to complete the name of a file."""
         return [CompletionItem(incomplete, type="file")]
 
 
@@ -149,15 +150,15 @@ class DataText(FileName):
     """JSON, or the name of a file that holds it or an array; see ``hockeystick._files.named_callables.load_data``."""
 
     def files(self, value: str) -> list[str]:
-        """Returns the file, if it is one."""
+        """Returns the file that the value names, if it names one."""
         return [value] if value.endswith((".json", ".npy", ".csv")) else TargetName().files(value)
 
 
 class TargetName(FileName):
-    """MODULE:CALLABLE, of which MODULE may be a file."""
+    """MODULE:CALLABLE, where MODULE may be a file."""
 
     def files(self, value: str) -> list[str]:
-        """Returns the module's file, if it is named by it or lies in the working directory."""
+        """Returns the module's file: as named, or in the working directory."""
         where = value.rpartition(":")[0]
         return [where if where.endswith(".py") else where + ".py"] if where else []
 
@@ -166,11 +167,12 @@ def read_text(argument: str, file: str, remedy: str) -> str:
     """Returns the text of a file, or of the standard input for ``-``.
 
     Args:
-      argument: under which the user knows the file.
-      remedy: where such a file comes from.
+      argument: The option or argument that names the file, for errors.
+      file: The file's name.
+      remedy: How to make such a file, for errors.
 
     Raises:
-      InvalidArgumentError: it can't be read, or is not UTF-8.
+      InvalidArgumentError: The file can't be read, or is not UTF-8.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
 
@@ -192,7 +194,8 @@ def read_graph(file: str) -> AccountantGraph:
     """Returns the graph in a file, or on the standard input for ``-``.
 
     Raises:
-      InvalidArgumentError: it can't be read. GraphError: it is no graph; the message names the file.
+      InvalidArgumentError: The file can't be read.
+      GraphError: It does not hold a graph; the message names the file.
     """
     text = read_text("GRAPH.json", file, "write one with AccountantGraph.to_json()")
     from hockeystick.accounting import AccountantGraph, GraphError, InvalidArgumentError

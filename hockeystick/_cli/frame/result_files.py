@@ -1,6 +1,6 @@
-"""Where a command's result goes: its report to the terminal, and JSON, HTML and Markdown to the files asked for.
+"""The destinations of a command's result: a report to the terminal; JSON, HTML and Markdown to files.
 
-With ``-`` one of them takes the standard output, and the report for people moves to the standard error stream.
+With ``-`` one of these formats takes the standard output, and the report moves to the standard error stream.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "html", "markdown")
 
-_NAMED = 20  # columns of a table, in a warning
+_NAMED = 20  # the most columns of a table that a warning names
 
 
 class ResultFiles(NamedTuple):
@@ -30,18 +30,17 @@ class ResultFiles(NamedTuple):
 
 
 def result_files(given: Mapping[str, Any], *others: Path | None, drawings: Sequence[str] = ()) -> ResultFiles:
-    """Returns where the results go, refusing before the work starts what could not be written after it.
+    """Returns the destinations of the results, after checking before the work starts that they can be written.
 
     Args:
-      given: a command's options, ``json_file``, ``html_file`` and ``markdown_file`` among them; one that is missing was
-        not asked for.
-      others: paths that the command writes something else to.
-      drawings: names of further formats, with options named in the same way.
+      given: A command's options, with ``json_file``, ``html_file`` and ``markdown_file`` if they were given.
+      others: Paths of the command's other outputs.
+      drawings: Names of further formats, with options named in the same way.
 
     Raises:
-      InvalidArgumentError: a path that can't be written, or one for two of them or of a file that the command reads; or
-        two for the standard output, or one where it is closed.
-      MissingExtraError: ``--html`` without the packages that draw it.
+      InvalidArgumentError: A path can't be written, stands for two results, or is a file that the command reads; or
+        two results go to the standard output, or it is closed.
+      MissingExtraError: ``--html`` was given, and packages that it needs are not installed.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
 
@@ -57,7 +56,8 @@ def result_files(given: Mapping[str, Any], *others: Path | None, drawings: Seque
             if sys.stdout is None:
                 raise InvalidArgumentError(f"--{name}", file, "the standard output is closed", "give a file")
             if stdout is not None:
-                raise InvalidArgumentError(f"--{name}", file, f"is where --{stdout} goes too", "give a file to one")
+                reason = f"is the standard output, which --{stdout} takes too"
+                raise InvalidArgumentError(f"--{name}", file, reason, "give a file to one of them")
             stdout = name
         elif file is not None:
             paths[name] = output_file(f"--{name}", file, *paths.values(), *others)
@@ -65,34 +65,35 @@ def result_files(given: Mapping[str, Any], *others: Path | None, drawings: Seque
 
 
 def output_file(option: str, file: str, *taken: Path | None) -> Path:
-    """Returns where something is written that an option gives a file for.
+    """Returns the path of an output file, after checking that it can be written.
 
     Args:
-      option: its flag.
-      file: its value.
-      taken: where something else goes.
+      option: The option's flag.
+      file: The option's value.
+      taken: Paths of the command's other outputs.
 
     Raises:
-      InvalidArgumentError: it can't be written; or it is one of ``taken``, or a file that the command itself reads or
-        keeps, as its options' types say (``FileName``).
+      InvalidArgumentError: The file can't be written, is one of ``taken``, or is a file that the command itself reads
+        (the types of its options tell: ``FileName``).
     """
     from hockeystick._files.result_files import check_writable, same_file
     from hockeystick.accounting.errors import InvalidArgumentError
 
     path = check_writable(option, file)
     if path in taken:
-        raise InvalidArgumentError(option, file, "is another result's file too", "give different files")
-    for name, other in _read_or_kept(option):
+        raise InvalidArgumentError(option, file, "is the file of another result too", "give different files")
+    for name, other in _files_read(option):
         if same_file(path, other):
-            raise InvalidArgumentError(option, file, f"is the file of {name}, which it would replace", "give another")
+            reason = f"is the file of {name}, which the result would replace"
+            raise InvalidArgumentError(option, file, reason, "give another file")
     return path
 
 
-def _read_or_kept(option: str) -> Iterator[tuple[str, str]]:
-    """The files that the command under way reads or keeps, and by which of its parameters.
+def _files_read(option: str) -> Iterator[tuple[str, str]]:
+    """Yields the parameters of the running command that name files it reads, with the files.
 
     Args:
-      option: which of its results may replace some of them.
+      option: An output option; files that its result may replace are left out.
     """
     from hockeystick._cli.frame.option_types import FileName
 
@@ -112,11 +113,13 @@ def deliver(
     drawings: Mapping[str, Callable[[], str]] | None = None,
     shown: Sequence[RenderableType] | None = None,
 ) -> None:
-    """Writes a result (or several, together) to its files, says where they are, and prints the report.
+    """Writes a result (or several in one) to its files, names the files, and prints the report.
 
     Args:
-      drawings: how to make the further formats of ``result_files``.
-      shown: printed instead of the report.
+      files: The destinations, from :func:`result_files`.
+      results: The results.
+      drawings: Functions that make the further formats of :func:`result_files`.
+      shown: The parts to print instead of the report.
     """
     from hockeystick._report.results import to_html, to_json, to_markdown, to_terminal, together
 
@@ -126,7 +129,7 @@ def deliver(
         "markdown": lambda: to_markdown(*results),
         **(drawings or {}),
     }
-    for name, make in made.items():  # JSON first of all: no page is worth the result
+    for name, make in made.items():  # JSON first: a page that fails must not lose the result
         if name in files.paths:
             write(files.paths[name], make())
     gap = [""] * (len(results) > 1)
@@ -137,7 +140,7 @@ def deliver(
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Replaces a file as a whole, and says so."""
+    """Replaces a file atomically and prints its name."""
     from hockeystick._files.result_files import write_atomically
 
     write_atomically(path, content)
@@ -145,15 +148,15 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def unread_columns(option: str, path: str | None, read: Sequence[str | None]) -> list[str]:
-    """Returns a line for a warning of columns that a command does not read, by their names; none if it reads all.
+    """Returns a warning that names the columns a command does not read, or an empty list if it reads them all.
 
     Args:
-      option: that names the table.
-      path: of the table; None for none.
-      read: the columns that are read, if they are there.
+      option: The option that names the table.
+      path: The table's file, or None.
+      read: The columns that the command reads where they exist.
 
     Raises:
-      InvalidArgumentError: there is no such table.
+      InvalidArgumentError: There is no such table.
     """
     from hockeystick._files.symbol_tables import unread
 

@@ -1,6 +1,6 @@
-"""Who reads what: results go to the standard output, progress, warnings and errors to the standard error stream.
+"""Output streams: results go to the standard output; progress, warnings and errors to the standard error stream.
 
-So the output of a command can be piped. Which files a result goes to is in ``_cli/frame/result_files.py``.
+So the output of a command can be piped. ``_cli/frame/result_files.py`` writes results to files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -19,16 +19,16 @@ import click
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-PLAIN_WIDTH = 100  # columns where the output is no terminal
+PLAIN_WIDTH = 100  # columns if the output is not a terminal
 _QUIET_SECONDS = 5.0  # between two plain progress lines of one stage
 
 
 class Interrupted(click.Abort):
-    """Ctrl-C during a command; the text says what was saved."""
+    """Ctrl-C during a command; the message says what was saved."""
 
 
 def one_line(text: object) -> str:
-    """Returns a text in one line without control characters, so that nothing printed can steer the terminal."""
+    """Returns a text in one line and without control characters, which could manipulate the terminal."""
     return "".join(c for c in " ".join(str(text).split()) if c.isprintable() or ord(c) > 0xD7FF)
 
 
@@ -42,25 +42,35 @@ def warn(message: str) -> None:
     _err(f"hockeystick: warning: {one_line(message)}")
 
 
+def simulated_noise(releases: Sequence[str]) -> str:
+    """Returns the warning about releases of a graph whose noise was simulated."""
+    return f"the noise of {', '.join(releases)} was simulated: don't publish them, for the seed gives away the noise"
+
+
+def large_delta(delta: float, units: int, unit: str) -> str:
+    """Returns the warning about a δ above 1/units, where ``unit`` is "record" or "client"."""
+    return f"δ = {delta:g} is above 1/{units}: such a guarantee allows a mechanism to publish a {unit} outright"
+
+
 def note(message: str) -> None:
-    """Prints a remark beside the result: where a file was written, how far the work is."""
+    """Prints a note that is not part of the result, such as the name of a written file."""
     _err(f"hockeystick: {one_line(message)}")
 
 
 def _err(line: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it, its disk is full, or it is closed
+    with contextlib.suppress(OSError, ValueError):  # a broken pipe, a full disk, or a closed stream
         click.echo(line, err=True)
 
 
 def print_report(*parts: RenderableType, err: bool = False) -> None:
     """Prints rich renderables, one below the other.
 
-    A reader that has gone away is no error: the exit status still has to tell the verdict.
+    A closed pipe is not an error: the exit status still has to give the verdict.
     """
     from rich.console import Console
 
     stream = sys.stderr if err else sys.stdout
-    if stream is None:  # closed by whoever started the program
+    if stream is None:  # the parent process closed it
         return
     width = None if stream.isatty() else PLAIN_WIDTH
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
@@ -72,7 +82,7 @@ def print_report(*parts: RenderableType, err: bool = False) -> None:
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """Prints a text as it is; a reader that has gone away is no error."""
+    """Prints a text as it is; a closed pipe is not an error."""
     try:
         click.echo(text, err=err, nl=False, color=True)
     except BrokenPipeError:
@@ -81,9 +91,9 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 
 def print_bytes(data: bytes) -> None:
-    """Prints a result for programs, as it is in a file: a page says that it is UTF-8, whatever the terminal takes."""
+    """Prints a result with the same bytes as a file would have, in UTF-8 whatever the terminal's encoding."""
     stream = getattr(sys.stdout, "buffer", None)
-    if stream is None:  # somebody's stream of text
+    if stream is None:  # the standard output was replaced by a text stream
         print_text(data.decode("utf-8"))
         return
     try:
@@ -95,7 +105,7 @@ def print_bytes(data: bytes) -> None:
 
 
 def silence_stdout() -> None:
-    """Sends the rest of the standard output nowhere; Python would complain at exit about what it can't write."""
+    """Discards the rest of the standard output, which Python would otherwise fail to flush at exit."""
     with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -104,19 +114,19 @@ def silence_stdout() -> None:
 
 @contextlib.contextmanager
 def target_output_to_stderr() -> Iterator[None]:
-    """Keeps what an audited function prints out of the standard output, which is for the result."""
+    """Sends the prints of an audited function to the standard error stream: the standard output is for the result."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 
 
 class Progress:
-    """Shows how far a command is: a bar on a terminal, otherwise a plain line at each stage and every few seconds.
+    """Progress of a command: a bar on a terminal, otherwise a plain line at each stage and every few seconds.
 
-    Use as a context manager; call with the stage and the share of it that is done.
+    Use it as a context manager, and call it with the stage and the completed share of it.
 
     Args:
-      stream: where to; the standard error stream without it.
-      patience: seconds before the first plain line, for work that is mostly done by then.
+      stream: The output, by default the standard error stream.
+      patience: Seconds before the first plain line; most work is done by then.
     """
 
     def __init__(self, stream: TextIO | None = None, *, patience: float = 0.0) -> None:
@@ -145,7 +155,7 @@ class Progress:
             self._bar.stop()
 
     def __call__(self, stage: str, share: float | None = None) -> None:
-        """Shows that ``stage`` is under way and which share of it is done (None: unknown)."""
+        """Shows the current ``stage`` and the completed share of it (None: unknown)."""
         stage = one_line(stage)
         if self._bar is not None:
             self._bar.update(

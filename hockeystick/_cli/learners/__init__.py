@@ -1,1 +1,1 @@
-"""The commands `run`: a learner each."""
+"""The commands ``run``, one per learner."""

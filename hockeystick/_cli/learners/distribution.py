@@ -1,4 +1,4 @@
-"""``hockeystick run online-distribution``: online distribution learning under local privacy, planned and simulated."""
+"""``hockeystick run online-distribution``: plans and simulates online distribution learning under local privacy."""
 
 from __future__ import annotations
 
@@ -9,60 +9,49 @@ import click
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, private_file, together
 from hockeystick._cli.frame.result_files import result_files
-from hockeystick._cli.frame.shared_options import Given, mode_options, picked, refuse_with_plan, target_options
+from hockeystick._cli.frame.shared_options import Given, mode_options, option, picked, refuse_with_plan, target_options
 
 _CHANNELS = ("auto", "one-bit", "laplace-one", "laplace-all", "gaussian-all", "krr")
 _models = together(
-    click.option(
-        "--models",
+    option(
+        "--models F.npy|NAME",
+        FileName(),
+        "The models: a file of label probabilities, of shape (models, labels) or (contexts, models, labels); or "
+        "the built-in models half-uniform, hadamard, poisson or digits.",
         required=True,
-        metavar="F.npy|NAME",
-        type=FileName(),
-        help="Laws of the label: masses of shape (models, labels) or (contexts, models, labels); or half-uniform, "
-        "hadamard, poisson, digits.",
     ),
-    click.option("--experts", metavar="K", type=Count(2), help="The number of built-in models."),
-    click.option("--alphabet", metavar="M", type=Count(2), help="Labels of half-uniform models; K without it."),
-    click.option("--rounds", metavar="T", type=Count(2), help="The number of rounds; that of --labels without it."),
+    option("--experts K", Count(2), "The number of built-in models."),
+    option("--alphabet M", Count(2), "With half-uniform: the number of labels. Default: --experts."),
+    option("--rounds T", Count(2), "The number of rounds. Default: that of --labels."),
 )
 _learner = together(
-    click.option(
+    option(
         "--channel",
-        type=click.Choice(_CHANNELS),
+        click.Choice(_CHANNELS),
+        "The local randomiser of each message; auto: one-bit or krr, whichever has the lower risk bound.",
         default="auto",
-        show_default=True,
-        help="What a person sends; auto: one-bit or krr, by their bounds.",
     ),
-    target_options("The ε of one message."),
-    click.option(
+    target_options("The ε of each message."),
+    option(
         "--reference",
-        type=click.Choice(("mixture", "envelope", "blocks")),
+        click.Choice(("mixture", "envelope", "blocks")),
+        "The reference law of the likelihood ratios; blocks is the published one.",
         default="mixture",
-        show_default=True,
-        help="What likelihoods are compared with; blocks are the published ones.",
     ),
-    click.option(
+    option(
         "--rule",
-        type=click.Choice(("tuned", "printed", "posterior")),
+        click.Choice(("tuned", "printed", "posterior")),
+        "The update rule; printed: the published algorithm with its sensitivity corrected.",
         default="tuned",
-        show_default=True,
-        help="What is made of messages; printed: the published algorithm, its sensitivity corrected.",
     ),
-    click.option(
-        "--answers", metavar="N", type=Count(1), default=1, show_default=True, help="Rounds that one person answers in."
-    ),
+    option("--answers N", Count(1), "The number of rounds in which the same person sends a message.", default=1),
 )
 _play = together(
-    click.option("--truth", metavar="J", type=Count(0), help="The true model, from 0; 0 without it and --labels."),
-    click.option("--labels", metavar="FILE.npy", type=FileName(), help="Play on these labels, one a round."),
-    click.option(
-        "--contexts",
-        metavar="FILE.npy",
-        type=FileName(),
-        help="The context of each round, from 0; at random without it.",
-    ),
-    click.option("--runs", metavar="R", type=Count(1), help="Simulated runs; 1 without it."),
-    click.option("--block", metavar="B", type=Count(1), help="Rounds between two updates; 1 without it, 10 is faster."),
+    option("--truth J", Count(0), "The index of the true model, from 0. Default: 0; with --labels, none."),
+    option("--labels FILE.npy", FileName(), "Run on these labels, one per round."),
+    option("--contexts FILE.npy", FileName(), "The context of each round, from 0. Default: random contexts."),
+    option("--runs R", Count(1), "The number of simulated runs. Default: 1."),
+    option("--block B", Count(1), "The number of rounds between updates; 10 is faster. Default: 1."),
     mode_options(),
 )
 
@@ -72,15 +61,15 @@ _play = together(
 @_learner
 @_play
 def online_distribution(**given: Any) -> int:
-    """Learn which of known laws labels follow, from private messages alone.
+    """Learn the distribution of labels among known models, from private messages alone.
 
-    In every round the server predicts the next label's law, and then a person with a label sends a message about it,
-    private on its own: nobody has to be trusted with labels. Shown are the risk, the sum over rounds of the KL
-    divergence of the prediction from the true law, with its bound; the certified ε; and what is claimed in print of the
-    published noise for these models, with what that noise delivers.
+    In every round the server predicts the distribution of the next label; then a person with a label sends a message
+    that is private in itself, so that nobody has to be trusted with labels. The report shows the risk (the sum over
+    rounds of the KL divergence of the prediction from the true distribution) with its bound, the certified ε, and the
+    claimed and the actual ε of the published noise for these models.
 
-    Without --labels they are drawn from model --truth. With --labels and no --truth, predictions are rated by the
-    labels' own frequencies.
+    By default labels are drawn from the model --truth. With --labels and without --truth, predictions are compared with
+    the frequencies of these labels.
 
     \b
     Examples:
@@ -88,7 +77,7 @@ def online_distribution(**given: Any) -> int:
       hockeystick run online-distribution --models F.npy --rounds 1e6 --channel laplace-one --epsilon 1 --plan
       hockeystick run online-distribution --models poisson --experts 8 --rounds 1e5 --epsilon 2 --truth 3 --runs 8
 
-    Exit status: 0, or 2 where it could not run.
+    Exit status: 0, or 2 if the command could not run.
     """
     files = result_files(given)
     _check(given)
@@ -122,11 +111,11 @@ def _check(given: Given) -> None:
     if given["plan"]:
         refuse_with_plan(given, "truth", "labels", "contexts", "runs", "block", "seed")
     if given["rounds"] is None and given["labels"] is None:
-        raise click.UsageError("--rounds missing: how many are there?")
+        raise click.UsageError("give --rounds or --labels")
 
 
 def _rounds(given: Given) -> tuple[Any, Any, int]:
-    """Labels and contexts of files, and the number of rounds."""
+    """Returns the labels, the contexts (None without a file) and the number of rounds."""
     from hockeystick._runs.distribution_models import numbers_file
     from hockeystick.accounting.errors import InvalidArgumentError
 
@@ -135,7 +124,10 @@ def _rounds(given: Given) -> tuple[Any, Any, int]:
     )
     rounds = given["rounds"] if labels is None else len(labels)
     if given["rounds"] not in (None, rounds):
-        raise InvalidArgumentError("--rounds", given["rounds"], f"differs from the file's {rounds}", "leave it out")
+        raise InvalidArgumentError(
+            "--rounds", given["rounds"], f"differs from the file's {rounds} rounds", "leave it out"
+        )
     if contexts is not None and len(contexts) != rounds:
-        raise InvalidArgumentError("--contexts", len(contexts), f"differs from {rounds} rounds", "give one a round")
+        reason = f"is not the number of rounds, {rounds}"
+        raise InvalidArgumentError("--contexts", len(contexts), reason, "give one context per round")
     return labels, contexts, rounds

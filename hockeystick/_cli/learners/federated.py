@@ -1,4 +1,4 @@
-"""``hockeystick run fed-svt`` and ``fed-stoch``: federated learners of experts, accounted for and simulated."""
+"""``hockeystick run fed-svt`` and ``fed-stoch``: plans and simulates federated learning from expert advice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
     absent,
+    flag,
     mode_options,
+    option,
     picked,
     refuse_with_plan,
     target_options,
@@ -27,57 +29,39 @@ _Shape = tuple[int, int, int]
 
 _SIZES = ("clients", "rounds", "experts")
 _shared = together(
-    click.option("--clients", metavar="M", type=Count(1), help="The number of clients."),
-    click.option("--rounds", metavar="T", type=Count(1), help="The number of rounds."),
-    click.option("--experts", metavar="D", type=Count(2), help="The number of experts."),
+    option("--clients M", Count(1), "The number of clients."),
+    option("--rounds T", Count(1), "The number of rounds."),
+    option("--experts D", Count(2), "The number of experts."),
     target_options(),
-    click.option(
-        "--adversary",
-        metavar="NAME",
-        help="Play on built-in losses: zero-expert, coins, gap, classes, shared or packing.",
+    option(
+        "--adversary NAME", click.STRING, "Run on built-in losses: zero-expert, coins, gap, classes, shared or packing."
     ),
-    click.option(
-        "--losses",
-        metavar="FILE.npy",
-        type=FileName(),
-        help="Play on these: shape (clients, rounds, experts), numbers in [0, 1].",
+    option(
+        "--losses FILE.npy", FileName(), "Run on these losses: shape (clients, rounds, experts), numbers in [0, 1]."
     ),
     click.option(
         "--threat-model",
         type=click.Choice(("output", "server", "client", "central")),
         default=None,
-        help="Who is kept out; see below.",
+        help="The adversary that the guarantee is against; see above. Default: output.",
     ),
-    mode_options(seed="losses and simulation"),
+    mode_options(seed="losses and the simulation"),
 )
 
 
 @click.command("fed-svt")
 @_shared
-@click.option("--period", metavar="N", type=Count(1), default=1, show_default=True, help="Rounds between two messages.")
-@click.option(
-    "--best-loss",
-    metavar="L",
-    type=Real(0.0),
-    default=0.0,
-    show_default=True,
-    help="What the best expert may lose over all rounds, per client.",
-)
-@click.option(
-    "--rho",
-    metavar="P",
-    type=SHARE,
-    default=0.1,
-    show_default=True,
-    help="Chance with which the parameters may turn out too small; no matter of privacy.",
-)
-@click.option("--lazy-vectors", is_flag=True, help="Send all experts' losses only where one is drawn anew.")
+@option("--period N", Count(1), "The number of rounds between messages.", default=1)
+@option("--best-loss L", Real(0.0), "An upper bound on the best expert's total loss per client.", default=0.0)
+@option("--rho P", SHARE, "The probability that the regret bound fails; privacy does not depend on it.", default=0.1)
+@flag("--lazy-vectors", "Send the losses of all experts only in rounds that draw a new expert.")
 def fed_svt(**given: Any) -> int:
-    """Follow experts together where one of them is good in all rounds (Fed-SVT).
+    """Learn from expert advice with other clients, if one expert is good in all rounds (Fed-SVT).
 
-    Each client has a loss in [0, 1] for every expert in every round; all play the same expert. The server is trusted
-    with the clients' sums and adds the noise: threat models are output (the default), client and central, and never
-    server.
+    Each client has a loss in [0, 1] for every expert in every round; all clients play the same expert. The server is
+    trusted with the clients' sums and adds the noise. The threat models are therefore output (the adversary sees the
+    experts played; the default), client (the adversary also knows all other clients' data and noise), and central (as
+    output); server is refused.
 
     \b
     Examples:
@@ -91,28 +75,26 @@ def fed_svt(**given: Any) -> int:
 
 @click.command("fed-stoch")
 @_shared
-@click.option(
-    "--trees",
-    metavar="T1",
-    type=Count(0),
+@option(
+    "--trees T1",
+    Count(0),
+    "The number of trees in each phase; 0: one release of all losses, with less noise for losses of experts.",
     default=1,
-    show_default=True,
-    help="Trees in each phase; 0: one release from all losses, with less noise for losses of experts.",
 )
-@click.option(
+@option(
     "--noise",
-    type=click.Choice(("laplace", "gaussian", "gumbel", "exponential")),
+    click.Choice(("laplace", "gaussian", "gumbel", "exponential")),
+    "The noise distribution.",
     default="laplace",
-    show_default=True,
-    help="Its law.",
 )
-@click.option("--known-order", is_flag=True, help="Read losses in the order of rounds, and not in a secret one.")
+@flag("--known-order", "Read the losses in the order of rounds, not in a secret random one.")
 def fed_stoch(**given: Any) -> int:
-    """Follow experts together where losses are independent draws (Fed-DP-OPE-Stoch).
+    """Learn from expert advice with other clients, if losses are independent draws (Fed-DP-OPE-Stoch).
 
-    Each client has a loss in [0, 1] for every expert in every round; all play the same mixture of experts. Clients add
-    the noise, which keeps out output (the default) and client, or, with more of it, server; with central, a trusted
-    server adds it.
+    Each client has a loss in [0, 1] for every expert in every round; all clients play the same mixture of experts. The
+    clients add the noise. The threat models are output (the adversary sees the mixtures played; the default), client
+    (the adversary also knows all other clients' data and noise), and server (also all messages; needs more noise). With
+    central a trusted server adds the noise.
 
     \b
     Examples:
@@ -138,7 +120,7 @@ def _stoch(given: Given, shape: _Shape, model: ThreatModel) -> Any:
 
 
 def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) -> int:
-    """Builds the learner, plays unless only a plan is wanted, and prints and writes the result."""
+    """Builds the learner, runs it unless ``--plan`` is given, and prints and writes the result."""
     files = result_files(given)
     _check(given)
     from hockeystick._runs import federated
@@ -170,4 +152,4 @@ def _check(given: Given) -> None:
         raise click.UsageError("give one of --losses, --adversary and --plan")
     sizes = absent(given, *_SIZES)
     if sizes and given["losses"] is None:
-        raise click.UsageError(f"{', '.join(sizes)} missing: how many are there?")
+        raise click.UsageError(f"give --losses or {', '.join(sizes)}")

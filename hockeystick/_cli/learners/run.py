@@ -1,4 +1,4 @@
-"""``hockeystick run``: a learner calibrated and played on a stream, or only accounted for. Here: the lazy learners."""
+"""``hockeystick run``: calibrates a learner and runs it, or computes its guarantee only. Here: the lazy learners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     SHARE,
     Given,
+    flag,
     need,
+    option,
     output_options,
     picked,
     plan_option,
@@ -44,48 +46,48 @@ class _Normaliser(Real):
     name = "normaliser"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the word or the number, or fails with what was expected."""
+        """Returns the word or the number; fails with the expected values."""
         return value if value in ("paper", "tight") else super().convert(value, param, ctx)
 
     def _range(self) -> str:
         return f"paper, tight or {super()._range()}"
 
 
-def _shared(played: str) -> Callable[[Command], Command]:
-    """The options that both learners have; ``played`` says what a file of losses holds."""
+def _shared(losses: str) -> Callable[[Command], Command]:
+    """The options that both learners have; ``losses`` describes a file of losses."""
     return together(
-        plan_option("Only account for given parameters; play nothing."),
-        click.option("--losses", metavar="FILE", type=FileName(), help=f"Play on these: {played}."),
-        click.option(
-            "--dataset", metavar="NAME", help="Play on the people of breast_cancer, wine or digits, of scikit-learn."
-        ),
-        click.option("--epsilon", metavar="E", type=POSITIVE, help="The ε to calibrate to."),
-        click.option(
-            "--delta",
-            required=True,
-            metavar="D",
-            type=SHARE,
-            help="The δ at which ε is meant.",
-        ),
+        plan_option("Compute the guarantee for given parameters only; run nothing."),
+        option("--losses FILE", FileName(), f"Run on these losses: {losses}."),
+        option("--dataset NAME", click.STRING, "Run on a data set of scikit-learn: breast_cancer, wine or digits."),
+        option("--epsilon E", POSITIVE, "The ε to calibrate to."),
+        option("--delta D", SHARE, "The δ of the guarantee.", required=True),
         seed_option(),
-        release_option("Play with secure noise, to publish the actions."),
-        click.option(
-            "--actions", metavar="FILE.npy", type=FileName("output"), help="Write what was played in every round."
+        release_option("Run with secure noise, so that the actions may be published."),
+        option("--actions FILE.npy", FileName("output"), "Write the action of every round."),
+        flag("--clip", "Clip losses that are too large instead of refusing them."),
+        option("--rounds T", Count(1), "With --plan: the number of rounds, one per person."),
+        option("--batch B", Count(1), "With --plan: the number of rounds per action."),
+        option(
+            "--fake-switch P", _CHANCE, "With --plan: the probability of a redraw that does not depend on the data."
         ),
-        click.option("--clip", is_flag=True, help="Clip losses that are too large instead of refusing them."),
-        click.option("--rounds", metavar="T", type=Count(1), help="With --plan: the rounds, one person each."),
-        click.option("--batch", metavar="B", type=Count(1), help="With --plan: the rounds per action."),
-        click.option("--fake-switch", metavar="P", type=_CHANCE, help="With --plan: chance of a redraw for no reason."),
-        click.option("--shadow-switch", metavar="P", type=_CHANCE, help="With --plan: the shadow's; P without it."),
-        click.option(
-            "--normaliser", metavar="C", type=_Normaliser(0.0), help="With --plan: paper (default), tight, C."
+        option("--shadow-switch P", _CHANCE, "With --plan: the same for the shadow expert. Default: --fake-switch."),
+        option(
+            "--normaliser C",
+            _Normaliser(0.0),
+            "With --plan: the normaliser of switching probabilities: paper, tight or a number. Default: paper.",
         ),
-        click.option("--draw-budget", metavar="K", type=Count(1), help="With --plan: the most draws of a run."),
-        click.option("--group", metavar="K", type=Count(1), help="With --plan: ε of groups of K; 1 without it."),
-        click.option(
-            "--user-batch", metavar="S0", type=Count(1), help="With --plan: ε of the people in a batch, from 1."
+        option("--draw-budget K", Count(1), "With --plan: the largest number of draws in a run."),
+        option("--group K", Count(1), "With --plan: protect groups of K. Default: 1."),
+        option(
+            "--user-batch S0",
+            Count(1),
+            "With --plan: show the ε of the people in this batch, from 1. Default: the worst batch.",
         ),
-        click.option("--view", type=click.Choice(("white-box", "actions")), help="With --plan: what is seen."),
+        option(
+            "--view",
+            click.Choice(("white-box", "actions")),
+            "With --plan: the adversary sees all choices, or the actions only. Default: white-box.",
+        ),
         output_options(),
     )
 
@@ -93,7 +95,7 @@ def _shared(played: str) -> Callable[[Command], Command]:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def run(ctx: click.Context) -> int:
-    """Play a private online learner, or account for it.
+    """Run a private online learner, or compute its guarantee.
 
     \b
     Examples:
@@ -108,23 +110,22 @@ def run(ctx: click.Context) -> int:
 
 @run.command("lazy-experts")
 @_shared("an .npy file of shape (rounds, experts), numbers in [0, 1]")
-@click.option("--experts", metavar="D", type=Count(2), help="With --plan: the number of experts.")
-@click.option("--eta", metavar="H", type=POSITIVE, help="With --plan: the learning rate.")
-@click.option(
+@option("--experts D", Count(2), "With --plan: the number of experts.")
+@option("--eta H", POSITIVE, "With --plan: the learning rate.")
+@option(
     "--variant",
-    type=click.Choice(("l2p", "dartboard", "frozen-shadow")),
+    click.Choice(("l2p", "dartboard", "frozen-shadow")),
+    "The algorithm; frozen-shadow needs --plan.",
     default="l2p",
-    show_default=True,
-    help="frozen-shadow with --plan only.",
 )
 def lazy_experts(**given: Any) -> int:
-    """Follow expert advice privately, by the lazy learner.
+    """Learn from expert advice privately, by the lazy learner.
 
-    Each round is one person's losses, one number in [0, 1] per expert. The learner is calibrated to (ε, δ) by its
-    accountant graph and plays; shown are its certified ε, the printed formula for the same parameters, its loss and its
-    regret. Without --release this is a simulation, which is not private to whoever knows the seed. A release needs the
-    extra hockeystick[secure] and gives the actions (--actions), not the loss, which the guarantee does not cover.
-    --plan plays nothing: it certifies the learner with the given parameters.
+    Each round has the losses of one person, one number in [0, 1] per expert. The learner is calibrated to (ε, δ)
+    through its accountant graph and then runs. The report shows its certified ε, the printed formula for the same
+    parameters, its loss and its regret. By default this is a simulation, which must not be published, for the seed
+    gives away its noise. --release needs the extra hockeystick[secure] and gives the actions (--actions), but not the
+    loss, which the guarantee does not cover. --plan runs nothing and certifies the learner with given parameters.
 
     \b
     Examples:
@@ -132,15 +133,15 @@ def lazy_experts(**given: Any) -> int:
       hockeystick run lazy-experts --losses L.npy --epsilon 1 --delta 1e-6 --release --actions played.npy
       hockeystick run lazy-experts --plan --rounds 1e6 --experts 10 --batch 5 --eta 1e-3 --fake-switch 0.02 --delta 1e-6
 
-    Exit status: 0, or 2 where it could not run.
+    Exit status: 0, or 2 if the command could not run.
     """
     frozen_shadow, dartboard = given["variant"] == "frozen-shadow", given["variant"] == "dartboard"
     if given["plan"]:
         _require(given, "rounds", "experts", "batch", "eta", "fake_switch")
         if given["shadow_switch"] is not None and (frozen_shadow or dartboard):
-            raise click.UsageError(f"--shadow-switch has no meaning for --variant {given['variant']}")
+            raise click.UsageError(f"--shadow-switch can't be combined with --variant {given['variant']}")
         if given["normaliser"] is not None and dartboard:
-            raise click.UsageError("--normaliser has no meaning for --variant dartboard")
+            raise click.UsageError("--normaliser can't be combined with --variant dartboard")
     else:
         _require_run(given, "experts", "eta")
         if frozen_shadow:
@@ -173,34 +174,27 @@ def lazy_experts(**given: Any) -> int:
 
 @run.command("lazy-convex")
 @_shared("gradients of linear losses, shape (rounds, dimension), in an .npy file or as 'gradients' in an .npz file")
-@click.option("--domain", type=click.Choice(("ball", "box")), default="ball", show_default=True, help="Of the points.")
-@click.option(
-    "--radius", metavar="R", default=1.0, show_default=True, type=POSITIVE, help="Of the ball; half the box's width."
-)
-@click.option(
-    "--lipschitz", metavar="L", default=1.0, show_default=True, type=POSITIVE, help="Lipschitz constant of every loss."
-)
-@click.option(
+@option("--domain", click.Choice(("ball", "box")), "The set of points.", default="ball")
+@option("--radius R", POSITIVE, "The radius of the ball, or half the width of the box.", default=1.0)
+@option("--lipschitz L", POSITIVE, "The Lipschitz constant of the losses.", default=1.0)
+@option(
     "--adversary",
-    type=click.Choice(("oblivious", "adaptive")),
+    click.Choice(("oblivious", "adaptive")),
+    "The losses are fixed in advance (oblivious), or may depend on the actions (adaptive).",
     default="oblivious",
-    show_default=True,
-    help="Whether losses are fixed in advance, or may depend on the actions.",
 )
-@click.option("--dimension", metavar="D", type=Count(1), help="With --plan: the number of coordinates.")
-@click.option("--inverse-temperature", metavar="BETA", type=POSITIVE, help="With --plan: β, per unit of loss.")
-@click.option("--regularisation", metavar="LAMBDA", type=POSITIVE, help="With --plan: λ.")
-@click.option(
-    "--failure",
-    metavar="Q",
-    type=SHARE,
-    help="With --plan: the part of δ for failing bounds; a twentieth without it.",
+@option("--dimension D", Count(1), "With --plan: the number of coordinates.")
+@option("--inverse-temperature BETA", POSITIVE, "With --plan: the inverse temperature β.")
+@option("--regularisation LAMBDA", POSITIVE, "With --plan: the regularisation λ.")
+@option(
+    "--failure Q", SHARE, "With --plan: the part of δ that covers the failure of concentration bounds. Default: δ/20."
 )
 def lazy_convex(**given: Any) -> int:
     """Minimise convex losses privately, by the lazy learner.
 
-    Each round is one person's convex loss over a ball or a box: linear ones by their gradients, or, with --dataset,
-    those of online logistic regression. Otherwise as 'hockeystick run lazy-experts', with points for experts.
+    Each round has the convex loss of one person over a ball or a box: a linear loss given by its gradient or, with
+    --dataset, the loss of logistic regression. Everything else is as in 'hockeystick run lazy-experts', with points in
+    place of experts.
 
     \b
     Examples:
@@ -208,7 +202,7 @@ def lazy_convex(**given: Any) -> int:
       hockeystick run lazy-convex --plan --rounds 1e6 --dimension 3 --batch 10 --inverse-temperature 2e-4
         --regularisation 1e4 --fake-switch 0.01 --delta 1e-6
 
-    Exit status: 0, or 2 where it could not run.
+    Exit status: 0, or 2 if the command could not run.
     """
     if given["plan"]:
         _require(given, "rounds", "dimension", "batch", "inverse_temperature", "regularisation", "fake_switch")
@@ -249,7 +243,7 @@ run.add_command(online_distribution)
 run.add_command(smoothed_online)
 
 
-# --- what both do ----------------------------------------------------------------------------------------------------
+# --- steps of both learners ------------------------------------------------------------------------------------------
 
 _PLAN_ONLY = (
     "rounds",
@@ -266,29 +260,29 @@ _RUN_ONLY = ("losses", "dataset", "epsilon", "seed", "release", "actions", "clip
 
 
 def _switching(given: Given) -> Given:
-    """The parameters that plans of both learners have."""
+    """Returns the parameters that plans of both learners have."""
     shared = {"fake": given["fake_switch"], "shadow": given["shadow_switch"]}
     return picked(given, "rounds", "batch", "draw_budget") | shared
 
 
 def _require(given: Given, *needed: str) -> None:
-    """Checks the options of a plan: all that it needs, none that belong to a run."""
+    """Checks that the options of a plan are complete, and that none of them is for a run."""
     refuse_with_plan(given, *_RUN_ONLY)
     need(given, "--plan", *needed)
 
 
 def _require_run(given: Given, *own: str) -> None:
-    """Checks the options of a run: one stream and a target, and none that belong to a plan."""
-    refuse(given, "belongs to --plan; a run is calibrated", *_PLAN_ONLY, *own)
+    """Checks that a run has one stream of losses and a target, and that none of its options is for a plan."""
+    refuse(given, "needs --plan; a run is calibrated instead", *_PLAN_ONLY, *own)
     if (given["losses"] is None) == (given["dataset"] is None):
         raise click.UsageError("give one of --losses, --dataset and --plan")
     if given["epsilon"] is None:
-        raise click.UsageError("a run needs --epsilon, to which it is calibrated")
+        raise click.UsageError("a run needs --epsilon: the learner is calibrated to it")
     refuse_seeded_release(given)
 
 
 def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[str], None]], Any]) -> int:
-    """Makes the result, writes its files, prints the report, and says what to beware of."""
+    """Computes the result, writes its files, prints the report and the warnings."""
     files = result_files(given)
     actions_path = _actions_path(given["actions"], files)
     if given["plan"]:
@@ -308,7 +302,7 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
             _write_actions(actions_path, actions)
     result = conclude(given, content, files)
     if result["mode"] == "release" and actions_path is None:
-        warn("the released actions were written nowhere; a second release costs its own ε (--actions)")
+        warn("the released actions were not saved, and another release costs ε again: give --actions")
     if math.isinf(float(result["epsilon"])):
         warn(f"there is no finite ε at δ = {given['delta']:g}; give a --fake-switch above 0 or a larger --delta")
     return 0

@@ -1,4 +1,4 @@
-"""``hockeystick run smoothed-online``: online learning of infinite classes against smooth adversaries."""
+"""``hockeystick run smoothed-online``: plans and simulates online learning of infinite classes."""
 
 from __future__ import annotations
 
@@ -9,63 +9,54 @@ import click
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, Real, together
 from hockeystick._cli.frame.result_files import result_files
-from hockeystick._cli.frame.shared_options import Given, mode_options, picked, refuse_with_plan
+from hockeystick._cli.frame.shared_options import Given, mode_options, option, picked, refuse_with_plan
 
 if TYPE_CHECKING:
     from hockeystick._runs.smoothed import Game
 
 _game = together(
-    click.option(
+    option(
         "--class",
-        "concepts",
-        type=click.Choice(("thresholds", "intervals", "rectangles", "halfspaces")),
+        click.Choice(("thresholds", "intervals", "rectangles", "halfspaces")),
+        "The class of predicates; rectangles and halfspaces are in the plane.",
+        dest="concepts",
         default="thresholds",
-        show_default=True,
-        help="What is learnt; the last two in the plane.",
     ),
-    click.option(
-        "--sigma",
+    option(
+        "--sigma S",
+        Real(0.0, 1.0, low_open=True),
+        "The smoothness: the adversary's distributions have densities of at most 1/S.",
         required=True,
-        metavar="S",
-        type=Real(0.0, 1.0, low_open=True),
-        help="No law holds more than 1/S times the uniform one.",
     ),
-    click.option("--rounds", required=True, metavar="T", type=Count(1), help="The number of rounds."),
-    click.option(
-        "--points", metavar="N", type=Count(2), help="Play on a grid of N points an axis; on a continuum without."
-    ),
-    click.option(
+    option("--rounds T", Count(1), "The number of rounds.", required=True),
+    option("--points N", Count(2), "Use a grid of N points per axis. Default: a continuum."),
+    option(
         "--variant",
-        type=click.Choice(("brackets", "paper")),
+        click.Choice(("brackets", "paper")),
+        "The predicates to play: one of each bracket, or the published cover.",
         default="brackets",
-        show_default=True,
-        help="Play one member of each bracket, or a cover.",
     ),
-    click.option(
-        "--gamma", metavar="G", type=Real(0.0, 1.0, low_open=True), help="Mass of brackets or cover; chosen without it."
+    option(
+        "--gamma G",
+        Real(0.0, 1.0, low_open=True),
+        "The mass of a bracket, or the error of the cover. Default: chosen for the least regret bound.",
     ),
 )
 _play = together(
-    click.option(
+    option(
         "--adversary",
-        type=click.Choice(("random", "near-boundary", "binary-search", "block", "cell", "app-b")),
-        help="Who names laws and labels; binary-search without it.",
+        click.Choice(("random", "near-boundary", "binary-search", "block", "cell", "app-b")),
+        "The adversary that chooses distributions and labels. Default: binary-search.",
     ),
-    click.option(
-        "--adversary-sigma",
-        metavar="S0",
-        type=Real(0.0, 1.0),
-        help="Its own smoothness; --sigma without it. 0 is the worst case, for binary-search.",
+    option(
+        "--adversary-sigma S0",
+        Real(0.0, 1.0),
+        "The smoothness of the adversary; 0, for binary-search only, is the worst case. Default: --sigma.",
     ),
-    click.option(
-        "--delta",
-        default=1e-6,
-        show_default=True,
-        metavar="D",
-        type=Real(0.0, 1.0, high_open=True),
-        help="The δ at which it is said what the draws would cost, were they published.",
+    option(
+        "--delta D", Real(0.0, 1.0, high_open=True), "The δ of the guarantee for publishing the draws.", default=1e-6
     ),
-    click.option("--runs", metavar="R", type=Count(1), help="Simulated games; 8 without it."),
+    option("--runs R", Count(1), "The number of simulated games. Default: 8."),
     mode_options(),
 )
 
@@ -74,12 +65,13 @@ _play = together(
 @_game
 @_play
 def smoothed_online(**given: Any) -> int:
-    """Learn an infinite class online, against adversaries whose laws are smooth.
+    """Learn an infinite class online, against adversaries with smooth distributions.
 
-    The learner plays Hedge on finitely many predicates that are fixed beforehand. Shown are its regret against the best
-    predicate of the whole class in hindsight, its bounds, and how many predicates it plays. Adversaries: 'random'
-    labels; 'near-boundary', between two of the learner's predicates; 'binary-search', adaptive; 'block', which makes
-    every learner regret; 'cell', which crowds into few cells; 'app-b', whose averages converge to no mean.
+    The learner plays Hedge on a finite set of predicates that is fixed in advance. The report shows its regret against
+    the best predicate of the whole class in hindsight, the bounds on the regret, and the number of predicates.
+    Adversaries: 'random' draws labels at random; 'near-boundary' draws points between two of the learner's predicates;
+    'binary-search' is adaptive; 'block' forces regret on every learner; 'cell' draws from few cells; with 'app-b'
+    averages don't converge to a mean.
 
     \b
     Examples:
@@ -87,7 +79,7 @@ def smoothed_online(**given: Any) -> int:
       hockeystick run smoothed-online --class thresholds --sigma 0.1 --rounds 1e3 --adversary-sigma 0
       hockeystick run smoothed-online --class rectangles --sigma 0.5 --rounds 200 --adversary random --json out.json
 
-    Exit status: 0, or 2 where it could not run.
+    Exit status: 0, or 2 if the command could not run.
     """
     if given["plan"]:
         refuse_with_plan(given, "adversary", "adversary_sigma", "runs", "seed")

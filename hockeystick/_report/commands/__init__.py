@@ -1,1 +1,1 @@
-"""What a report says of the result of each command."""
+"""The content of each command's report."""

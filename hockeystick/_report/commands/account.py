@@ -1,4 +1,4 @@
-"""The reports of ``hockeystick account`` and ``hockeystick graph``: what a graph of releases costs, and its drawing."""
+"""The reports of ``hockeystick account`` and ``hockeystick graph``: the guarantee of a graph, and its drawing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hockeystick._words.guarantee_terms import about
 
 
 def account_report(result: Result) -> Report:
-    """Returns the report on what a guarantee says at one δ."""
-    made = Section("To repeat it", facts=(("versions", versions(result)),), in_terminal=False)
+    """Returns the report on a guarantee at one δ."""
+    made = Section("Reproduction", facts=(("versions", versions(result)),), in_terminal=False)
     sections = (guarantee_section(result), *curve_sections(result), *graph_sections(result), made)
     return Report("Privacy of a graph", headline(result), sections, about(result))
 
 
 def graph_report(result: Result) -> Report:
-    """Returns the report on a graph: its drawing, and a table for who can't see it."""
+    """Returns the report on a graph: its drawing and a table of its nodes."""
     drawing = picture(result)
     table = node_table(drawing)
     what = f"{len(table.rows)} nodes, {drawing.graph.adjacency.value}"

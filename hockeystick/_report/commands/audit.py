@@ -1,4 +1,4 @@
-"""The report of an audit: the verdict, the event behind it, and what the audit could have caught."""
+"""The report of an audit: the verdict, its event, and the detectable ε."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def audit_report(result: Result) -> Report:
         (
             Section("Verdict", facts=_facts(result), tables=(_counts(result),), plots=(_tradeoff(result),)),
             *_warnings(result),
-            Section("To repeat it", facts=_recipe(result)),
+            Section("Reproduction", facts=_recipe(result)),
         ),
     )
 
 
 def verdict_mark(verdict: Result, *, expected: bool | None = None) -> Mark:
-    """Returns a verdict's outcome, marked by what it means or, where that is told, by whether it is ``expected``."""
+    """Returns a verdict's outcome, with the tone of the outcome or, if given, of ``expected``."""
     outcome = verdict["outcome"]
     if expected is None:
         return Mark(outcome, TONES[outcome])
@@ -37,11 +37,11 @@ def could_catch(verdict: Result) -> str:
     detectable = float(verdict["detectable_epsilon"])
     what = f"ε ≥ {upper(detectable)}" if math.isfinite(detectable) else "no violation, however large,"
     what += f" at δ = {exact(verdict['delta_tested'])}" if _elsewhere(verdict) else ""
-    return f"{what} through such an event, with probability 0.9 at this number of samples"
+    return f"{what} with probability 0.9, by such an event and this number of samples"
 
 
 def _elsewhere(verdict: Result) -> bool:
-    """Whether a claimed curve was tested at another point than the one stated."""
+    """Returns whether a claimed curve was tested at another point than the one stated."""
     return bool((verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"]))
 
 
@@ -51,15 +51,15 @@ def _headline(result: Result) -> Mark:
     if _elsewhere(result) and result["epsilon_lower"] <= result["epsilon_claimed"]:
         false = f"the claimed curve through {claim} is false, at another point"
     words = {
-        "refuted": f"refuted: {false} (confidence {exact(result['confidence'])})",
+        "refuted": f"refuted: {false} (confidence level {exact(result['confidence'])})",
         "consistent": f"consistent: no violation of {claim} was found",
-        "inconclusive": f"inconclusive: too few samples to say anything useful about {claim}",
+        "inconclusive": f"inconclusive: too few samples for a useful statement about {claim}",
     }
     return Mark(words[result["outcome"]], TONES[result["outcome"]])
 
 
 def _warnings(result: Result) -> tuple[Section, ...]:
-    """Returns a section for the page; the command line prints warnings as such."""
+    """Returns a section with the warnings for pages; the command line prints them separately."""
     found = tuple(Mark(warning, "doubt") for warning in result["warnings"])
     return (Section("Warnings", text=found, in_terminal=False),) if found else ()
 
@@ -73,32 +73,36 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         *((("tested at", f"{tested} (a point of the claimed curve)"),) if _elsewhere(result) else ()),
         *_certified(result),
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
-        ("confidence", f"{exact(result['confidence'])}, for every event looked at and both directions together"),
-        ("could have caught", could_catch(result)),
+        ("confidence level", f"{exact(result['confidence'])}, jointly for all events and both directions"),
+        ("detectable", could_catch(result)),
         ("event", shorten(result["event"], 400)),
-        ("direction", f"likelier on {likelier} than on {other}"),
-        *((("second event", f"{shorten(back, 400)}: likelier on {other}"),) if (back := result["event_back"]) else ()),
+        ("direction", f"more likely on {likelier} than on {other}"),
+        *(
+            (("second event", f"{shorten(back, 400)}: more likely on {other}"),)
+            if (back := result["event_back"])
+            else ()
+        ),
         ("floating point", _leak(result)),
     )
 
 
 def _certified(result: Result) -> tuple[tuple[str, Cell], ...]:
-    """The certificate that a report was given beside the audit, and whether the audit contradicts it."""
+    """Returns the certificate of ``--certificate``, and whether the audit contradicts it."""
     found = result.get("certificate")
     if not found:
         return ()
     words = f"ε ≤ {upper(found['epsilon_upper'])} at δ = {exact(found['delta'])}"
     below = float(result["epsilon_lower"]) > float(found["epsilon_upper"])
-    if below and float(found["delta"]) <= float(result["delta"]):  # an ε at less δ is one at more
+    if below and float(found["delta"]) <= float(result["delta"]):  # an ε at some δ holds at every larger δ
         return (("certified", Mark(f"{words}, which the audit contradicts", "bad")),)
     return (("certified", words),)
 
 
 def _leak(result: Result) -> Cell:
     if result["float_leak"]:
-        counted = "counts for the verdict" if result["bits"] else "does not count without --bits"
+        counted = "part of the verdict" if result["bits"] else "not part of the verdict without --bits"
         return Mark(f"the bit patterns of the outputs contradict the claim ({counted})", "doubt")
-    return "no leak found in the bit patterns of the outputs" + (" (counts for the verdict)" if result["bits"] else "")
+    return "no leak found in the bit patterns of the outputs" + (" (part of the verdict)" if result["bits"] else "")
 
 
 def _sides(result: Result) -> tuple[str, str]:
@@ -108,14 +112,14 @@ def _sides(result: Result) -> tuple[str, str]:
 
 def _counts(result: Result) -> Table:
     likelier, other = _sides(result)
-    found = [("the event", likelier, result["count_p"]), ("the event", other, result["count_q"])]
+    found = [("event", likelier, result["count_p"]), ("event", other, result["count_q"])]
     if result["event_back"]:
-        found += [("the second", other, result["count_back_p"]), ("the second", likelier, result["count_back_q"])]
+        found += [("second event", other, result["count_back_p"]), ("second event", likelier, result["count_back_q"])]
     rows = tuple(
         (event, side, whole(count), whole(result["trials"]), f"{count / result['trials']:.4%}")
         for event, side, count in found
     )
-    caption = "How often each event happened, in outputs that had no part in choosing it"
+    caption = "Counts of each event, in outputs that were not used to choose it"
     return Table(caption, ("event", "data set", ">times", ">of", ">share"), rows)
 
 
@@ -129,21 +133,20 @@ def _tradeoff(result: Result) -> Plot:
         label = f"certified: ε ≤ {upper(certificate['epsilon_upper'])}, δ = {exact(certificate['delta'])}"
         series.append(curve(label, certificate["certified_curve"], "dashed"))
     if ceiling:
-        series.append(curve(f"measured bound, confidence {exact(result['confidence'])}", ceiling, "ceiling"))
-        words = (
-            " The truth lies nowhere above the measured bound, and a claim that holds has no point in the shaded area."
-        )
+        label = f"measured bound, confidence level {exact(result['confidence'])}"
+        series.append(curve(label, ceiling, "ceiling"))
+        words = " The true curve is not above the measured bound, and a true claim is not in the shaded region."
     if points := result["tradeoff"]:
-        series.append(measured(points, "measured points, each with its intervals"))
-    series.append(Series("the event of the verdict", (found[0],), (found[1],), "points"))
+        series.append(measured(points, "measured points with their intervals"))
+    series.append(Series("event of the verdict", (found[0],), (found[1],), "points"))
     return Plot(
         "Trade-off between false alarms and misses",
         "false alarms",
         "misses",
         tuple(series),
-        f"Whoever tells the two data sets apart by an event has a rate of false alarms and a rate of misses. The claim "
-        f"allows only points on or above its curve. The event of the verdict has {found[0]:.2%} false alarms and "
-        f"{found[1]:.2%} misses.{words}",
+        f"An attack that distinguishes the two data sets by an event has a rate of false alarms and a rate of misses. "
+        f"The claim allows only points on or above its curve. The event of the verdict has {found[0]:.2%} false alarms "
+        f"and {found[1]:.2%} misses.{words}",
         (0.0, 1.0),
         (0.0, 1.0),
     )
@@ -168,9 +171,9 @@ def _recipe(result: Result) -> tuple[tuple[str, Cell], ...]:
         ("d1", shorten(result["d1"], 200)),
         (
             "samples",
-            f"{whole(result['samples'])} from each data set" + (", to fit the time" if result["timed"] else ""),
+            f"{whole(result['samples'])} from each data set" + (", limited by the time" if result["timed"] else ""),
         ),
         ("seed", str(result["seed"])),
-        ("took", seconds(result["seconds"])),
+        ("time", seconds(result["seconds"])),
         ("versions", ", ".join(f"{name} {number}" for name, number in result["versions"].items())),
     )

@@ -1,4 +1,4 @@
-"""The report of ``hockeystick calibrate``: the parameter that was found, and what it certifies."""
+"""The report of ``hockeystick calibrate``: the calibrated parameter and its guarantee."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def calibrate_report(result: Result) -> Report:
     facts: list[tuple[str, Cell]] = [
         ("found", found),
         *_multiplier(result),
-        ("next to it", _rejected(result)),
+        ("adjacent value", _rejected(result)),
         ("target", target_text(result["target"])),
         *((name.replace("_", " "), _shown(value)) for name, value in result["given"].items()),
         ("tried", f"{whole(result['evaluations'])} values"),
     ]
-    made = Section("To repeat it", facts=(("versions", versions(result)),), in_terminal=False)
+    made = Section("Reproduction", facts=(("versions", versions(result)),), in_terminal=False)
     return Report(
         f"Calibration of {result['what']}",
         Mark(f"{found}: {certified(result)}", "good"),
@@ -44,7 +44,7 @@ def calibrate_report(result: Result) -> Report:
 
 def _multiplier(result: Result) -> tuple[tuple[str, Cell], ...]:
     multiplier = result.get("noise_multiplier")
-    return () if multiplier is None else (("noise over clip", repr(float(multiplier))),)
+    return () if multiplier is None else (("noise multiplier", f"{float(multiplier)!r} (noise/clip)"),)
 
 
 def target_text(target: Result) -> str:
@@ -52,19 +52,21 @@ def target_text(target: Result) -> str:
     if "epsilon" in target:
         return f"ε ≤ {exact(target['epsilon'])} at δ = {exact(target['delta'])}"
     if "advantage" in target:
-        return f"no attack has an advantage above {exact(target['advantage'])}"
+        return f"every membership attack has an advantage of at most {exact(target['advantage'])}"
     rates = exact(target["true_positive_rate"]), exact(target["false_positive_rate"])
-    return f"no attack finds more than a share of {rates[0]} at a false-positive rate of {rates[1]}"
+    return (
+        f"every membership attack has a true positive rate of at most {rates[0]} at a false positive rate of {rates[1]}"
+    )
 
 
 def _value(result: Result, name: str) -> str:
-    """The parameter in full: in fewer digits it might no longer meet the target."""
+    """Returns the parameter in full, for a rounded value might not meet the target."""
     return whole(result[name]) if result["whole"] else repr(float(result[name]))
 
 
 def _rejected(result: Result) -> str:
     if result["rejected"] is None:
-        return "the parameter's domain ends here"
+        return "none: this is the end of the range"
     return f"{_value(result, 'rejected')} does not meet the target"
 
 

@@ -1,4 +1,4 @@
-"""The report of ``hockeystick catalogue run``: which cases were judged as they should be."""
+"""The report of ``hockeystick catalogue run``: the verdicts, and whether they were expected."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def catalogue_report(result: Result) -> Report:
         ("audited", f"{whole(len(cases))} of {whole(len(result['cases']))} cases"),
         ("as expected", whole(len(cases) - len(wrong) - unsure)),
         ("unexpected", Mark(", ".join(wrong), "bad") if wrong else "none"),
-        ("too few samples", f"{whole(unsure)} broken cases, of which nothing can be expected"),
-        ("confidence", f"{exact(result['confidence'])}, of all correct cases together"),
+        ("too few samples", f"{whole(unsure)} broken cases that were not refuted"),
+        ("confidence level", f"{exact(result['confidence'])}, of all correct cases together"),
         ("seed", str(result["seed"])),
         ("versions", ", ".join(f"{name} {version}" for name, version in result["versions"].items())),
     )
@@ -29,15 +29,15 @@ def catalogue_report(result: Result) -> Report:
 def _headline(result: Result) -> Mark:
     done, every, wrong = len(result["results"]), len(result["cases"]), len(result["unexpected"])
     if wrong:
-        return Mark(f"{wrong} of {done} cases are not judged as they should be", "bad")
+        return Mark(f"{wrong} of {done} cases have an unexpected verdict", "bad")
     if not result["complete"]:
-        return Mark(f"{done} of {every} cases audited, none unexpected so far", "doubt")
-    return Mark(f"all {every} cases are judged as they should be, as far as their samples can tell", "good")
+        return Mark(f"{done} of {every} cases audited, no verdict unexpected so far", "doubt")
+    return Mark(f"no verdict of the {every} cases is unexpected", "good")
 
 
 def _table(result: Result) -> Table:
     return Table(
-        "Each case, at the confidence that all of them share",
+        "The cases, at their joint confidence level",
         ("case", ">claim", ">truth", ">at least", "verdict", "expected", ">samples", ">s"),
         tuple(_row(case) for case in result["results"]),
     )

@@ -1,4 +1,4 @@
-"""The report of the demonstration: regret, privacy certified, printed and measured, and the verdicts."""
+"""The report of the demonstration: regret, privacy (certified, printed and measured), and the verdicts."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from hockeystick._words.figures import brief, event_text, exact, lower, number, 
 def demo_report(result: Result) -> Report:
     """Returns the report on the demonstration."""
     return Report(
-        "Private prediction from expert advice, from claim to verdict",
+        "Private prediction from expert advice: claim, certificate and audit",
         _headline(result),
         (
-            Section("What was done", text=_story(result), facts=_facts(result)),
+            Section("Setting", text=_story(result), facts=_facts(result)),
             Section("Regret", tables=(_regrets(result),)),
             Section("Privacy", tables=(_privacy(result),), text=_conditions(result)),
             Section("Verdicts", text=(_curves(result),), tables=(_correct(result), _mutants(result))),
-            Section("What the exact oracle says", text=(_ORACLE,), tables=(_oracle(result),)),
+            Section("Exact oracle", text=(_ORACLE,), tables=(_oracle(result),)),
             Section(
                 "Trade-off",
                 plots=tuple(plot(result, row) for row in result["learners"] for plot in (_tradeoff, _caught)),
             ),
             Section("Cost per node", tables=tuple(_nodes(learner) for learner in result["learners"])),
-            Section("To keep in mind", text=tuple(result["notes"])),
+            Section("Notes", text=tuple(result["notes"])),
         ),
     )
 
 
-_FEW = 3e-4  # false alarms, where the logarithmic plots begin
+_FEW = 3e-4  # the least rate of false alarms in the logarithmic plots
 _ORACLE = (
-    "The exact law of each target's privacy loss says, before any sample is drawn, how private it really is on these "
-    "neighbours, and how many samples an audit needs to refute the claim in nine of ten tries."
+    "The exact law of each target's privacy loss gives its true ε on these neighbours, and the number of samples that "
+    "an audit needs to refute the claim with probability 0.9."
 )
 
 
@@ -49,19 +49,19 @@ def _headline(result: Result) -> Mark:
     claim = f"(ε, δ) = ({exact(result['epsilon'])}, {exact(result['delta'])})"
     if result["as_expected"]:
         missed = [audit for audit in result["audits"] if audit["mutation"] and not audit["verdict"]["refuted"]]
-        every = f"every broken one but {len(missed)}, which need more samples" if missed else "every broken one"
+        every = f"all broken ones but {len(missed)}, which need more samples" if missed else "all broken ones"
         return Mark(f"{claim}: not refuted for the correct learners, refuted for {every}", "good")
     rows = [audit for audit in result["audits"] if not audit["as_expected"]]
     wrong = "; ".join(f"{_broken(row)}: {row['verdict']['outcome']}" for row in rows)
-    return Mark(f"{claim}: not every verdict is as it should be ({wrong})", "bad")
+    return Mark(f"{claim}: some verdicts are unexpected ({wrong})", "bad")
 
 
 def _story(result: Result) -> tuple[str, ...]:
     data = result["data"]
     return (
-        f"Each of {len(data['experts'])} simple rules judges one patient after another. The learner follows one rule "
-        f"at a time and pays where it errs. {whole(data['rounds'])} patients are protected; the rules were made on "
-        f"{whole(data['public_rows'])} others, declared public.",
+        f"{len(data['experts'])} simple rules predict a diagnosis for one patient after another. The learner follows "
+        f"one rule at a time; its loss is the number of errors. {whole(data['rounds'])} patients are protected; the "
+        f"rules were made from {whole(data['public_rows'])} others, declared public.",
     )
 
 
@@ -69,12 +69,12 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
     data = result["data"]
     return (
         ("data", data["name"]),
-        ("protected stream", f"{whole(data['rounds'])} rows, each once; {len(data['experts'])} experts"),
+        ("protected stream", f"{whole(data['rounds'])} rows; {len(data['experts'])} experts"),
         ("best expert", f"{data['experts'][data['best_expert']]} ({whole(data['best_loss'])} errors)"),
         ("requested", f"ε ≤ {exact(result['epsilon'])} at δ = {exact(result['delta'])}"),
-        ("confidence", f"{exact(result['confidence'])} for each audit"),
+        ("confidence level", f"{exact(result['confidence'])} for each audit"),
         ("seed", str(result["seed"])),
-        ("took", seconds(result["seconds"])),
+        ("time", seconds(result["seconds"])),
         ("versions", ", ".join(f"{name} {version}" for name, version in result["versions"].items())),
     )
 
@@ -91,7 +91,7 @@ def _regrets(result: Result) -> Table:
         (row["name"], upper(row["epsilon"]), row["expected_loss"], row["expected_regret"], row["bound"]) for row in rows
     ]
     return Table(
-        f"Expected errors on {whole(data['rounds'])} patients; the bound is on the excess over the best expert",
+        f"Expected errors on {whole(data['rounds'])} patients, and the bound on the excess over the best expert",
         ("learner", ">ε certified", ">errors", ">above best expert", ">above non-private", ">bound"),
         tuple(
             (name, epsilon, f"{loss:.1f}", f"{regret:+.1f}", against(loss), _bound(bound))
@@ -106,7 +106,7 @@ def _bound(bound: Any) -> str:
 
 def _privacy(result: Result) -> Table:
     return Table(
-        f"ε at δ = {exact(result['delta'])}: what is certified, what the paper prints, what was measured",
+        f"ε at δ = {exact(result['delta'])}: certified, printed in the paper, true on bad neighbours, and measured",
         ("learner", ">certified ε ≤", "method", ">printed ε", ">true ε ≥", ">measured ε ≥"),
         tuple(
             (
@@ -123,28 +123,27 @@ def _privacy(result: Result) -> Table:
 
 
 def _conditions(result: Result) -> tuple[Cell, ...]:
-    said: list[Cell] = []
+    notes: list[Cell] = []
     for learner in result["learners"]:
         printed = learner["printed"]
         if printed is not None and not printed["applies"]:
             failing = [row for row in printed["conditions"] if not row["holds"]]
             named = "; ".join(f"{row['statement']}, here {number(row['value'])}" for row in failing)
-            said.append(f"{learner['name']}: the printed value is outside the formula's conditions ({named}).")
-    return tuple(said)
+            notes.append(f"{learner['name']}: the printed value is outside the formula's conditions ({named}).")
+    return tuple(notes)
 
 
 def _curves(result: Result) -> str:
     return (
-        f"A certificate is a whole curve of ε, δ. An audit tests it where a violation would show best; the measured ε "
-        f"is at δ = {exact(result['delta'])} all the same. Could catch: the ε at the tested δ that would have been "
-        f"refuted with probability 0.9, through such an event. View: what is audited, the whole run or one decision of "
-        f"it."
+        f"A certificate is a whole curve of ε and δ. An audit tests it at the point where a violation would be most "
+        f"visible; the measured ε is always at δ = {exact(result['delta'])}. Detectable: the ε at the tested δ that "
+        f"the audit would have refuted with probability 0.9. View: the audited output, the whole run or one decision."
     )
 
 
 def _correct(result: Result) -> Table:
     return Table(
-        "The correct learners, against their certificates",
+        "Audits of the correct learners, with their certificates as claims",
         (
             "learner",
             "neighbours",
@@ -152,7 +151,7 @@ def _correct(result: Result) -> Table:
             "verdict",
             ">measured ε ≥",
             ">tested at ε, δ",
-            ">could catch ε ≥",
+            ">detectable ε ≥",
             ">samples",
         ),
         tuple(
@@ -178,8 +177,8 @@ def _tested(verdict: Result) -> str:
 
 def _mutants(result: Result) -> Table:
     return Table(
-        "The broken ones, against the certificates of the correct",
-        ("learner", "broken", "view", "verdict", ">tested at ε, δ", ">measured ε ≥", ">samples"),
+        "Audits of the broken learners, with the certificates of the correct ones as claims",
+        ("learner", "mistake", "view", "verdict", ">tested at ε, δ", ">measured ε ≥", ">samples"),
         tuple(
             (
                 audit["learner"],
@@ -216,11 +215,11 @@ def _oracle(result: Result) -> Table:
 
 
 def _needed(samples: Any) -> str:
-    return "claim holds" if math.isinf(float(samples)) else whole(math.ceil(float(samples)))
+    return "claim is true" if math.isinf(float(samples)) else whole(math.ceil(float(samples)))
 
 
 def _tradeoff(result: Result, learner: Result) -> Plot:
-    """The correct learner beside its certificate, from the exact law and as measured."""
+    """Returns the certified, exact and measured trade-off curves of the correct learner."""
     name = learner["name"]
     series = [curve("certified", learner["claimed_curve"], "line")]
     for audit in _runs(result, name, broken=False):
@@ -234,8 +233,8 @@ def _tradeoff(result: Result, learner: Result) -> Plot:
         "false alarms",
         "misses",
         tuple(series),
-        f"Whoever guesses, from what {name} publishes, which of two neighbouring streams it saw has a rate of false "
-        f"alarms and a rate of misses. The certificate allows nothing below its curve.",
+        f"An attack that guesses from the output of {name} which of two neighbouring streams it saw has a rate of "
+        f"false alarms and a rate of misses. No attack is below the certified curve.",
         (0.0, 1.0),
         (0.0, 1.0),
         in_terminal=False,
@@ -243,25 +242,25 @@ def _tradeoff(result: Result, learner: Result) -> Plot:
 
 
 def _caught(result: Result, learner: Result) -> Plot:
-    """The broken learners beside the certificate that they claim, where the difference is: at few false alarms."""
+    """Returns the measured curves of the broken learners with the claimed one, at low rates of false alarms."""
     name = learner["name"]
     rows = [*_runs(result, name, broken=False), *_runs(result, name, broken=True)]
     claims = {(float(learner["epsilon_certified"]), float(result["delta"]))}
     claims |= {(row["verdict"]["epsilon_tested"], row["verdict"]["delta_tested"]) for row in rows}
     alarms = np.geomspace(_FEW, 1.0, 60).tolist()
     bound = tuple(min(1.0, *(math.exp(eps) * alarm + delta for eps, delta in claims)) for alarm in alarms)
-    series = [Series("certified: at most this many", tuple(alarms), bound)]
+    series = [Series("certified upper bound", tuple(alarms), bound)]
     for row in rows:
         if row["neighbours"] == "worst case":
             series.append(_powers(row["verdict"]["tradeoff"], f"measured: {row['mutation'] or 'correct learner'}"))
     return Plot(
-        f"{name}, correct and broken: how many are caught at few false alarms",
+        f"{name}, correct and broken: true positives at low rates of false alarms",
         "false alarms",
-        "caught",
+        "true positives",
         tuple(series),
-        f"The same guesses on logarithmic axes: the share of one stream's runs that are caught, against the share of "
-        f"the other's that are taken for them. The certificate of {name}, which the broken learners claim too, allows "
-        f"nothing above its line. Where no false alarm was met, the point is at the upper end of its interval.",
+        f"The same attacks on logarithmic axes: the rate of true positives against that of false alarms. No attack on "
+        f"a learner with the certificate of {name}, which the broken learners claim too, is above its line. If there "
+        f"was no false alarm, the point is at the upper end of its interval.",
         (_FEW, 1.0),
         (_FEW, 1.0),
         log=True,

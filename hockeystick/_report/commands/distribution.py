@@ -1,4 +1,4 @@
-"""The report of ``hockeystick run online-distribution``: what a message costs, what is printed, and how it did."""
+"""The report of ``hockeystick run online-distribution``: a message's ε, the published claim, and the risk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHANNELS = {
 _VERDICTS = {
     "holds": Mark("the claim holds for these models", "good"),
     "fails": Mark("the claim is false for these models: its sensitivity is too small", "bad"),
-    "open": Mark("open: a bound on what the noise delivers does not show it", "doubt"),
+    "open": Mark("open: only a bound on the noise's ε is known, and it does not decide the claim", "doubt"),
 }
 
 
@@ -49,7 +49,7 @@ REPORTS: dict[str, Draw] = {"online-distribution": distribution_report}
 
 def _privacy(result: Result) -> Facts:
     answers = result["answers"]
-    who = "one person, who answers once" if answers == 1 else f"one person, who answers {whole(answers)} times"
+    who = "one person with one message" if answers == 1 else f"one person with {whole(answers)} messages"
     return privacy_facts(
         result,
         ("for", f"{who}; {result['adjacency']}: any label against any other"),
@@ -63,17 +63,17 @@ def _printed(result: Result) -> Section:
         return found
     facts: list[tuple[str, Cell]] = []
     if printed["scale"] is not None:
-        facts.append(("its noise", f"Laplace, scale {number(printed['scale'])}, on levels of the published blocks"))
+        facts.append(("published noise", f"Laplace, scale {number(printed['scale'])}, on the published blocks"))
     sign = "=" if printed["exact"] else "≤"
     facts += [
-        ("delivered", f"ε {sign} {upper(printed['delivered'])}, for one message with that noise"),
+        ("actual", f"ε {sign} {upper(printed['delivered'])}, for one message with this noise"),
         ("verdict", _VERDICTS[printed["verdict"]]),
     ]
     return evolve(found, facts=(*found.facts, *facts))
 
 
 def _parameters(result: Result) -> Facts:
-    labels = "without end" if result["labels"] is None else whole(result["labels"])
+    labels = "unbounded" if result["labels"] is None else whole(result["labels"])
     chosen = ", chosen by the bounds" if result["channel_chosen"] else ""
     index = f" and a public index of {result['index_bits']}" if result["index_bits"] else ""
     private = "1 bit" if result["bits_per_message"] == 1 else f"{whole(result['bits_per_message'])} bits"
@@ -82,7 +82,7 @@ def _parameters(result: Result) -> Facts:
         ("labels", labels),
         ("rounds", whole(result["rounds"])),
         ("channel", f"{result['channel']}: {_CHANNELS[result['channel']]}{chosen}"),
-        ("a message", f"{private}{index}; {whole(result['bytes_on_wire'])} bytes sent"),
+        ("message", f"{private}{index}; {whole(result['bytes_on_wire'])} bytes sent"),
         ("reference", result["reference"]),
         ("rule", result["rule"]),
     ]
@@ -94,27 +94,25 @@ def _parameters(result: Result) -> Facts:
 
 
 def _bounds(result: Result) -> Facts:
-    trivial = f"{upper(result['risk_of_mean_at_most'])}, of always predicting the models' mean"
+    trivial = f"{upper(result['risk_of_mean_at_most'])}, for predicting the models' mean in every round"
     bound = result["risk_bound"]
     if bound is None:
         return (("risk bound", f"none: {result['risk_bound_reason']}"), ("no learning", f"at most {trivial}"))
-    text = f"{upper(bound)} nats in expectation, whichever model is true"
+    text = f"{upper(bound)} nats in expectation, for every true model"
     useless = bound >= result["risk_of_mean_at_most"]
-    said: Cell = Mark(f"{text}; more than without learning", "doubt") if useless else text
-    return (("risk bound", said), ("no learning", f"at most {trivial}"))
+    shown: Cell = Mark(f"{text}; more than without learning", "doubt") if useless else text
+    return (("risk bound", shown), ("no learning", f"at most {trivial}"))
 
 
 def _outcome(result: Result) -> Facts:
     spread = "" if result["risk_error"] is None else f" ± {number(result['risk_error'])} (standard error)"
-    truth = (
-        "the labels' frequencies, which no bound is about" if result["truth"] is None else f"model {result['truth']}"
-    )
+    truth = "the labels' frequencies, without a bound" if result["truth"] is None else f"model {result['truth']}"
     return (
         ("truth", truth),
         ("KL risk", f"{number(result['risk'])} nats{spread}, {number(result['risk_per_round'])} per round"),
         ("largest", f"{number(result['risk_largest'])} of {whole(result['runs'])} runs"),
-        ("no learning", f"{number(result['risk_without_learning'])}, of always predicting the models' mean"),
-        ("best model", f"{result['best_model']}, whose risk is {number(result['risk_of_best_model'])}"),
+        ("no learning", f"{number(result['risk_without_learning'])}, for predicting the models' mean in every round"),
+        ("best model", f"{result['best_model']}, with a risk of {number(result['risk_of_best_model'])}"),
         ("its weight", f"{number(result['weight_of_best_model'])} at the end"),
         ("seed", str(result["seed"])),
     )

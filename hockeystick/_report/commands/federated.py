@@ -1,4 +1,4 @@
-"""The report of ``hockeystick run fed-svt`` and ``fed-stoch``: what it costs whom, what is printed, and how it did."""
+"""The report of ``hockeystick run fed-svt`` and ``fed-stoch``: privacy, the printed claim, regret, communication."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hockeystick._report.parts.learner_sections import (
 )
 from hockeystick._words.figures import number, whole
 
-_TITLES = {"fed-svt": "Federated experts, one of them good (Fed-SVT)", "fed-stoch": "Federated stochastic experts"}
+_TITLES = {"fed-svt": "Federated experts, one of them good (Fed-SVT)", "fed-stoch": "Federated experts, stochastic"}
 _WHOLE = ("period", "switches", "trees", "phases", "leaves", "last_batch")
 
 

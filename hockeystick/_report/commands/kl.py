@@ -1,4 +1,4 @@
-"""The report of ``hockeystick kl``: what is published, what it costs whom, what is assumed, and what clients send."""
+"""The report of ``hockeystick kl``: the estimate, its privacy and assumptions, and the communication."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hockeystick._words.figures import exact, lower, number, upper, whole
 _TITLES = {
     "kl-trusted": "Private KL estimate, trusted server",
     "kl-aggregated": "Private KL estimate, trusted aggregator",
-    "kl-dist": "Private KL estimate, nobody trusted",
+    "kl-dist": "Private KL estimate, no trusted party",
     "kl-monitor": "Drift monitor",
     "kl-alarms": "Drift alarms",
 }
@@ -43,16 +43,16 @@ REPORTS: dict[str, Draw] = dict.fromkeys(_TITLES, kl_report)
 
 def _estimate(result: Result) -> Facts:
     dist, sampling = result["learner"] == "kl-dist", result["sampling_deviation"]
-    about = ", about, by the noisy counts" if dist else ""
+    about = " (approximate, from the noisy counts)" if dist else ""
     facts: list[tuple[str, Cell]] = [
         ("estimate", f"KL(reference || records) = {number(result['estimate'])}"),
         ("noise", f"standard deviation {number(result['noise_deviation'])}{about}"),
     ]
     if sampling == 0.0:
-        facts.append(("drawn symbols", "no error: all symbols were asked for"))
+        facts.append(("drawn symbols", "no error: all symbols were queried"))
     elif sampling is not None:
-        words = "about" if dist else "at most, were the divergence the estimate"
-        facts.append(("drawn symbols", f"standard deviation {number(sampling)}, {words}"))
+        words = "approximate" if dist else "an upper bound if the estimate is the divergence"
+        facts.append(("drawn symbols", f"standard deviation {number(sampling)} ({words})"))
     facts += [("records", str(result["data"])), ("reference", str(result["reference"]))]
     facts.append(("public coins", str(result["coins"])))
     return tuple(facts)
@@ -73,7 +73,11 @@ def _privacy(result: Result) -> Facts:
 
 def _parameters(result: Result) -> Facts:
     sizes = tuple((name, whole(result[name])) for name in ("clients", "records", "symbols"))
-    return (*sizes, *((name, _text(name, value)) for name, value in result["parameters"].items()))
+    rows = result["parameters"].items()
+    return (
+        *sizes,
+        *((name.replace("asked for", "queried").replace("asked", "queried"), _text(name, x)) for name, x in rows),
+    )
 
 
 def _text(name: str, value: Any) -> str:
@@ -86,9 +90,9 @@ def _text(name: str, value: Any) -> str:
 
 def _communication(result: Result) -> Facts:
     return (
-        ("answers", f"{whole(result['answers'])}, of the client that is asked most often"),
-        ("down", f"{whole(result['bits_down'])} bits to it"),
-        ("up", f"{whole(result['bits_up'])} bits from it"),
+        ("answers", f"{whole(result['answers'])}, by the client with the most queries"),
+        ("down", f"{whole(result['bits_down'])} bits to this client"),
+        ("up", f"{whole(result['bits_up'])} bits from this client"),
     )
 
 
@@ -98,8 +102,8 @@ def _communication(result: Result) -> Facts:
 def _windows(result: Result) -> Section:
     rows, against = result["windows"], f"KL against the threshold {exact(result['threshold'])}"
     if result["learner"] == "kl-alarms":
-        told = tuple((row["window"], _finding(row["finding"])) for row in rows)
-        return Section("Windows", tables=(Table(against, ("window", "reported"), told),))
+        alarms = tuple((row["window"], _finding(row["finding"])) for row in rows)
+        return Section("Windows", tables=(Table(against, ("window", "reported"), alarms),))
     table = tuple(
         (
             row["window"],
@@ -121,6 +125,7 @@ def _windows(result: Result) -> Section:
 
 
 def _finding(word: str) -> Cell:
+    word = word.replace("asked", "queried")
     tone = _TONES.get(word)
     return Mark(word, "bad") if tone == "bad" else Mark(word, "good") if tone == "good" else word
 

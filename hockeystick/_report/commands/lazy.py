@@ -1,4 +1,4 @@
-"""The report of ``hockeystick run``: what a lazy learner costs, what is printed of it, and how it did."""
+"""The report of ``hockeystick run`` on a lazy learner: privacy, the printed formula, loss and regret."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def _who(result: Result) -> str:
     if result.get("group", 1) > 1:
         return f"groups of {result['group']}"
     batch = result.get("user_batch")
-    return "the person who pays most" if batch is None else f"a person in batch {whole(batch)}"
+    return "one person, in the worst batch" if batch is None else f"one person in batch {whole(batch)}"
 
 
 def _outcome(result: Result) -> Facts:
     facts: list[tuple[str, Cell]] = [
         ("data", result["data"]),
         ("requested", requested(result)),
-        ("regret bound", f"{number(result['expected_regret_bound'])}, in expectation, whatever the losses"),
-        ("switches", f"{whole(result['switches'])} (draws after the first one)"),
+        ("regret bound", f"{number(result['expected_regret_bound'])}, in expectation, for all losses"),
+        ("switches", f"{whole(result['switches'])} (draws after the first)"),
     ]
     if result["mode"] == "release":
         return (*facts, ("loss, regret", result["withheld"]))

@@ -1,11 +1,9 @@
-"""The reports of ``hockeystick release``: what is published, what it costs whom, and how far answers may be off.
+"""The reports of ``hockeystick release``: the released answers, their privacy, and the bound on their error.
 
-A second one shows true against released answers. It is made from the data, for their owner alone, and says so.
+A second report compares true with released answers. It is not private, for the data's owner only, and says so.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section, Table
 from hockeystick._report.parts.guarantee_section import learner_graph_sections
@@ -22,13 +20,13 @@ from hockeystick._report.parts.plots import Plot, Series
 from hockeystick._words.figures import exact, number, upper, whole
 
 _WHOLE = ("cover_size", "cells", "rounds", "replay")
-_NOT_PRIVATE = "NOT PRIVATE: made from the records without noise; for their owner alone, never to be published"
+_NOT_PRIVATE = "NOT PRIVATE: made from the records without noise. For their owner only; never publish it"
 
 
 def release_report(result: Result) -> Report:
     """Returns the report on a plan, a simulated run or a release."""
     bound = result.get("measured_error", result["error_bound"])
-    found = "" if bound is None else f"every answer within {upper(bound)} if records are as declared, "
+    found = "" if bound is None else f"every answer within {upper(bound)} if the records are as smooth as declared, "
     sections: tuple[Section, ...] = (
         Section("Privacy", facts=_privacy(result)),
         Section("Error", facts=_error(result)),
@@ -42,15 +40,17 @@ def release_report(result: Result) -> Report:
 
 
 def private_release_report(result: Result) -> Report:
-    """Returns the owner's report, of true against released answers. It is not private."""
+    """Returns the owner's report, which compares true with released answers. It is not private."""
     rows = tuple(zip(map(float, result["true"]), map(float, result["released"]), strict=True))
     facts: list[tuple[str, Cell]] = [
         ("for", Mark(_NOT_PRIVATE, "bad")),
         ("largest error", f"{number(result['largest_error'])} on the {whole(result['queries'])} queries of the cover"),
-        ("bound, by what was measured", upper(result["measured_error"])),
+        ("measured bound", upper(result["measured_error"])),
     ]
-    section = Section("True against released", facts=tuple(facts), plots=(*_curves(result), _scatter(rows)))
-    return Report("PRIVATE: true against released answers", Mark(_NOT_PRIVATE, "bad"), (section,))
+    section = Section(
+        "True and released answers", facts=tuple(facts), plots=(*map(_curve, result["curves"]), _scatter(rows))
+    )
+    return Report("PRIVATE: true and released answers", Mark(_NOT_PRIVATE, "bad"), (section,))
 
 
 REPORTS: dict[str, Draw] = {"query-release": release_report, "query-release-private": private_release_report}
@@ -60,52 +60,49 @@ def _privacy(result: Result) -> Facts:
     return privacy_facts(
         result,
         ("for", f"one record, {result['adjacency']}; the number of records, {whole(result['records'])}, is public"),
-        ("sigma", "no part of the guarantee: it holds whatever the records are"),
+        ("sigma", "not an assumption of the guarantee, which holds for all records"),
         target=requested(result),
     )
 
 
 def _error(result: Result) -> Facts:
-    return (*_measured(result), *_planned(result), ("provided", _declared(result)))
+    return (*_measured(result), *_planned(result), ("assumption", _declared(result)))
 
 
 def _measured(result: Result) -> Facts:
-    """What the release's own measurements say; a plan has none."""
+    """Returns the bounds from the release's own measurements; none for a plan."""
     if "measured_error" not in result:
         return ()
     failure = exact(result["measured_error_failure"])
     bound = result["measured_error"]
-    said: Cell = f"{upper(bound)} for every query of the class, but with probability {failure}"
+    shown: Cell = f"{upper(bound)} for every query of the class, except with probability {failure}"
     if bound >= 1.0:
-        said = Mark(f"{upper(bound)}, which says nothing", "doubt")
-    facts: list[tuple[str, Cell]] = [("bound, by what was measured", said)]
+        shown = Mark(f"{upper(bound)}, which is vacuous", "doubt")
+    facts: list[tuple[str, Cell]] = [("measured bound", shown)]
     for name, where in (("measured_error_on_any_records", "every query"), ("measured_error_on_cover", "the cover")):
         if result[name] is not None:
-            facts.append(("whatever the records are", f"{upper(result[name])} on {where}"))
+            facts.append(("without the assumption", f"{upper(result[name])} on {where}"))
     return tuple(facts)
 
 
 def _planned(result: Result) -> Facts:
     bound = result["error_bound"]
     if bound is None:
-        none = "none beforehand for the last law or replayed measurements; a release has one"
-        return (("bound, as planned", Mark(none, "doubt")),)
-    said: Cell = f"{upper(bound)} for every query of the class, but with probability {exact(_failure(result))}"
+        none = "none for the last distribution or replayed measurements; a release has a measured bound"
+        return (("planned bound", Mark(none, "doubt")),)
+    failure = exact(result["error_bound_failure"])
+    shown: Cell = f"{upper(bound)} for every query of the class, except with probability {failure}"
     if bound >= 1.0:
-        said = Mark(f"{upper(bound)}, which says nothing", "doubt")
+        shown = Mark(f"{upper(bound)}, which is vacuous", "doubt")
     parts = tuple((name, number(value)) for name, value in result["error_bound_parts"].items() if value)
-    return (("bound, as planned", said), *parts)
+    return (("planned bound", shown), *parts)
 
 
 def _declared(result: Result) -> str:
     sigma, chi = exact(result["sigma"]), result["chi"]
     if chi is None:
-        return f"records are independent draws of a {sigma}-smooth law, as declared"
-    return f"records are within {exact(chi)} of a {sigma}-smooth law on every query, as declared"
-
-
-def _failure(result: Result) -> Any:
-    return result["error_bound_failure"]
+        return f"the records are independent draws of a {sigma}-smooth distribution"
+    return f"the records are within {exact(chi)} of a {sigma}-smooth distribution on every query"
 
 
 def _columns(result: Result) -> Table:
@@ -115,11 +112,7 @@ def _columns(result: Result) -> Table:
 
 def _overview(result: Result) -> Table:
     rows = tuple((row["column"], exact(row["at_least"]), number(row["share"])) for row in result["overview"])
-    return Table(f"Some of the {result['queries']}' answers", ("column", ">at least", ">share of records"), rows)
-
-
-def _curves(result: Result) -> tuple[Plot, ...]:
-    return tuple(_curve(one) for one in result["curves"])
+    return Table("Some of the answers", ("column", ">at least", ">share of records"), rows)
 
 
 def _curve(curve: Result) -> Plot:
@@ -142,7 +135,7 @@ def _scatter(rows: tuple[tuple[float, float], ...]) -> Plot:
         title="PRIVATE: answers to queries of the cover",
         x_label="true",
         y_label="released",
-        series=(Series("a query", true, released, kind="points"), Series("equal", (0.0, 1.0), (0.0, 1.0))),
+        series=(Series("queries", true, released, kind="points"), Series("equal", (0.0, 1.0), (0.0, 1.0))),
         description=f"{_NOT_PRIVATE}. Released answers against true ones.",
         x_limits=(-0.02, 1.02),
         y_limits=(-0.02, 1.02),

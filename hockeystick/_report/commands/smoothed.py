@@ -1,4 +1,4 @@
-"""The report of ``hockeystick run smoothed-online``: regret, its bounds, and the cover's size."""
+"""The report of ``hockeystick run smoothed-online``: the regret, its bounds, and the size of the cover."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hockeystick._words.figures import exact, number, upper, whole
 _BOUNDS = {
     "cover": "any cover of this size (O1), adaptive adversaries",
     "brackets": "one member of each bracket (O2), adaptive adversaries",
-    "coupling": "by VC dimension alone, adaptive adversaries, at sigma/T",
-    "nonadaptive": "Theorem 3.1, laws that are fixed beforehand, at sigma/T",
+    "coupling": "by VC dimension only, adaptive adversaries, at sigma/T",
+    "nonadaptive": "Theorem 3.1, distributions fixed in advance, at sigma/T",
 }
 
 
@@ -37,7 +37,7 @@ def _headline(result: Result) -> Mark:
         return Mark(f"regret {bound}, against every {exact(result['sigma'])}-smooth adversary", "plain")
     found = f"regret {number(result['regret'])} of {whole(result['rounds'])} rounds against '{result['adversary']}'"
     if not result["bound_applies"]:
-        return Mark(f"{found}, which is less smooth than the bound asks for", "doubt")
+        return Mark(f"{found}, which is less smooth than the bound requires", "doubt")
     return Mark(f"{found}; {bound}", "plain")
 
 
@@ -45,16 +45,14 @@ def _bounds(result: Result) -> Facts:
     rows: list[tuple[str, Cell]] = [("of this learner", upper(result["regret_bound"]))]
     rows += [(name, f"{upper(value)}: {_BOUNDS[name]}") for name, value in result["bounds"].items()]
     if result["regret_bound"] >= result["rounds"]:
-        rows.append(("of use", Mark("none: the bound is above the number of rounds", "doubt")))
-    rows.append(
-        ("floor", f"{number(result['regret_floor'])}: what some adversary makes any learner of thresholds regret")
-    )
+        rows.append(("vacuous", Mark("the bound is above the number of rounds", "doubt")))
+    rows.append(("lower bound", f"{number(result['regret_floor'])}, for every learner of thresholds"))
     return tuple(rows)
 
 
 def _learner(result: Result) -> Facts:
     coarse = result["gamma"] > result["gamma_of_theory"]
-    scale = f"{number(result['gamma'])}, for sets of base mass that large"
+    scale = f"{number(result['gamma'])}, the base mass of a bracket"
     gamma: Cell = Mark(f"{scale}; coarser than {number(result['gamma_of_theory'])}", "doubt") if coarse else scale
     return (
         ("class", f"{result['class']}, VC dimension {whole(result['vc_dimension'])}"),
@@ -65,11 +63,11 @@ def _learner(result: Result) -> Facts:
         ("gamma", gamma),
         ("cover", f"{whole(result['cover_size'])} predicates; {whole(result['brackets'])} brackets"),
         ("learning rate", number(result["learning_rate"])),
-        ("leaks", f"{_leaks(result)} of one round's example, were the draws published: useless as privacy"),
+        ("privacy", f"{_draws(result)} for one round's example, if the draws are published: not meaningful"),
     )
 
 
-def _leaks(result: Result) -> str:
+def _draws(result: Result) -> str:
     rho = f"{upper(result['rho'])}-zCDP"
     if "epsilon" not in result:  # a file of an earlier version
         return rho
@@ -78,11 +76,11 @@ def _leaks(result: Result) -> str:
 
 def _outcome(result: Result) -> Facts:
     spread = "" if result["regret_error"] is None else f" ± {number(result['regret_error'])} (standard error)"
-    kind = "adaptive" if result["adaptive"] else "fixed beforehand"
+    kind = "adaptive" if result["adaptive"] else "fixed in advance"
     rows: list[tuple[str, Cell]] = [
         ("adversary", f"{result['adversary']}, {exact(result['adversary_sigma'])}-smooth, {kind}"),
         ("regret", f"{number(result['regret'])}{spread}, against the whole class in hindsight"),
-        ("expected", f"{number(result['expected_regret'])}, over the learner's own coins"),
+        ("expected", f"{number(result['expected_regret'])}, over the learner's coins"),
         ("largest", f"{whole(result['regret_largest'])} of {whole(result['runs'])} runs"),
         ("errors", f"{number(result['errors'])}; the best predicate makes {number(result['least_errors'])}"),
     ]
@@ -92,5 +90,5 @@ def _outcome(result: Result) -> Facts:
         )
     if "shares_above_half" in result:
         shares = sorted({float(share) for share in result["shares_above_half"]})
-        rows.append(("points above 1/2", f"{' or '.join(map(exact, shares))} of later ones, in each run"))
+        rows.append(("points above 1/2", f"a share of {' or '.join(map(exact, shares))} after the first round"))
     return (*rows, ("seed", str(result["seed"])))

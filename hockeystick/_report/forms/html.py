@@ -1,7 +1,7 @@
-"""Reports as one page that needs nothing but itself: styles, plots and drawings are inside, and it runs no script.
+"""Reports as one self-contained HTML page, with styles, plots and drawings inside, and without scripts.
 
-Everything that comes from outside (events, names, messages) passes through the template's escaping; only plots and
-graphs, which are drawn here and escape their own texts, are let through.
+The template escapes all text from outside (events, names, messages). Only plots and graphs, which are drawn here and
+escape their own text, are inserted as markup.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
 
 
 def page(reports: Sequence[tuple[Report, str]]) -> str:
-    """Returns the page: the reports, each with the JSON that it was made from behind a fold."""
+    """Returns the page of the reports, each with its JSON in a collapsed section."""
     numbers = count()
 
     def drawn(what: Plot | Picture) -> Markup:
-        name = f"drawing{next(numbers)}"  # of its own, for the identifiers inside
+        name = f"drawing{next(numbers)}"  # unique, for the identifiers inside
         if isinstance(what, Plot):
             return Markup(svg_plot(what, name=name))
         if len(what.graph.nodes) > MOST_NODES:
-            return Markup(f"<p>(Its {len(what.graph.nodes)} nodes are too many for a drawing.)</p>")
+            return Markup(f"<p>(The graph has {len(what.graph.nodes)} nodes, too many for a drawing.)</p>")
         return Markup(to_svg(what.graph, spent=dict(what.spent), standalone=False, name=name))
 
     environment = Environment(

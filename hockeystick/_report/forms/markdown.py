@@ -1,7 +1,7 @@
 """A report as Markdown, for a comment on a pull request or a page of documentation.
 
-It is the Markdown that GitHub and GitLab show: tables, a fold for what is long, and graphs in Mermaid, which both draw.
-Whatever comes from outside stands there as text: no markup, no link, and nobody is mentioned by it.
+It is the Markdown of GitHub and GitLab: tables, collapsed sections for plots, and graphs in Mermaid, which both draw.
+All text from outside is escaped, so that it contains no markup, links or mentions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from hockeystick.accounting.graph.drawing.notebook_reprs import markdown_text
 
 _SIGNS = {"good": "✅ ", "bad": "❌ ", "doubt": "⚠️ ", "plain": ""}
 _PLOT_WIDTH = 72
-_MOST_DRAWN = 60  # nodes; Mermaid gives up on much larger graphs
+_MOST_DRAWN = 60  # nodes; Mermaid fails on much larger graphs
 
 
 def to_markdown(report: Report, *, level: int = 2) -> str:
     """Returns the report as Markdown.
 
     Args:
-      level: of its heading; sections are one below.
+      report: The report.
+      level: The level of its heading; sections are one level below.
     """
     about = [markdown_text(report.about), ""] if report.about else []
     lines = [f"{'#' * level} {markdown_text(report.title)}", "", *about, f"**{_words(report.headline)}**", ""]
@@ -59,7 +60,7 @@ def _picture(picture: Picture) -> Iterator[str]:
     if len(picture.graph.nodes) <= _MOST_DRAWN:
         yield from ("```mermaid", to_mermaid(picture.graph, spent=dict(picture.spent)).rstrip(), "```", "")
     else:
-        yield from (f"(Its {len(picture.graph.nodes)} nodes are too many for a drawing here.)", "")
+        yield from (f"(The graph has {len(picture.graph.nodes)} nodes, too many for a drawing.)", "")
 
 
 def _plot(plot: Plot) -> Iterator[str]:

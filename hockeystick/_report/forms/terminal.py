@@ -1,4 +1,4 @@
-"""A report for the terminal, by rich."""
+"""A report for the terminal, rendered by rich."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TerminalReport:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the report's parts, fitted to the console's width and characters."""
-        plots = self._plots and options.encoding.startswith("utf")  # the frames of plots need more than ASCII
+        plots = self._plots and options.encoding.startswith("utf")  # the frames of plots are not ASCII
         if self._report.about:
             yield _text(self._report.about)
         yield _text(self._report.headline)

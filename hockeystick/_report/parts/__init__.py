@@ -1,1 +1,1 @@
-"""Sections, tables and plots that reports are made of."""
+"""The parts of reports: sections, tables and plots."""

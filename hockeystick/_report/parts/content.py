@@ -1,4 +1,4 @@
-"""What a report says, once for the terminal, the page and Markdown: headings, facts, tables, plots, as plain values."""
+"""The content of a report as plain values, for the terminal, the page and Markdown: headings, facts, tables, plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tone = Literal["good", "bad", "doubt", "plain"]
 
 @frozen
 class Mark:
-    """A word that carries a judgement; renderers colour it, the word itself says it all."""
+    """A text with a tone, which renderers show as a colour."""
 
     text: str
     tone: Tone
@@ -27,7 +27,7 @@ Cell = str | Mark
 
 @frozen
 class Table:
-    """A table; columns whose name starts with ``>`` hold numbers."""
+    """A table; a column whose name starts with ``>`` holds numbers."""
 
     caption: str
     columns: tuple[str, ...]
@@ -36,7 +36,7 @@ class Table:
 
 @frozen
 class Picture:
-    """An accountant graph to be drawn, with the ε that each release costs alone."""
+    """An accountant graph to draw, with the ε of each release alone."""
 
     title: str
     graph: AccountantGraph
@@ -45,7 +45,7 @@ class Picture:
 
 @frozen
 class Section:
-    """A heading with what belongs under it, in this order."""
+    """A heading with its content, in this order."""
 
     heading: str
     text: tuple[Cell, ...] = ()
@@ -58,7 +58,7 @@ class Section:
 
 @frozen
 class Report:
-    """A title, what the numbers are about, the one sentence that matters, and the sections that explain it."""
+    """A title, the terms of the guarantee (``about``), the main result, and sections with the details."""
 
     title: str
     headline: Mark

@@ -1,4 +1,4 @@
-"""A graph for the terminal: from each source down to what is published, with what each release costs."""
+"""A graph for the terminal: trees from the sources to the published values, with the cost of each release."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hockeystick.accounting import AccountantGraph
 from hockeystick.accounting.graph.drawing.mermaid import label
 from hockeystick.accounting.numerics import rounded_text
 
-_BAR = 20  # characters of the dearest release
+_BAR = 20  # characters for the largest cost
 _KINDS = {"source": "bold", "transform": "italic", "release": "bold yellow", "post": "green", "public": "dim"}
 
 
 @frozen
 class GraphTree:
-    """A rich renderable of a graph: every node once, under the first of the nodes that it reads; the others are named.
+    """A rich renderable of a graph: each node is below the first node that it reads, and names the others.
 
     Attributes:
-      graph: what to show.
-      spent: the ε that releases cost alone, shown with a bar.
+      graph: The graph.
+      spent: The ε of each release alone, shown with a bar.
     """
 
     graph: AccountantGraph
@@ -54,7 +54,7 @@ class GraphTree:
         line = Text(f"{kind} ", style="dim") + Text(_plain(name), style=_KINDS[kind])
         line.append(_plain("".join(f"  {words}" for words in what)))
         if others:
-            line.append(_plain(f"  (reads {', '.join(others)} too)"), style="dim")
+            line.append(_plain(f"  (also reads {', '.join(others)})"), style="dim")
         if name in self.spent:
             cost = self.spent[name]
             share = 1.0 if math.isinf(cost) else cost / largest if largest else 0.0

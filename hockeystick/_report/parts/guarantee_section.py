@@ -1,4 +1,4 @@
-"""What reports on guarantees share: facts, ε at other δ, what each method says, the trade-off curve, the graph."""
+"""Sections of reports on guarantees: facts, ε at other δ and by each method, the trade-off curve, the graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def certified(result: Result) -> str:
 
 
 def finite(result: Result) -> bool:
-    """Whether there is an ε at all."""
+    """Returns whether ε is finite."""
     return math.isfinite(float(result["epsilon_upper"]))
 
 
@@ -29,7 +29,7 @@ def guarantee_section(result: Result, *own: tuple[str, Cell]) -> Section:
     facts = (
         *own,
         ("certified", certified(result)),
-        ("bracket", f"{bracket} (how exactly the winning method was computed)"),
+        ("bracket", f"{bracket} (numerical accuracy of the best method)"),
         ("method", result["method"]),
         ("adjacency", result["adjacency"] + (f", groups of {result['group']}" if result["group"] > 1 else "")),
         *((name, result[name]) for name in ("unit", "sampling") if name in result),
@@ -55,15 +55,15 @@ def guarantee_section(result: Result, *own: tuple[str, Cell]) -> Section:
 
 
 def curve_sections(result: Result) -> tuple[Section, ...]:
-    """Returns ε at other δ and by each method, and the trade-off curve; nothing of what a result does not hold."""
+    """Returns sections with ε at other δ and by each method, and the trade-off curve, as far as the result has them."""
     tables = []
     if points := result.get("curve"):
         rows = tuple((exact(at["delta"]), upper(at["epsilon"]), at["method"]) for at in points)
         tables.append(Table("The same guarantee at other δ", ("δ", ">ε ≤", "method"), rows))
     if methods := result.get("methods"):
-        said = tuple((name, upper(found), _best(name, result)) for name, found in methods.items())
-        caption = f"What each accountant says alone at δ = {exact(result['delta'])} (–: it does not apply)"
-        tables.append(Table(caption, ("accountant", ">ε ≤", ""), said))
+        rows = tuple((name, upper(found), _best(name, result)) for name, found in methods.items())
+        caption = f"The bound of each accountant at δ = {exact(result['delta'])} (–: it does not apply)"
+        tables.append(Table(caption, ("accountant", ">ε ≤", ""), rows))
     found = [Section("Curve", tables=tuple(tables))] if tables else []
     if result.get("certified_curve"):
         found.append(Section("Trade-off", plots=(certified_plot(result),)))
@@ -71,16 +71,16 @@ def curve_sections(result: Result) -> tuple[Section, ...]:
 
 
 def certified_plot(result: Result) -> Plot:
-    """Returns the certified trade-off curve beside a blind guess."""
+    """Returns the certified trade-off curve with that of a random guess."""
     label = f"certified: {certified(result)}"
     return Plot(
         "Trade-off between false alarms and misses",
         "false alarms",
         "misses",
-        (curve(label, result["certified_curve"]), curve("a blind guess", [[0.0, 1.0], [1.0, 0.0]], "dashed")),
-        "Whoever tells two neighbouring data sets apart by what is released has a rate of false alarms and a rate of "
-        "misses. The certificate allows nothing below its curve; the nearer it is to that of a blind guess, the less "
-        "can be told.",
+        (curve(label, result["certified_curve"]), curve("a random guess", [[0.0, 1.0], [1.0, 0.0]], "dashed")),
+        "An attacker who tries to distinguish two neighbouring data sets by the releases has a rate of false alarms "
+        "and a rate of misses. No attack is below the certified curve. The closer the curve is to that of a random "
+        "guess, the stronger the privacy.",
         (0.0, 1.0),
         (0.0, 1.0),
     )
@@ -94,7 +94,7 @@ def graph_sections(result: Result) -> tuple[Section, ...]:
 
 
 def learner_graph_sections(result: Result) -> tuple[Section, ...]:
-    """Returns the drawing of a learner's graph, and for pages a table of its nodes; a terminal's drawing is text."""
+    """Returns the drawing of a learner's graph, and for pages a table of its nodes as well."""
     return tuple(
         found
         for drawn in graph_sections(result)
@@ -103,7 +103,7 @@ def learner_graph_sections(result: Result) -> tuple[Section, ...]:
 
 
 def node_table(drawing: Picture) -> Table:
-    """Returns what a drawing shows, for who can't see it."""
+    """Returns a table of a drawing's nodes, for readers who can't see it."""
     spent = dict(drawing.spent)
     rows = tuple(
         (
@@ -120,23 +120,23 @@ def node_table(drawing: Picture) -> Table:
 
 
 def picture(result: Result) -> Picture:
-    """Returns the drawing of the result's graph, with the costs that it holds.
+    """Returns the drawing of the result's graph, with the result's costs.
 
     Raises:
-      GraphError: it is no graph of this schema.
+      GraphError: The graph is invalid.
     """
     graph = AccountantGraph.from_json(json.dumps(result["graph"]))
     spent: dict[str, Any] = result.get("costs") or {}
-    title = "Who reads what"
+    title = "Data flow"
     if spent:
-        title += f", and the ε that each release costs alone at δ = {exact(result['delta'])}"
+        title += f", with the ε of each release alone at δ = {exact(result['delta'])}"
     if result.get("view") in [view.name for view in graph.views]:
         title += f" (threat model {result['view']})"
     return Picture(title, graph, tuple((name, float(cost)) for name, cost in spent.items()))
 
 
 def headline(result: Result) -> Mark:
-    """Returns the certified ε, or that there is none."""
+    """Returns the certified ε, or a text that it is infinite."""
     if not finite(result):
         return Mark(f"no finite ε at δ = {exact(result['delta'])}", "doubt")
     return Mark(certified(result), "plain")

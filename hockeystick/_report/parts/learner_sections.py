@@ -1,7 +1,7 @@
-"""What reports on private learners have in common: headline, privacy, what is printed, parameters, and their order.
+"""Sections of reports on private learners: headline, privacy, the printed formula, parameters, and their order.
 
-A report file of learners gives a mapping ``REPORTS``, from each learner's name in its results to the function that
-makes the report; ``_report/results.py`` joins these mappings.
+Each report module of learners has a mapping ``REPORTS`` from a learner's name in results to the function that makes the
+report; ``_report/results.py`` joins these mappings.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ def learner_report(
     outcome: Facts | None,
     result: Result,
 ) -> Report:
-    """Returns a report whose sections are outcome (None: nothing was played), privacy, printed formula, parameters.
-
-    The graph that ``result`` holds comes last, as a drawing and as a table.
-    """
+    """Returns a report with the outcome (None for a plan), privacy, the printed formula, parameters and the graph."""
     played = () if outcome is None else (Section("Outcome", facts=outcome),)
     rest = (Section("Privacy", facts=privacy), printed, Section("Parameters", facts=parameters))
     return Report(title, headline, (*played, *rest, *learner_graph_sections(result)))
@@ -49,46 +46,46 @@ def certified(result: Result) -> str:
 
 
 def requested(result: Result) -> str:
-    """Returns the ε that was asked for."""
+    """Returns the target ε at its δ."""
     return f"ε ≤ {exact(result['epsilon_target'])} at δ = {exact(result['delta'])}"
 
 
 def headline(result: Result, *, found: str = "", public: str = "", simulated: str = "", infinite: str = "") -> Mark:
-    """Returns the certified ε, marked by what it is worth.
+    """Returns the certified ε as the headline.
 
     Args:
-      result: Of a plan, a simulation or a release.
-      found: What was found, before ε.
-      public: What stands behind the ε of a plan or a release.
-      simulated: The same for a simulation, whose ε nobody gets who knows the seed.
-      infinite: The same where there is no finite ε.
+      result: The result of a plan, a simulation or a release.
+      found: A text before ε.
+      public: A text after the ε of a plan or a release.
+      simulated: A text after the ε of a simulation, which is not private for those who know the seed.
+      infinite: A text after an infinite ε.
     """
     if not math.isfinite(float(result["epsilon"])):
         return Mark(f"no finite ε at δ = {exact(result['delta'])}{infinite}", "doubt")
     known = f"{found}{certified(result)}"
     if result["mode"] == "simulation":
-        return Mark(f"simulated: {known}{simulated}, were the noise not known by its seed", "doubt")
+        return Mark(f"simulated: {known}{simulated}, for those who don't know the seed", "doubt")
     return Mark(f"{'released' if result['mode'] == 'release' else 'certified'}: {known}{public}", "plain")
 
 
 def privacy_facts(result: Result, *own: Fact, target: str | None = None) -> Facts:
-    """Returns the certified ε, the ``target`` that was requested, how ε was found, ``own``, and what is assumed."""
+    """Returns the certified ε, the ``target``, the bracket and method of ε, ``own`` facts, and the assumptions."""
     bracket = f"{lower(result['epsilon_lower'])} to {upper(result['epsilon'])}"
     return (
         ("certified", certified(result)),
         *(() if target is None else (("requested", target),)),
-        ("bracket", f"{bracket} (how exactly the winning method was computed)"),
+        ("bracket", f"{bracket} (numerical accuracy of the best method)"),
         ("method", result["method"]),
         *own,
         *(("assumes", sentence) for sentence in result["assumptions"]),
     )
 
 
-# --- what is printed -------------------------------------------------------------------------------------------------
+# --- the printed formula ---------------------------------------------------------------------------------------------
 
 
 def printed_section(result: Result) -> Section:
-    """Returns what is printed of the parameters, with its conditions."""
+    """Returns the section on the printed formula for these parameters, with its conditions."""
     printed = result["printed"]
     if result["epsilon_printed"] is None:
         return Section("Printed formula", text=(f"None: {printed['reason']}.",))
@@ -101,12 +98,12 @@ def printed_section(result: Result) -> Section:
     return Section(
         "Printed formula",
         facts=(
-            ("printed", f"ε = {number(result['epsilon_printed'])}, a baseline and no guarantee"),
+            ("printed", f"ε = {number(result['epsilon_printed'])}, a baseline and not a guarantee"),
             ("source", printed["source"]),
-            ("its conditions", holds),
+            ("conditions", holds),
             *constants,
         ),
-        tables=(Table("Conditions under which it is stated", ("condition", ">here", ">limit", "holds"), rows),),
+        tables=(Table("Conditions of the formula", ("condition", ">here", ">limit", "holds"), rows),),
     )
 
 
@@ -118,7 +115,7 @@ def _holds(holds: bool) -> Cell:
 
 
 def parameter_facts(parameters: Mapping[str, Any], *, whole_numbers: Collection[str] = ()) -> Facts:
-    """Returns parameters by name: words as they are, numbers as somebody would write them."""
+    """Returns parameters by name, as text."""
     return tuple(
         (name.replace("_", " "), _parameter(value, name in whole_numbers)) for name, value in parameters.items()
     )

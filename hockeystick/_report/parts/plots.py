@@ -1,7 +1,7 @@
-"""Which plots a result has: each is a small value, drawn as text for terminals and as SVG for pages.
+"""Plots as values, which are drawn as text for terminals and as SVG for pages.
 
-The trade-off plot shows what anybody can achieve who tries to tell two neighbouring data sets apart: false alarms
-against misses, as in Dong, Roth & Su 2022. A claim (ε, δ) says that no test lies below the curve
+The trade-off plot shows the tests that distinguish two neighbouring data sets: the rate of misses against that of false
+alarms, as in Dong, Roth & Su 2022. A claim (ε, δ) says that no test lies below the curve
 
     misses >= max(0, 1 - δ - e^ε · false alarms, e^-ε · (1 - δ - false alarms)).
 """
@@ -27,14 +27,14 @@ _COLOURS = (
     "#7a8791",
     "#c2487f",
 )  # legible on white and on near-black
-_INK = "#010203"  # stands for the text colour of the page, which a reader's dark mode changes
+_INK = "#010203"  # a placeholder for the text colour of the page, which depends on the reader's dark mode
 
 
 @frozen
 class Series:
-    """A curve or a cloud of points; ``x_interval``/``y_interval`` are (low, high) ends of intervals, one pair a point.
+    """A curve or a set of points; ``x_interval`` and ``y_interval`` are the ends (low, high) of each point's interval.
 
-    A "ceiling" is a curve that the truth does not rise above, with what it rules out shaded: all up to y = 1 - x.
+    A "ceiling" is an upper bound on the true curve; the region above it, up to y = 1 - x, is shaded.
     """
 
     label: str
@@ -47,7 +47,7 @@ class Series:
 
 @frozen
 class Plot:
-    """A plot with its words: the title, what the axes mean, and a description for who can't see it."""
+    """A plot with its title, labels, and a description for readers who can't see it."""
 
     title: str
     x_label: str
@@ -56,7 +56,7 @@ class Plot:
     description: str
     x_limits: tuple[float, float]
     y_limits: tuple[float, float]
-    log: bool = False  # both axes; what lies at 0 is then drawn at the lower limit
+    log: bool = False  # both axes; a 0 is then drawn at the lower limit
     in_terminal: bool = True
 
     def __attrs_post_init__(self) -> None:
@@ -78,17 +78,17 @@ def curve(label: str, points: Sequence[Sequence[float]], kind: Literal["line", "
 
 
 def text_plot(plot: Plot, *, width: int) -> str:
-    """Returns the plot in characters, at most ``width`` columns wide; a line on the missing package where it can't be.
+    """Returns the plot as text without colours, at most ``width`` columns wide, with the legend below.
 
-    No colours: the text may go to a file. The legend stands below, where it covers nothing.
+    If plotext can't be imported, returns a line that says so.
     """
     try:
         import plotext
-    except ImportError as error:  # its compiled part does not load on every system, and a plot is no reason to fail
+    except ImportError as error:  # its compiled part does not load on every system
         return f"(no plot: plotext does not load here: {' '.join(str(error).split())})"
     width = max(40, min(width, 90))
     figure = plotext.figure
-    figure.clear()  # plotext draws on one figure of its own
+    figure.clear()  # plotext has a single global figure
     figure.theme("colorless")
     figure.plot_size(width, max(12, width // 4))
     legend = []
@@ -109,7 +109,7 @@ def text_plot(plot: Plot, *, width: int) -> str:
 
 
 def _dense(plot: Plot, series: Series, points: int) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the line with more points than columns, so that it shows no gaps."""
+    """Returns the line with more points than columns, so that it has no gaps."""
     x = np.linspace(series.x[0], series.x[-1], points)
     if plot.log:
         x = np.geomspace(max(series.x[0], plot.x_limits[0]), series.x[-1], points)
@@ -117,7 +117,7 @@ def _dense(plot: Plot, series: Series, points: int) -> tuple[Sequence[float], Se
 
 
 def _placed(plot: Plot, values: Sequence[float], limits: tuple[float, float]) -> list[float]:
-    """Returns the values in the units of the axis: powers of ten where it is logarithmic."""
+    """Returns the values in the units of the axis, which are powers of ten if it is logarithmic."""
     return [math.log10(max(value, limits[0])) for value in values] if plot.log else list(values)
 
 
@@ -125,14 +125,15 @@ def svg_plot(plot: Plot, *, name: str) -> str:
     """Returns the plot as an SVG element for a page, in the page's own font and text colour.
 
     Args:
-      name: unique within the page; keeps the identifiers of several plots apart.
+      plot: The plot.
+      name: A name that is unique within the page, for identifiers.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    # These settings have no other way in; the context restores them.
+    # These settings are global; the context restores them.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 10, "text.parse_math": False}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(4.4, 2.9 + 0.22 * len(plot.series)), layout="constrained")
@@ -143,7 +144,7 @@ def svg_plot(plot: Plot, *, name: str) -> str:
         if plot.log:
             axes.set_xscale("log", nonpositive="clip")
             axes.set_yscale("log", nonpositive="clip")
-            for axis in (axes.xaxis, axes.yaxis):  # matplotlib would write 10⁻² in a markup that is switched off above
+            for axis in (axes.xaxis, axes.yaxis):  # the default 10⁻² is mathtext, which is switched off above
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
                 axis.set_minor_formatter(NullFormatter())
         axes.set(xlim=plot.x_limits, ylim=plot.y_limits)
@@ -181,7 +182,7 @@ def _draw(axes: object, series: Series, colour: str) -> None:
 
 
 def _embeddable(svg: str, name: str) -> str:
-    """Strips what belongs to a file of its own, and makes identifiers unique and the colours those of the page."""
+    """Removes the parts of a stand-alone file, makes identifiers unique, and uses the colours of the page."""
     svg = svg[svg.index("<svg") :]
     for part in ("metadata", "style"):
         svg = re.sub(rf"<{part}\b.*?</{part}>", "", svg, flags=re.DOTALL)

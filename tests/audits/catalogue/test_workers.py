@@ -131,7 +131,7 @@ def test_a_case_that_kills_its_workers_costs_itself_alone() -> None:
     cases = [case(f"case {i}") for i in range(4)]
     cases.insert(1, case("deadly", deadly))
     found: list[CaseResult] = []
-    with pytest.raises(WorkerError, match="again and again on deadly"):
+    with pytest.raises(WorkerError, match="repeatedly on deadly"):
         for result in run_catalogue(cases, rng=5, workers=2):
             found.append(result)
     assert plain(found) == {name: one for name, one in plain(run_catalogue(cases, rng=5)).items() if name != "deadly"}

@@ -93,7 +93,7 @@ def test_no_result_replaces_what_the_command_reads_or_keeps(
 ) -> None:
     (folder / "link.json").symlink_to("g.json")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert_refused(run(*words.split()), f"is the file of {option}, which it would replace")
+    assert_refused(run(*words.split()), f"is the file of {option}, which the result would replace")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert kept is None or kept in before
 
@@ -193,7 +193,7 @@ def test_a_checkpoint_is_of_one_function_as_it_was_written(
     with monkeypatch.context() as patch:
         patch.setattr(draws.Counter, "__call__", interrupt)
         stopped = audit("mine:correct")
-    assert stopped.exit_code == 130 and "continues from kept" in stopped.stderr
+    assert stopped.exit_code == 130 and "resumes from kept" in stopped.stderr
     assert_refused(audit("mine:leaky"), "--checkpoint", "give the same target")
     (folder / "mine.py").write_text(TARGET.replace("+ rng", "+ 2 * rng"))
     assert_refused(audit("mine:correct"), "--checkpoint", "give the same target")
@@ -204,7 +204,7 @@ def test_a_checkpoint_is_of_one_function_as_it_was_written(
 def test_an_interruption_names_no_file_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws.Draws, "choosing", interrupt)
     found = run("audit", "mine:correct", "--d0", "0", "--d1", "1", "--epsilon", "1", "--checkpoint", "kept")
-    assert found.exit_code == 130 and "nothing was kept in kept yet" in found.stderr
+    assert found.exit_code == 130 and "nothing was saved in kept yet" in found.stderr
     assert not (folder / "kept").exists()
 
 

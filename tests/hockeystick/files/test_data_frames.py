@@ -179,7 +179,7 @@ def test_what_is_missing_is_refused(missing: Any) -> None:
 @pytest.mark.parametrize("bad", [3.0, [1, 2], np.ones(3), "text", None, dict, pa.Table])
 def test_what_is_no_frame_is_refused(bad: object) -> None:
     assert not is_frame(bad)
-    with pytest.raises(InvalidArgumentError, match="is no data frame"):
+    with pytest.raises(InvalidArgumentError, match="is not a data frame"):
         as_frame("table", bad)
 
 

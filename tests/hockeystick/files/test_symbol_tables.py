@@ -65,10 +65,10 @@ def test_a_reference_of_records_counts_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("symbol,count\na,1\nb,0\n", "gives 'b' no whole number above 0"),
-        ("symbol,count\na,1\nb,1.5\n", "gives 'b' no whole number above 0"),
-        ("symbol,probability\na,nan\nb,1\n", "gives 'a' no probability above 0"),
-        ("symbol,probability\na,-1\nb,2\n", "gives 'a' no probability above 0"),
+        ("symbol,count\na,1\nb,0\n", "does not give 'b' a whole number above 0"),
+        ("symbol,count\na,1\nb,1.5\n", "does not give 'b' a whole number above 0"),
+        ("symbol,probability\na,nan\nb,1\n", "does not give 'a' a probability above 0"),
+        ("symbol,probability\na,-1\nb,2\n", "does not give 'a' a probability above 0"),
         ("symbol,probability\na,.4\nb,.5\n", "sum 0.9"),
         ("symbol,count\na,1\na,1\n", "names the symbol 'a' twice"),
         ("symbol,count,probability\na,1,1\n", "counts and probabilities"),
@@ -153,8 +153,8 @@ def test_unknown_symbols_are_refused_or_put_together(tmp_path: Path) -> None:
         (f"client,symbol\n{SECRET}\n", "line 2"),
         (f'client,symbol\n1,a\n{SECRET},""\n', "no 'symbol' in line 3"),
         (f"client,symbol\n,{SECRET}\n", "no 'client' in line 2"),
-        (f'client,symbol\n1,"{SECRET}"x\n', "no CSV in line 2"),
-        (f'client,symbol\n1,a\n1,"{SECRET}\n', "no CSV in line"),
+        (f'client,symbol\n1,"{SECRET}"x\n', "not valid CSV in line 2"),
+        (f'client,symbol\n1,a\n1,"{SECRET}\n', "not valid CSV in line"),
         (f"client,symbol\n1,{SECRET}".encode() + b"\xff\n", "UTF-8"),
         (f"{SECRET},a\n1,b\n", "no column 'symbol'"),
         ("client,symbol\n", "no records"),
@@ -218,12 +218,12 @@ def test_what_is_no_count(tmp_path: Path) -> None:
     path = str(tmp_path / "counts.csv")
     for count in wrong:
         Path(path).write_text(f"client,symbol,count\n1,a,3\n2,b,{count}\n", encoding="utf-8")
-        with pytest.raises(InvalidArgumentError, match="has no count in record 2, a whole number") as error:
+        with pytest.raises(InvalidArgumentError, match="has no valid count in record 2: a whole number") as error:
             records(path)
         assert error.value.value == path
         assert count not in str(error.value).replace(path, "")
     frame = parquet(tmp_path, client=[1, 1], symbol=["a", "b"], count=[2.0, math.nan])
-    with pytest.raises(InvalidArgumentError, match="has no count in record 2, a whole number"):
+    with pytest.raises(InvalidArgumentError, match="has no valid count in record 2: a whole number"):
         records(frame)
 
 

@@ -87,7 +87,7 @@ def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_g
     run(pytester, auditing("a") + auditing("b") + auditing("c"), "test_it.py::test_c", "test_it.py::test_a")
     assert levels() == numbered(a=None, c=2)
     more = run(pytester, auditing("a") + auditing("b") + auditing("c"))
-    more.stdout.fnmatch_lines(["1 audits have no number in privacy.lock.json, which fixes their levels: *"])
+    more.stdout.fnmatch_lines(["1 audits have no number in privacy.lock.json, which determines their levels: *"])
     assert more.ret == pytest.ExitCode.OK
     strict = run(pytester, auditing("a") + auditing("b"), ini="privacy_strict = true")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
@@ -162,7 +162,7 @@ def test_a_run_with_more_unregistered_audits_than_are_paid_for_fails(
     result = run(pytester, tests)
     result.assert_outcomes(passed=3)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["error: 3 tests audit and have no number in *; *at most: run pytest *"])
+    result.stdout.fnmatch_lines(["error: 3 auditing tests have no number in *; *at most 2 of them: run pytest *"])
     assert run(pytester, tests, ini="privacy_false_alarms = off").ret == pytest.ExitCode.OK
     assert run(pytester, tests, "--privacy-update").ret == run(pytester, tests).ret == pytest.ExitCode.OK
 
@@ -240,7 +240,7 @@ def test_a_ledger_gathers_over_runs_what_no_run_shows(pytester: pytest.Pytester)
     again = run(pytester, GATHERING.replace("SEED", "77"), ini="privacy_ledger = evidence.json")
     again.assert_outcomes(passed=1, failed=1)
     again.stdout.fnmatch_lines(
-        ["it stays so in every run until *: EvidenceLedger('*evidence.json', alpha=1e-06).restart(*"]
+        ["the test fails in every run until *: EvidenceLedger('*evidence.json', alpha=1e-06).restart(*"]
     )
     ledger.restart("test_it.py::test_wrong")
     fixed = GATHERING.replace("half", "laplace").replace("SEED", "78")

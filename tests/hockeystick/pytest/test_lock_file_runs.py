@@ -101,13 +101,13 @@ def test_another_graph_or_another_meaning_of_the_same_number(project: Project) -
     renamed = training(5.0).replace("graph(5.0)", "graph(5.0).post('rounded', reads=['mean'])")
     result = project.run(renamed)
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*has the ε of privacy.lock.json, from another event graph", "*event graph: graph/1*"])
+    result.stdout.fnmatch_lines(
+        ["*has the ε of privacy.lock.json, but from another event graph", "*event graph: graph/1*"]
+    )
 
     unit = project.run(training(5.0).replace("1e-6", "1e-6, unit='one person'"))
     unit.assert_outcomes(failed=1)
-    unit.stdout.fnmatch_lines(
-        ["*is about something else than in privacy.lock.json", "  unit: one record -> one person"]
-    )
+    unit.stdout.fnmatch_lines(["*has other terms than in privacy.lock.json", "  unit: one record -> one person"])
 
 
 @pytest.mark.statistical
@@ -135,14 +135,14 @@ def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project
         (["-k", "training"], "1 tests were deselected"),
         (["-m", "slow"], "2 tests were deselected; no test was collected"),
         (["-k", "nothing"], "2 tests were deselected; no test was collected"),
-        (["test_it.py"], "only a part of the tests was asked for"),
+        (["test_it.py"], "only a part of the tests was selected"),
         (["-o", "python_functions=test_t"], "python_functions=test_t was given"),
-        (["--setup-only"], "0 of 2 tests were run to their end; test_it.py::test_training was not run to its end"),
-        (["--setup-plan"], "0 of 2 tests were run to their end; test_it.py::test_training was not run to its end"),
+        (["--setup-only"], "0 of 2 tests ran to their end; test_it.py::test_training did not run to its end"),
+        (["--setup-plan"], "0 of 2 tests ran to their end; test_it.py::test_training did not run to its end"),
     ]:
         run = project.run(unlike, *partial, "--privacy-update")
         missing = 2 if "no test" in why or "--setup" in partial[0] else 1
-        run.stdout.fnmatch_lines([f"{missing} entries that this run did not record were kept ({why})"])
+        run.stdout.fnmatch_lines([f"{missing} unrecorded entries were not removed ({why})"])
         run.stdout.no_fnmatch_line("*any more*")
         plain = project.run(unlike, *partial, "--privacy-report", "found.json", "--privacy-report", "found.md")
         said = f"{missing} locked budgets were not checked in this run ({why})"
@@ -154,7 +154,9 @@ def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project
         project.pytester.runpytest(listing, "--privacy-update")
         project.pytester.runpytest(listing).stdout.no_fnmatch_line("*locked budgets*")
     skipped = both.replace("def test_other", "@pytest.mark.skip\ndef test_other")
-    project.run(skipped, "--privacy-update").stdout.fnmatch_lines(["1 entries * were kept (*test_other skipped)"])
+    project.run(skipped, "--privacy-update").stdout.fnmatch_lines(
+        ["1 unrecorded entries were not removed (*test_other skipped)"]
+    )
     project.run(skipped).stdout.fnmatch_lines(["1 locked budgets were not checked * (test_it.py::test_other skipped)"])
     broken = gone + "\nraise ValueError\n"
     project.run(broken, "--privacy-update", "--continue-on-collection-errors")
@@ -191,7 +193,7 @@ def test_asking(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAD", "")
         result = project.run(asking + OTHER, "--privacy-update")
-    result.stdout.fnmatch_lines(["1 entries * were kept (test_it.py::test_asking failed)"])
+    result.stdout.fnmatch_lines(["1 unrecorded entries were not removed (test_it.py::test_asking failed)"])
     assert project.budgets.keys() == {"asking", "other"}
 
 
@@ -219,13 +221,17 @@ def test_ignored_files_make_a_run_a_part_where_pytest_would_have_looked_into_the
     ]:
         conftest.write_text(text)
         result = project.run(training(5.0), "--privacy-update", *arguments)
-        result.stdout.fnmatch_lines([f"1 entries * were kept (1 paths with tests were ignored, the first {first})"])
+        result.stdout.fnmatch_lines(
+            [f"1 unrecorded entries were not removed (1 paths with tests were ignored, the first {first})"]
+        )
     (path / "sub").mkdir()
     (path / "test_more.py").rename(path / "sub" / "test_more.py")
     conftest.write_text("collect_ignore = ['sub', 'docs', 'setup.py']")
     (path / "docs").mkdir()
     result = project.run(training(5.0), "--privacy-update")
-    result.stdout.fnmatch_lines(["1 entries * were kept (1 paths with tests were ignored, the first sub)"])
+    result.stdout.fnmatch_lines(
+        ["1 unrecorded entries were not removed (1 paths with tests were ignored, the first sub)"]
+    )
     assert project.budgets.keys() == {"training", "other"}
     (path / "sub" / "test_more.py").unlink()
     project.run(training(5.0), "--privacy-update").stdout.fnmatch_lines(["*removed: 'other', *"])
@@ -270,7 +276,7 @@ def test_what_a_test_records_that_is_expected_to_fail_is_found_and_not_approved(
     assert json.loads(Path("found.json").read_text())["findings"][0]["rule"] == "budget-rise"
     strict = project.run(marked, ini="privacy_strict = true")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
-    strict.stdout.fnmatch_lines(["budget training: *: ROSE", "the run fails for this"])
+    strict.stdout.fnmatch_lines(["budget training: *: ROSE", "the run fails for this reason"])
 
     updated = project.run(marked, "--privacy-update")
     updated.assert_outcomes(xpassed=int(passes), xfailed=int(not passes))
@@ -304,7 +310,7 @@ def test_a_budget_that_becomes_infinite_rises_and_can_not_be_locked(project: Pro
         [
             "privacy budget 'training' rose above privacy.lock.json",
             "  at δ = 0: ε = 0.5 -> infinite",
-            "  an infinite ε can't be locked: ask at a larger δ",
+            "  an infinite ε can't be locked: give a larger δ",
         ]
     )
     rise.stdout.no_fnmatch_line("*Error*")
@@ -342,7 +348,7 @@ def test_a_budget_that_was_not_certified_is_a_finding(project: Project) -> None:
         ]
         assert findings[0]["message"].startswith("the privacy budget 'training' could not be certified: ")
         assert findings[1]["message"].endswith(
-            "failed before it recorded a privacy budget: what it locks was not checked"
+            "failed before it recorded a privacy budget: its locked budget was not checked"
         )
     # a test of the refusal itself is no news, unless the name is a locked one
     own = (
@@ -367,7 +373,7 @@ def test_a_run_that_ends_in_the_middle_is_interrupted_whatever_its_exit_status(p
     stop = f"\ndef test_stop():\n    pytest.exit('enough', returncode={status})\n"
     result = project.run(training(4.0) + stop + OTHER, "--privacy-update")
     assert result.ret == status
-    result.stdout.fnmatch_lines(["the run was interrupted: privacy.lock.json was left as it was"])
+    result.stdout.fnmatch_lines(["the run was interrupted: privacy.lock.json is unchanged"])
     assert project.lock.read_bytes() == approved
 
 
@@ -382,7 +388,7 @@ def test_an_interrupted_update_leaves_the_lock_file_and_still_reports(project: P
     arguments = ("-p", "no:cacheprovider", "--privacy-update", "--privacy-report", "found.json")
     result = project.pytester.runpytest(*arguments, no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["the run was interrupted: privacy.lock.json was left as it was"])
+    result.stdout.fnmatch_lines(["the run was interrupted: privacy.lock.json is unchanged"])
     assert project.lock.read_bytes() == approved
     found = json.loads(Path("found.json").read_text(encoding="utf-8"))
     assert found["interrupted"] and found["budgets"][0]["change"] == "rise"
@@ -393,12 +399,12 @@ def test_a_broken_lock_file_is_one_line_and_never_overwritten(project: Project) 
     project.lock.write_text("<<<<<<< HEAD\n", encoding="utf-8")
     result = project.run(training(5.0))
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*privacy.lock.json is no JSON (*); after a merge, or by hand? restore it, *"])
+    result.stdout.fnmatch_lines(["*privacy.lock.json is not JSON (*), perhaps after a merge; restore it, *"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
     updated = project.run(training(5.0), "--privacy-update")
     assert updated.ret == pytest.ExitCode.TESTS_FAILED
-    updated.stdout.fnmatch_lines(["error: *privacy.lock.json is no JSON*", "the run fails for this"])
+    updated.stdout.fnmatch_lines(["error: *privacy.lock.json is not JSON*", "the run fails for this reason"])
     assert project.lock.read_text(encoding="utf-8") == "<<<<<<< HEAD\n"
 
 
@@ -425,7 +431,7 @@ def test_bad_arguments_point_at_the_line_of_the_test(project: Project) -> None:
     result.stdout.no_fnmatch_line("*pytest_budget.py*")
     project.run(
         "\ndef test_it(privacy_lock):\n    privacy_lock('a\\n', graph(5.0), delta=1e-6)\n"
-    ).stdout.fnmatch_lines(["E*name='a\\n': is no printable text"])
+    ).stdout.fnmatch_lines(["E*name='a\\n': is not printable text; *"])
 
 
 def test_a_locked_budget_can_be_audited(project: Project) -> None:

@@ -102,7 +102,7 @@ def test_a_refuted_claim_fails_with_all_that_shows_it_and_no_internals(pytester:
             r"happened \d+ of 83334 times on d[01], \d+ of 83334 on d[01]",
             r"epsilon is at least 1\.\d+ at delta=0; .*",
             r"100000 samples from each data set, seed \d+, .*",
-            r"a true claim is refuted with probability at most 1.88e-7, .* at most 0.001, for one version .*",
+            r"a true claim is refuted with probability at most 1.88e-7, .* at most 0.001, per version .*",
             r"FAILED test_.*::test_half.*",
         ]
     )
@@ -423,7 +423,7 @@ def test_two_tests_of_one_name_are_refused_and_one_that_is_asked_for_twice_is_no
     """
     result = project(pytester, tests)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *.py::test_same: two tests that audit have this name *; rename one"])
+    result.stderr.fnmatch_lines(["ERROR: *.py::test_same: two auditing tests have this name *; rename one"])
     alone = tests.replace("[one, two]", "[one]")
     project(pytester, alone, "--keep-duplicates", ".", ".").assert_outcomes(passed=2, warnings=2)
 

@@ -165,12 +165,12 @@ def test_the_terminal_report_has_what_the_verdict_has() -> None:
     text = shown(result())
 
     for words in (
-        "refuted: the claim of (1, 0)-differential privacy is false (confidence 0.999)",
+        "refuted: the claim of (1, 0)-differential privacy is false (confidence level 0.999)",
         "ε ≥ 1.7345 at δ = 0",  # rounded down
-        "ε ≥ 1.0124 through such an event, with probability 0.9",  # rounded up
+        "ε ≥ 1.0124 with probability 0.9, by such an event",  # rounded up
         "output < 0.5",
-        "likelier on d1 than on d0",
-        "1,000,000 from each data set, to fit the time",
+        "more likely on d1 than on d0",
+        "1,000,000 from each data set, limited by the time",
         "mymech.py:release",
     ):
         assert words in text
@@ -184,12 +184,12 @@ def test_the_terminal_report_has_what_the_verdict_has() -> None:
         ({"outcome": "consistent"}, "consistent: no violation of (1, 0)-differential privacy was found"),
         (
             {"outcome": "inconclusive", "detectable_epsilon": math.inf},
-            "no violation, however large, through such an event, with probability 0.9",
+            "no violation, however large, with probability 0.9, by such an event",
         ),
         ({"epsilon_tested": 0.25, "delta_tested": 0.01}, "ε = 0.25, δ = 0.01 (a point of the claimed curve)"),
-        ({"float_leak": True}, "(does not count without --bits)"),
-        ({"float_leak": True, "bits": True}, "(counts for the verdict)"),
-        ({"tradeoff": ()}, "the event of the verdict"),
+        ({"float_leak": True}, "(not part of the verdict without --bits)"),
+        ({"float_leak": True, "bits": True}, "(part of the verdict)"),
+        ({"tradeoff": ()}, "event of the verdict"),
     ],
 )
 def test_the_terminal_report_of_other_verdicts(changes: dict[str, Any], words: str) -> None:

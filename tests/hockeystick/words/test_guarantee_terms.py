@@ -59,7 +59,7 @@ def of(event: events.PrivacyEvent, relation: Adjacency = Adjacency.ADD_OR_REMOVE
             events.InputMix(0.5, events.RandomizedResponse(1.0)),
             "local",
             "1 record",
-            "a random choice of what reads a record",
+            "a random choice of the release that reads a record",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_view_pays_for_its_own_releases() -> None:
 def test_another_relation_than_the_graph_s_is_said() -> None:
     graph = AccountantGraph().source("people").release("it", events.Gaussian(9.0), reads=["people"])
     found = terms(graph.guarantee(under=Adjacency.REPLACE_ONE))
-    assert found["unit"].endswith("; a replaced record is one that leaves and one that enters")
+    assert found["unit"].endswith("; a replaced record counts as one removed and one added")
 
 
 def test_nothing_is_made_up() -> None:

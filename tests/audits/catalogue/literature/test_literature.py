@@ -337,5 +337,5 @@ def test_cases_know_which_claims_are_false() -> None:
 
 @pytest.mark.parametrize("form", [lyu_form, ding_form])
 def test_unknown_forms_are_refused(form: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="is no form of"):
+    with pytest.raises(InvalidArgumentError, match="is not a form of"):
         form(7, 1.0)

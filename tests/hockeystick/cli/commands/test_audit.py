@@ -70,7 +70,7 @@ def test_a_correct_mechanism_is_consistent() -> None:
 
     assert result.exit_code == 0
     assert result.stdout.startswith("consistent: no violation of (1, 0)-differential privacy was found")
-    for word in ("measured", "could have caught", "event", "d0", "seed", "20,000 from each data set", "misses (up)"):
+    for word in ("measured", "detectable", "event", "d0", "seed", "20,000 from each data set", "misses (up)"):
         assert word in result.stdout
 
 
@@ -289,7 +289,7 @@ def test_equal_data_sets_are_warned_of() -> None:
         (["--json", "no/folder/out.json"], "there is no folder"),
         (["--json", "."], "is a folder"),
         (["--html", "."], "is a folder"),
-        (["--json", "same", "--html", "./same"], "is another result's file too"),
+        (["--json", "same", "--html", "./same"], "is the file of another result too"),
         (["--exceptions-as-output"], "--exceptions-as-output"),
     ],
 )
@@ -381,7 +381,7 @@ def test_an_interrupted_audit_says_how_to_go_on(folder: Path, monkeypatch: pytes
         patch.setattr(draws.Counter, "__call__", interrupt)
         stopped = audit(*arguments)
     assert stopped.exit_code != 0
-    assert "the same command continues from kept.npz" in stopped.stderr and (folder / "kept.npz").exists()
+    assert "the same command resumes from kept.npz" in stopped.stderr and (folder / "kept.npz").exists()
 
     result = audit(*arguments)
     assert result.exit_code == 0 and not (folder / "kept.npz").exists()

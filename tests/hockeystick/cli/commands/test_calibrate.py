@@ -223,7 +223,7 @@ ABOUT = {
     "gaussian": "add-or-remove-one: one record added or removed moves the value by at most 1 in L2 "
     "(the default sensitivity); no sampling",
     "gaussian --sensitivity 0.25 --adjacency replace-one": "replace-one: one replaced record moves the value "
-    "by at most 0.25 in L2 (as --sensitivity says); no sampling",
+    "by at most 0.25 in L2 (from --sensitivity); no sampling",
     "gaussian --clip 0.25 --adjacency replace-with-null": "replace-with-null: one record replaced by null moves the "
     "sum by at most 0.25 in L2 (the clip 0.25); no sampling",
     "laplace --clip 0.25 --sampling 0.5": "add-or-remove-one: one record added or removed, if sampled, moves the sum "
@@ -309,7 +309,7 @@ def test_an_open_share_stays_below_one() -> None:
     exact = math.expm1(0.5) / math.expm1(1.0)  # amplification by sampling of pure ε
     assert plain["parameter"] == "count.probability" and plain["value"] == pytest.approx(exact, rel=1e-5)
     every = run("-", "--epsilon", 2, text=json.dumps(data))
-    assert every.exit_code == 0 and "up to the end of the open number's domain" in every.stderr
+    assert every.exit_code == 0 and "up to the end of the range that was searched" in every.stderr
     assert "probability = 1.0" in every.stdout
 
 
@@ -317,28 +317,28 @@ def test_an_open_share_stays_below_one() -> None:
     ("args", "said"),
     [
         ("gauss --epsilon 1", "give one of gaussian, laplace"),
-        ("gaussian --epsilon 1", "--delta missing"),
+        ("gaussian --epsilon 1", "--delta is missing"),
         ("gaussian --delta 1e-6", "give one target"),
         ("gaussian --epsilon 1 --advantage 0.1", "give one target"),
-        ("gaussian --tpr 0.1", "a rate of attacks needs --fpr"),
+        ("gaussian --tpr 0.1", "a bound on membership attacks needs --fpr"),
         ("gaussian --tpr 0.1 --fpr 0.2", "--tpr"),
-        ("laplace --epsilon 1 --noise 1", "--noise is what --find noise finds"),
+        ("laplace --epsilon 1 --noise 1", "--noise can't be combined with --find noise"),
         ("laplace --epsilon 1 --find count", "--find count needs --noise"),
         ("laplace --epsilon 1 --batch 3", "needs --population"),
         ("laplace --epsilon 1 --batch 3 --population 9 --sampling 0.1", "can't be combined with --batch"),
         ("laplace --epsilon 1 --batch 3 --population 2 --clip 1", "larger than population"),
-        ("laplace --epsilon 1 --batch 3 --population 9", "moves it by 2·C. Give --clip C, or that distance as --sens"),
+        ("laplace --epsilon 1 --batch 3 --population 9", "has sensitivity 2·C. Give --clip C"),
         ("laplace --epsilon 1 --clip 1 --sensitivity 2", "--sensitivity can't be combined with --clip"),
         ("laplace --epsilon 1 --clip 1e308", "--clip is too large"),
-        ("- --epsilon 1 --clip 3", "--clip belongs to a named mechanism"),
-        ("laplace --epsilon 1 --batch 3 --population 9 --adjacency add-or-remove-one", "under replace-one"),
+        ("- --epsilon 1 --clip 3", "--clip is for a named mechanism"),
+        ("laplace --epsilon 1 --batch 3 --population 9 --adjacency add-or-remove-one", "needs --adjacency replace-one"),
         ("laplace --epsilon 1 --sampling 0.1 --adjacency replace-one", "--batch and --population"),
         ("laplace --epsilon nan", "nan"),
         ("missing.json --epsilon 1", "there is no such file"),
         ("- --epsilon 1", 'write "?" in place'),
-        ("- --epsilon 1 --count 3", "--count belongs to a named mechanism"),
-        ("- --epsilon 1 --find count", "--find belongs to a named mechanism"),
-        ("laplace --epsilon 1 --json same --graph same", "another result's file"),
+        ("- --epsilon 1 --count 3", "--count is for a named mechanism"),
+        ("- --epsilon 1 --find count", "--find is for a named mechanism"),
+        ("laplace --epsilon 1 --json same --graph same", "the file of another result"),
     ],
 )
 def test_what_is_refused(args: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_the_catalogue_tells_right_from_wrong(folder: Path) -> None:
     result = catalogue(*PAIR, "--samples", "2000", "--seed", "7", "--json", "out.json", *SURE)
 
     assert result.exit_code == 0, result.output
-    assert "2 of 2 cases: 2 as expected, 0 broken and missed, 0 correct and refuted" in result.stdout
+    assert "2 of 2 cases: 2 as expected, 0 broken but not refuted, 0 correct but refuted" in result.stdout
     assert "at most 1e-06" in result.stdout and "seed 7" in result.stdout
     for word in ("zoo/laplace@1", "not refuted", "inf", "consistent"):
         assert word in result.stdout
@@ -54,9 +54,9 @@ def test_the_catalogue_shows_what_it_did_not_expect(monkeypatch: pytest.MonkeyPa
     result = catalogue("zoo/svt-5@1", "--seed", "7")
     few = catalogue("zoo/svt-5@1", "--seed", "7", "--samples", "100")
 
-    assert result.exit_code == 1 and "1 broken and missed" in result.stdout
+    assert result.exit_code == 1 and "1 broken but not refuted" in result.stdout
     assert "unexpected: zoo/svt-5@1: " in result.stdout
-    assert few.exit_code == 0 and "1 broken with too few samples" in " ".join(few.stdout.split())
+    assert few.exit_code == 0 and "1 broken but not refuted with fewer samples" in " ".join(few.stdout.split())
 
 
 def test_the_catalogue_is_listed() -> None:
@@ -161,7 +161,7 @@ def test_a_lost_case_is_named_and_the_others_are_kept(folder: Path, monkeypatch:
         patch.setattr(workers.Crew, "survivors", dying)
         result = catalogue(*PAIR, "--samples", "300", "--seed", "7", *HANDS, "--json", "part.json")
     assert result.exit_code == 2
-    for said in ("again and again on zoo/svt-5@1", "by themselves", "--resume", "part.json continues"):
+    for said in ("repeatedly on zoo/svt-5@1", "without workers", "--resume", "part.json continues"):
         assert said in last_line(result)
     assert "1 of 2 cases" in result.stdout
     content = strict_json((folder / "part.json").read_text())
@@ -176,7 +176,7 @@ def test_ctrl_c_without_a_file_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cases, "audit", interrupted)
     result = catalogue(*PAIR)
-    assert result.exit_code == 130 and "nothing was written" in last_line(result)
+    assert result.exit_code == 130 and "nothing was saved" in last_line(result)
 
 
 def test_catalogue_json_on_the_standard_output_is_alone_there() -> None:
@@ -196,13 +196,13 @@ def test_catalogue_json_on_the_standard_output_is_alone_there() -> None:
         (["zoo/laplace@1", "--workers", "0"], "--workers=0"),
         (["zoo/laplace@1", "--address", "tcp://x"], "--address="),
         (["--epsilon", "1"], "No such option"),
-        (["--html", "x.html", "--markdown", "x.html"], "is another result's file too"),
+        (["--html", "x.html", "--markdown", "x.html"], "is the file of another result too"),
         (["--resume", "missing.json"], "can't be read"),
-        (["--resume", "words.json"], "is no run of the catalogue"),
-        (["--resume", "other.json"], "is no run of the catalogue"),
+        (["--resume", "words.json"], "is not a run"),
+        (["--resume", "other.json"], "is not a run"),
         (["--resume", "gone.json"], "is not in this catalogue"),
-        (["zoo/*", "--resume", "gone.json"], "leave it out"),
-        (["--seed", "1", "--resume", "gone.json"], "leave it out"),
+        (["zoo/*", "--resume", "gone.json"], "can't be combined with --resume"),
+        (["--seed", "1", "--resume", "gone.json"], "can't be combined with --resume"),
         (["--json", "no/folder/x.json"], "there is no folder"),
     ],
 )

@@ -35,7 +35,7 @@ def test_without_delta_nothing_is_computed(file: Path) -> None:
     result = run(file)
 
     assert result.exit_code == 0 and "release mean" in result.stdout and "ε" not in result.stdout.replace("ε alone", "")
-    assert "simulated noise in count" in result.stderr
+    assert "the noise of count was simulated" in result.stderr
     plain = json.loads(run(file, "--json", "-").stdout)
     assert (plain["command"], plain["delta"], plain["costs"]) == ("graph", None, None)
 
@@ -65,11 +65,11 @@ def test_drawings(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--svg", "-", "--mermaid", "-"], "is where --svg goes too"),
-        (["--svg", "-", "--json", "-"], "is where --json goes too"),
-        (["--svg", "same", "--json", "same"], "another result's file"),
+        (["--svg", "-", "--mermaid", "-"], "which --svg takes too"),
+        (["--svg", "-", "--json", "-"], "which --json takes too"),
+        (["--svg", "same", "--json", "same"], "the file of another result"),
         (["--svg", "no/folder/x.svg"], "there is no folder"),
-        (["--view", "nobody"], "is no threat model of the graph (press)"),
+        (["--view", "nobody"], "is not a threat model of the graph (press)"),
         (["--delta", "2"], "--delta"),
     ],
 )

@@ -84,9 +84,9 @@ def test_an_estimate_is_the_librarys(tables: list[str]) -> None:
             "aggregated",
             "aggreg",
         ),
-        ("--model dist --shares polya --delta 0 --survivors 30", "dist", "nobody"),
-        ("--model dist --shares discrete-gaussian --cohort 4 --cohort-mode disjoint --samples 10", "dist", "nobody"),
-        pytest.param("--model dist --group 3 --pseudo-count 0.5", "dist", "nobody", marks=pytest.mark.statistical),
+        ("--model dist --shares polya --delta 0 --survivors 30", "dist", "no party"),
+        ("--model dist --shares discrete-gaussian --cohort 4 --cohort-mode disjoint --samples 10", "dist", "no party"),
+        pytest.param("--model dist --group 3 --pseudo-count 0.5", "dist", "no party", marks=pytest.mark.statistical),
         ("--group 3", "trusted", "trusted"),
     ],
 )
@@ -99,10 +99,10 @@ def test_models(tables: list[str], options: str, model: str, threat: str, tmp_pa
     assert 0.0 < found["epsilon"] <= 2.0 and found["bits_up"] >= found["answers"] > 0
     words = " ".join(text.stdout.split())
     assert text.exit_code == 0
-    for said in ("simulated: KL = ", "certified", "assumes", "standard deviation", "bits to it", "public"):
+    for said in ("simulated: KL = ", "certified", "assumes", "standard deviation", "bits to this client", "public"):
         assert said in words
     assert float(words.split("ε ≤ ")[1].split()[0]) >= found["epsilon"]
-    assert "nothing to publish" in text.stderr
+    assert "don't publish this run" in text.stderr
 
 
 @pytest.mark.statistical
@@ -134,7 +134,7 @@ def test_all_symbols_are_asked_for_where_draws_allow_it(tables: list[str], model
     found = result_of(*tables, *TARGET, "--model", model, "--samples", "4")
     assert found["parameters"]["symbols asked for"] == 4 and found["sampling_deviation"] == 0.0
     if model == "trusted":
-        assert "no error: all symbols were asked for" in run(*tables, *TARGET).stdout
+        assert "no error: all symbols were queried" in run(*tables, *TARGET).stdout
     fewer = result_of(*tables, *TARGET, "--model", model, "--samples", "3")
     assert fewer["parameters"]["symbols asked for"] < 4 and fewer["sampling_deviation"] != 0.0
 
@@ -272,7 +272,7 @@ def test_alarms(tables: list[str]) -> None:
     assert "estimate" not in found["windows"][0]
     event = DriftAlarms(reference=PI, threshold=0.2, epsilon=40.0, alarms=1).graph().guarantee()
     assert found["epsilon"] == event.epsilon(1e-6).upper
-    assert "not asked" in run(*tables, *TARGET, *WATCH, "--alarms", "1", "--epsilon", "40").stdout
+    assert "not queried" in run(*tables, *TARGET, *WATCH, "--alarms", "1", "--epsilon", "40").stdout
 
 
 @pytest.mark.statistical
@@ -385,9 +385,9 @@ def test_columns_that_are_not_read_are_named(tables: list[str], counts: list[str
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--release --seed 1", "--release refuses --seed"),
+        ("--release --seed 1", "--release can't be combined with --seed"),
         ("--model dist --noise laplace", "--noise"),
-        ("--shares polya", "--shares belongs to --model dist"),
+        ("--shares polya", "--shares needs --model dist"),
         ("--survivors 3", "--survivors"),
         ("--model dist --survivors 41", "survivors"),
         ("--model dist --delta 0", "--delta"),
@@ -400,7 +400,7 @@ def test_columns_that_are_not_read_are_named(tables: list[str], counts: list[str
         ("--threshold 1", "--window-column"),
         ("--alarms 1", "--window-column"),
         ("--window-column day", "--threshold"),
-        ("--window-column day --threshold 1 --model dist", "trusted server"),
+        ("--window-column day --threshold 1 --model dist", "--model trusted"),
         ("--window-column day --threshold 1 --cohort 3", "--cohort"),
         ("--window-column day --threshold 1 --multiplier 1", "--samples"),
         ("--window-column day --threshold 1 --alarms 1 --noise laplace", "--noise"),

@@ -124,10 +124,13 @@ def test_a_certificate_stands_beside_the_audit(results: dict[str, Any], tmp_path
     (tmp_path / "audit.json").write_text(to_json(verdict(delta=0.0, epsilon_lower=99.0)), encoding="utf-8")
     other = run(tmp_path / "audit.json", "--certificate", tmp_path / "account.json")
     assert "contradicts" not in other.stdout  # an ε at δ = 1e-6 says nothing at δ = 0
-    for wrong, said in (("audit.json", "is no result of account"), ("no.json", "no such file")):
+    for wrong, said in (("audit.json", "is not a result of account"), ("no.json", "no such file")):
         assert said in run(tmp_path / "audit.json", "--certificate", tmp_path / wrong).stderr
-    assert "has no audit" in run(tmp_path / "account.json", "--certificate", tmp_path / "account.json").stderr
-    assert "can be read once" in run("-", "--certificate", "-").stderr
+    assert (
+        "needs the result of an audit"
+        in run(tmp_path / "account.json", "--certificate", tmp_path / "account.json").stderr
+    )
+    assert "can be read only once" in run("-", "--certificate", "-").stderr
 
 
 @pytest.mark.parametrize(
@@ -135,15 +138,15 @@ def test_a_certificate_stands_beside_the_audit(results: dict[str, Any], tmp_path
     [
         ("words", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[1]", "is no result of a command"),
-        ("{}", "is no result of a command"),
+        ("[1]", "is not the result of a command"),
+        ("{}", "is not the result of a command"),
         ('{"command": "audit"}', "schema_version None"),
         ('{"command": "audit", "schema_version": 2}', "schema_version 2"),
         ('{"command": "audit", "schema_version": 1}', "can't be shown as a result of 'audit' (KeyError"),
-        ('{"command": "unicorn", "schema_version": 1}', "is of no command"),
+        ('{"command": "unicorn", "schema_version": 1}', "is not a command"),
         ('{"command": "run", "learner": [1], "schema_version": 1}', "can't be shown"),
         ('{"command": "audit", "schema_version": NaN}', "NaN is not allowed"),
-        ('{"command": "report", "results": []}', "no list of results"),
+        ('{"command": "report", "results": []}', "not hold a list of results"),
         ('{"command": "graph", "schema_version": 1, "graph": {"nodes": 1}, "delta": null}', "can't be shown"),
     ],
 )

@@ -31,7 +31,9 @@ def test_the_worst_pair_is_searched_and_audited_with_other_samples(folder: Path)
     found = search("mymech:leaky", "counts", "--json", "out.json", "--finalists", "2")
 
     assert found.exit_code == 1, found.output
-    assert found.stdout.startswith("refuted: ") and "searched" in found.stdout and "with other outputs" in found.stdout
+    assert (
+        found.stdout.startswith("refuted: ") and "The search rated" in found.stdout and "fresh outputs" in found.stdout
+    )
     assert "hockeystick: searching neighbours for mymech:leaky" in found.stderr
     assert "hockeystick: auditing mymech:leaky on pair 2" in found.stderr
     written = strict_json((folder / "out.json").read_text())
@@ -65,7 +67,7 @@ def test_domains_of_every_kind(folder: Path, domain: str) -> None:
     result = search("mymech:total", domain, "--json", "-")
 
     assert result.exit_code == 0, result.output
-    assert strict_json(result.stdout)["refuted"] is False and "searched" in result.stderr
+    assert strict_json(result.stdout)["refuted"] is False and "The search rated" in result.stderr
 
 
 def test_an_interrupted_search_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +77,7 @@ def test_an_interrupted_search_says_how_to_go_on(folder: Path, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(draws.Counter, "__call__", interrupt)  # in the audit: the search is over by then
         stopped = search("mymech:leaky", "counts", "--checkpoint", "kept.jsonl")
-    assert stopped.exit_code == 130 and "the same command continues from kept.jsonl" in last_line(stopped)
+    assert stopped.exit_code == 130 and "the same command resumes from kept.jsonl" in last_line(stopped)
     assert (folder / "kept.jsonl").exists()
 
     result = search("mymech:leaky", "counts", "--checkpoint", "kept.jsonl", "--json", "part.json")
@@ -98,13 +100,13 @@ def test_an_interrupted_search_says_how_to_go_on(folder: Path, monkeypatch: pyte
         ("{", "neither JSON"),
         ("3", "describes no data sets"),
         ('{"low": 0}', "lacks 'high'"),
-        ('{"low": 0, "high": 1, "size": 3}', "unknown 'size'"),
+        ('{"low": 0, "high": 1, "size": 3}', "unknown entry 'size'"),
         ('{"answers": "sums", "low": 3, "high": 1}', "high leaves no room"),
         ('{"answers": "many"}', "kind is unknown"),
         ("nothing.json", "there is no such file"),
         ("mymech:nothing", "has no 'nothing'"),
-        ("mymech:NUMBER", "is of type int and no domain"),
-        ("mymech:total", "no domain"),
+        ("mymech:NUMBER", "is of type int, not a domain"),
+        ("mymech:total", "not a domain"),
         ("nowhere:domain", "there is no module"),
     ],
 )

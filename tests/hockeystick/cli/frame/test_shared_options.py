@@ -89,15 +89,15 @@ def test_a_command_of_shared_parts(tmp_path: Path) -> None:
     assert planned.exit_code == 0 and planned.stdout.startswith("certified: ε ≤ 0.5 at δ = 0")
     assert "simulated" not in planned.stderr
     played = run("--epsilon", "0.5", "--delta", "1e-3", "--seed", "7", "--json", str(tmp_path / "out.json"))
-    assert played.stdout.startswith("simulated: ε ≤ 0.5 at δ = 0.001, were the noise not known")
+    assert played.stdout.startswith("simulated: ε ≤ 0.5 at δ = 0.001, for those who")
     assert played.stderr.splitlines()[-1].endswith(
-        "simulated with seed 7: whoever knows it can repeat the run; nothing to publish"
+        "simulated with seed 7: don't publish this run, for the seed gives away its noise"
     )
     found = json.loads((tmp_path / "out.json").read_text())
     assert (found["command"], found["epsilon"], found["seed"]) == ("run", 0.5, 7)
     assert json.loads(run("--epsilon", "1", "--json", "-").stdout)["seed"] == 0
     shown = " ".join(run("--help").stdout.split())
-    assert "The ε of a toy." in shown and "Of the toy; 0 without it." in shown and "[default: 0.0]" in shown
+    assert "The ε of a toy." in shown and "The seed of the toy. Default: 0." in shown and "[default: 0.0]" in shown
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_a_command_of_shared_parts(tmp_path: Path) -> None:
         ("--epsilon nan", "nan"),
         ("--epsilon 1 --delta 1", "below 1"),
         ("--epsilon 1 --seed -1", "--seed"),
-        ("--epsilon 1 --plan --seed 0", "--seed can't be combined with --plan, which plays nothing"),
-        ("--epsilon 1 --plan --crash", "--crash can't be combined with --plan, which plays nothing"),
+        ("--epsilon 1 --plan --seed 0", "--seed can't be combined with --plan, which runs nothing"),
+        ("--epsilon 1 --plan --crash", "--crash can't be combined with --plan, which runs nothing"),
     ],
 )
 def test_what_is_refused(args: str, said: str) -> None:
@@ -133,7 +133,7 @@ def test_what_was_given() -> None:
     for call, said in (
         (lambda: refuse(given, "is refused", "a_b", "c"), "--c is refused"),
         (lambda: need(given, "a plan", "c", "a_b", "seed"), "a plan needs --a-b, --seed"),
-        (lambda: refuse_seeded_release(given | {"seed": 0}), "--release refuses --seed"),
+        (lambda: refuse_seeded_release(given | {"seed": 0}), "--release can't be combined with --seed"),
     ):
         with pytest.raises(click.UsageError, match=said):
             call()
@@ -141,7 +141,7 @@ def test_what_was_given() -> None:
 
 def test_a_simulation_of_a_command_that_releases_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     conclude({"release": False}, PLAN | PLAYED | {"seed": 1}, ResultFiles({}))
-    assert "nothing to publish (--release)" in capsys.readouterr().err
+    assert "--release gives one that may be published" in capsys.readouterr().err
 
 
 def test_every_form_of_a_result(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_every_form_of_a_result(tmp_path: Path) -> None:
     assert piped.stdout.startswith("## Lazy learner of experts: plan\n\n**certified: ε ≤ 0.5 at δ = 0**")
     assert "certified: ε ≤ 0.5 at δ = 0" in piped.stderr and (tmp_path / "out.json").exists()
     twice = run("--epsilon", "0.5", "--plan", "--markdown", "-", "--json", "-")
-    assert (twice.exit_code, twice.stdout) == (2, "") and "is where --json goes too" in twice.stderr
+    assert (twice.exit_code, twice.stdout) == (2, "") and "which --json takes too" in twice.stderr
     same = run("--epsilon", "1", "--markdown", str(tmp_path / "x"), "--json", str(tmp_path / "y" / ".." / "x"))
     assert same.exit_code == 2
     page = run("--epsilon", "0.5", "--plan", "--html", "-")

@@ -68,7 +68,9 @@ def test_losses_of_a_file(summed: bool, tmp_path: Path) -> None:
     if summed:
         assert_refused(run("fed-svt", "--losses", file, "--epsilon", "1"), "--clients")
         assert_refused(
-            run("fed-stoch", "--losses", file, "--epsilon", "1", *clients), "summed over clients", "client's own"
+            run("fed-stoch", "--losses", file, "--epsilon", "1", *clients),
+            "summed over clients",
+            "each client's losses",
         )
     else:
         assert_refused(run("fed-svt", "--losses", file, "--epsilon", "1", "--rounds", "9"), "--rounds", "64")

@@ -59,7 +59,7 @@ def test_the_worst_case_errs_in_half_of_all_rounds_and_is_said_to_be_outside_the
     """Labels go against the learner's majority at points that are still open: 1/2 a round at least, for 40 rounds."""
     worst, smooth = "--sigma 0.25 --rounds 40 --adversary-sigma 0", "--sigma 0.25 --rounds 40"
     found, words = result_of(worst), run(worst).stdout
-    assert not found["bound_applies"] and "less smooth than the bound asks for" in words
+    assert not found["bound_applies"] and "less smooth than the bound requires" in words
     assert found["least_errors"] == 0.0 and found["expected_regret"] >= 20.0
     other = result_of(smooth)
     assert other["bound_applies"] and other["expected_regret"] < 15.0 and other["regret"] <= other["regret_bound"]

@@ -27,7 +27,7 @@ def test_every_learner_has_one_report() -> None:
     assert len(names) == len(set(names)) == len(results._REPORTS)
     assert {"lazy-experts", "lazy-convex", "fed-svt", "fed-stoch", "online-distribution", "kl-dist"} < set(names)
     for unknown in ({"learner": "nobody", "command": "run"}, {"command": "nothing"}):
-        with pytest.raises(InvalidArgumentError, match="is of no command"):
+        with pytest.raises(InvalidArgumentError, match="is not a command"):
             results.to_report(unknown)
 
 
@@ -39,7 +39,7 @@ def test_every_learner_has_one_report() -> None:
         (
             "simulation",
             1.0,
-            f"simulated: {KNOWN}, at home, were the noise not known by its seed",
+            f"simulated: {KNOWN}, at home, for those who don't know the seed",
             "doubt",
         ),
         ("release", math.inf, "no finite ε at δ = 1e-06, anywhere", "doubt"),
