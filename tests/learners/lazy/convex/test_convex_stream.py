@@ -518,7 +518,7 @@ def test_changed_checkpoints_are_refused(change: Callable[[dict[str, Any]], Any]
     saved, learner = _saved(), _learner()
     assert resume(learner, saved, noise=SimulationNoise(0)).round == 3
     change(saved)
-    with pytest.raises(InvalidArgumentError, match="digest does not fit") as caught:
+    with pytest.raises(InvalidArgumentError, match="digest does not match") as caught:
         resume(learner, saved, noise=SimulationNoise(0))
     assert "slope" not in str(caught.value)  # an error does not show what is private
     if change is not CHANGES[0][1]:  # two rounds more or less in the same batch can't be told from the sums
@@ -529,13 +529,13 @@ def test_changed_checkpoints_are_refused(change: Callable[[dict[str, Any]], Any]
 def test_checkpoints_of_something_else_are_refused() -> None:
     saved, learner = _saved(), _learner()
     for bad, match in (
-        (None, "is no checkpoint"),
-        ({}, "is no checkpoint"),
-        (saved | {"format": "another"}, "is no checkpoint"),
+        (None, "is not a checkpoint"),
+        ({}, "is not a checkpoint"),
+        (saved | {"format": "another"}, "is not a checkpoint"),
         (saved | {"version": 2}, "another version"),
         (saved | {"extra": 1}, "digest"),
-        (saved | {"extra": {1, 2}}, "no JSON value"),
-        (saved | {"extra": math.nan}, "no JSON value"),
+        (saved | {"extra": {1, 2}}, "not a JSON value"),
+        (saved | {"extra": math.nan}, "not a JSON value"),
         (_resealed(saved | {"simulated": False}), "written with secure noise"),
     ):
         with pytest.raises(InvalidArgumentError, match=match):
