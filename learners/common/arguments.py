@@ -89,7 +89,7 @@ def high(value: object) -> float:
 
 
 def sigma(value: object) -> float:
-    """Smoothness sigma in (0, 1]."""
+    """Smoothness σ in (0, 1]."""
     return real("sigma", value, low=0.0, high=1.0, low_open=True)
 
 
@@ -104,7 +104,7 @@ def normaliser(value: object) -> float | None:
 
 
 def learning_rate(value: object) -> float:
-    """Learning rate eta > 0, per unit of loss."""
+    """Learning rate η > 0, per unit of loss."""
     return real("learning_rate", value, low=0.0, low_open=True)
 
 

@@ -36,9 +36,9 @@ class Target:
         integer("group", self.group, low=1)
 
     def orders(self) -> FloatArray:
-        """Returns Rényi orders around the best one, near 1 + sqrt(ln(1/delta)/rho) for a zCDP parameter rho."""
+        """Returns Rényi orders around the best one, near 1 + sqrt(ln(1/δ)/ρ) for a zCDP parameter ρ."""
         log = max(1.0, -math.log(self.delta))
-        root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of rho
+        root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of ρ
         if root < 1e-290:  # the orders would overflow
             raise self.unmet()
         middle = math.sqrt(log) / root
@@ -76,7 +76,7 @@ def approximate_delta(
     draws: FloatArray,
     draw: FloatArray,
 ) -> FloatArray:
-    """Returns delta at the target's epsilon for a decision and the draws after it, for each of R settings.
+    """Returns δ at the target's ε for a decision and the draws after it, for each of R settings.
 
     The decision has two outcomes, and its log-ratio has a known law: its loss is averaged exactly. The draws are
     charged by their Rényi curve. Nothing is rounded up: the result serves a search, not a certificate.
@@ -93,7 +93,7 @@ def approximate_delta(
     other = keep * np.exp(-log_ratios)
     moved = fake[:, None] - keep * np.expm1(-log_ratios)
     loss = np.log(moved / fake[:, None])
-    # Canonne, Kamath & Steinke 2020, Prop. 12, at the epsilon that remains.
+    # Canonne, Kamath & Steinke 2020, Prop. 12, at the ε that remains.
     order = orders - 1.0
     constant = -np.log(order) + orders * np.log1p(-1.0 / orders)
 
@@ -113,7 +113,7 @@ def largest_certified(target: Target, event: Callable[[float], PrivacyEvent], st
     """Returns about the largest number up to ``cap`` whose event meets the target; None if none is near ``start``."""
 
     def excess(x: float, all_methods: bool) -> float:
-        """ln(certified epsilon / target epsilon)."""
+        """ln(certified ε / target ε)."""
         cost = event(x)
         few = len(getattr(cost, "branches", ())) <= _ALL_METHODS
         found = accounting.epsilon(cost, target.delta, method=None if all_methods and few else "rdp").upper
@@ -122,7 +122,7 @@ def largest_certified(target: Target, event: Callable[[float], PrivacyEvent], st
         return max(5e-324, math.log(found / target.epsilon)) if math.isfinite(found) else math.inf
 
     # The Rényi bound takes milliseconds and is sound; all methods together can only improve on it, sometimes by much:
-    # a decision whose total variation is below delta costs nothing.
+    # a decision whose total variation is below δ costs nothing.
     best = largest_meeting(lambda x: excess(x, False), start, cap, step=0.02, accuracy=1e-4)
     start = start if best is None else max(best, start)
     return largest_meeting(lambda x: excess(x, True), start, cap, step=2e-3, accuracy=2e-3)

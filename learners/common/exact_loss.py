@@ -1,4 +1,4 @@
-"""Exact laws of privacy losses as lists of atoms, and the (epsilon, delta) that follow from them."""
+"""Exact laws of privacy losses as lists of atoms, and the (ε, δ) that follow from them."""
 
 import math
 
@@ -31,12 +31,12 @@ class LossLaw:
     slack: float
 
     def delta(self, epsilon: float) -> float:
-        """Returns the hockey-stick divergence sup_S P(S) - e^epsilon Q(S)."""
+        """Returns the hockey-stick divergence sup_S P(S) - e^ε Q(S)."""
         above = self.losses > epsilon
         return self.infinite + float(np.sum(self.masses[above] * -np.expm1(epsilon - self.losses[above])))
 
     def epsilon(self, delta: float) -> float:
-        """Returns the smallest epsilon >= 0 with delta(epsilon) <= ``delta``, or inf where none exists."""
+        """Returns the smallest ε >= 0 with δ(ε) <= ``delta``, or inf where none exists."""
         if self.delta(0.0) <= delta:
             return 0.0
         if self.infinite >= delta and (self.infinite > delta or delta == 0.0):
@@ -72,14 +72,14 @@ class ExactLoss:
     backward: tuple[LossLaw, LossLaw]
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        """Returns a bracket (lower, upper) of delta at ``epsilon``, for the larger direction."""
+        """Returns a bracket (lower, upper) of δ at ``epsilon``, for the larger direction."""
         epsilon = real("epsilon", epsilon)
         lower = max(law.delta(epsilon + law.slack) for law in (self.forward[0], self.backward[0]))
         upper = max(law.delta(epsilon - law.slack) for law in (self.forward[1], self.backward[1]))
         return lower, upper
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Returns a bracket (lower, upper) of the smallest epsilon >= 0 at ``delta``, for the larger direction."""
+        """Returns a bracket (lower, upper) of the smallest ε >= 0 at ``delta``, for the larger direction."""
         delta = probability("delta", delta)
         lower = max(max(0.0, law.epsilon(delta) - law.slack) for law in (self.forward[0], self.backward[0]))
         upper = max(law.epsilon(delta) + law.slack for law in (self.forward[1], self.backward[1]))

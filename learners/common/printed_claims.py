@@ -22,11 +22,11 @@ class Condition:
 
 @frozen
 class PrintedGuarantee:
-    """A printed (epsilon, delta) and the conditions under which it is stated. See ``paper_epsilon`` for an example.
+    """A printed (ε, δ) and the conditions under which it is stated. See ``paper_epsilon`` for an example.
 
     Attributes:
         epsilon: The formula's value, whether or not its conditions hold.
-        delta: The delta of ``epsilon``.
+        delta: The δ of ``epsilon``.
         conditions: All conditions, each with its value here.
         source: The publication and the theorem.
         constants: The formula's constants that are not arguments of its function, by name.
@@ -68,7 +68,7 @@ class PresetWarning:
     Attributes:
         defect: "missing": the statement leaves a parameter open. "rounded": a batch was rounded to whole rounds.
             "out of range": a printed parameter can't be used as it is. "condition": a printed condition fails.
-            "not private": the certified epsilon exceeds the target.
+            "not private": the certified ε exceeds the target.
         text: The defect in one sentence.
     """
 

@@ -1,6 +1,6 @@
 """Multiplicative weights: the sampling measure of the lazy learner, and the learner without privacy as a baseline.
 
-The measure before batch s puts weight exp(-eta * C_s(x)) on expert x, where C_s is the sum of all losses of earlier
+The measure before batch s puts weight exp(-η * C_s(x)) on expert x, where C_s is the sum of all losses of earlier
 batches. Drawing a fresh expert from it for every batch is Hedge (Freund & Schapire 1997; Arora, Hazan & Kale 2012).
 """
 
@@ -19,7 +19,7 @@ def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
 
     Args:
         batch_losses: Shape ``(batches, experts)``.
-        learning_rate: eta, per unit of loss.
+        learning_rate: η, per unit of loss.
 
     Returns:
         Shape ``(batches, experts)``; row s depends on rows ``0 .. s-1`` of the losses only, row 0 is uniform.
@@ -37,10 +37,10 @@ def expected_loss(batch_losses: FloatArray, learning_rate: float) -> float:
 
 
 def regret_bound(*, rounds: int, experts: int, batch: int, learning_rate: float) -> float:
-    """Returns ln(d)/eta + eta*T*B/8, a bound on the expected regret on batches of B losses in [0, 1].
+    """Returns ln(d)/η + η*T*B/8, a bound on the expected regret on batches of B losses in [0, 1].
 
     The proof applies Hoeffding's lemma to each batch, whose losses span at most B, and telescopes. For B = 1 it is the
-    classical bound, sqrt(T ln(d) / 2) at the best eta.
+    classical bound, sqrt(T ln(d) / 2) at the best η.
     """
     return float(np.log(experts) / learning_rate + learning_rate * rounds * batch / 8.0)
 

@@ -1,7 +1,7 @@
-"""Many simulated runs of the lazy walk at once, for any measure: one loop over boundaries, none over runs.
+"""Vectorised simulation of the lazy walk, for any measure: one loop over boundaries, none over runs.
 
-At each boundary the action x is kept by a real and a fake coin, or drawn anew; the shadow y is drawn anew by a coin
-that looks at nothing (Asi, Koren, Liu & Talwar 2024, Algorithm 1). A run that spends its budget of draws stops there.
+At each boundary a real and a fake coin keep the action x, or it is drawn afresh; a coin that ignores the data redraws
+the shadow y (Asi, Koren, Liu & Talwar 2024, Algorithm 1). A run that spends its budget of draws stops there.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,17 +26,18 @@ def simulated_walks(
     draw_budget: int | None,
     generators: Sequence[np.random.Generator],
 ) -> tuple[Points, BoolArray, Points, BoolArray]:
-    """Actions, whether each was drawn afresh, shadows, and whether each was; shapes ``(runs, batches, ...)``.
+    """Returns actions, switched flags, shadows and refreshed flags, each of shape ``(runs, batches, ...)``.
 
     Args:
         batches: n.
         runs: R.
-        sample: Draws so many points from the measure before a batch.
-        log_real_keep: The real coin's log-probability of keeping, shape (R,), at the boundary into a batch, for x, y.
+        sample: ``sample(batch, rng, size)`` draws points from the measure before a batch.
+        log_real_keep: ``log_real_keep(batch, x, y)`` is the real coin's log-probability of keeping, shape (R,), at the
+            boundary into a batch.
         fake: p.
         refresh: p_y.
-        draw_budget: Draws after which a run stays where it is, the first ones not counted; None for no limit.
-        generators: Five: of the real, the fake and the shadow's coins, and of the draws of x and of y.
+        draw_budget: Number of draws after which a run stops moving, not counting the first ones; None for no limit.
+        generators: Five: for the real, the fake and the shadow's coins, and for the draws of x and of y.
     """
     real_coin, fake_coin, shadow_coin, x_draw, y_draw = generators
     x, y = sample(0, x_draw, runs), sample(0, y_draw, runs)
@@ -62,8 +63,8 @@ def simulated_walks(
 
 
 def decision_loss(switched: npt.NDArray[np.bool_], keep0: FloatArray, keep1: FloatArray) -> FloatArray:
-    """ln P0/P1 of decisions, shape (R,), from the log-probabilities of keeping in the two worlds."""
+    """Returns ln P0/P1 of decisions, shape (R,), from the log-probabilities of keeping in the two worlds."""
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.log(-np.expm1(keep0)) - np.log(-np.expm1(keep1))
-        # Where the worlds agree, nothing is told, also where both never move.
+        # Where the worlds agree the loss is 0, also where neither ever moves.
         return np.where(keep0 == keep1, 0.0, np.where(switched, moved, keep0 - keep1))

@@ -209,7 +209,7 @@ def test_refusals() -> None:
     one[0] = (0.0, 1.0)
     two = one.copy()
     two[3] = (0.0, 1.0)
-    with pytest.raises(InvalidArgumentError, match="tells experts apart"):
+    with pytest.raises(InvalidArgumentError, match="different losses in other batches"):
         exact_actions_loss(learner.chain(later), learner.chain(one))
     with pytest.raises(InvalidArgumentError, match="several batches"):
         exact_actions_loss(learner.chain(later), learner.chain(two))

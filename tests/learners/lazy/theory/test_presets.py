@@ -133,7 +133,7 @@ def test_the_statement_of_theorem_3_10() -> None:
     assert learner.learning_rate == pytest.approx(0.0083255, rel=1e-4)
     assert learner.fake_switch_probability == pytest.approx(10 * learner.learning_rate / 0.1)
     assert defects(preset) == ["missing", "condition", "not private"] and not preset.certified_private
-    assert "names no fake-switch" in str(preset.warnings[0])
+    assert "gives no fake-switch" in str(preset.warnings[0])
     exact = exact_loss(*(learner.chain(losses) for losses in learner.worst_case_neighbours())).epsilon(1e-6)
     assert exact[0] == pytest.approx(1.49, abs=5e-3)
     assert 0.1 < exact[0] <= preset.certified.upper == pytest.approx(1.6083, abs=1e-3)

@@ -265,9 +265,9 @@ def test_own_families_are_put_to_the_test() -> None:
     assert checked_losses("losses", good, rounds=4, domain=Ball(2, 1.0), lipschitz=1.5) is good
     with pytest.raises(InvalidArgumentError, match="exceeded between two points"):
         checked_losses("losses", _Own(constant=1.0), rounds=4, domain=Ball(2, 1.0), lipschitz=1.5)
-    with pytest.raises(InvalidArgumentError, match="no subgradient"):
+    with pytest.raises(InvalidArgumentError, match="not a subgradient"):
         checked_losses("losses", _Own(sign=-1.0), rounds=4, domain=Ball(2, 1.0), lipschitz=1.5)
-    with pytest.raises(InvalidArgumentError, match="no stream of convex losses"):
+    with pytest.raises(InvalidArgumentError, match="not a stream of convex losses"):
         checked_losses("losses", np.zeros((4, 2)), rounds=4, domain=Ball(2, 1.0), lipschitz=1.5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="rounds, dimension"):
         checked_losses("losses", good, rounds=5, domain=Ball(2, 1.0), lipschitz=1.5)
