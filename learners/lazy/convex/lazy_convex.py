@@ -42,7 +42,7 @@ from hockeystick.learners.lazy.convex.losses.regularized_measure import Regulari
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
-from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
+from hockeystick.learners.lazy.walk.simulation import simulated_walks, walk_log_ratio
 from hockeystick.mechanisms.contract.arguments import generator
 
 
@@ -256,23 +256,21 @@ class LazyConvex(ConvexSetting):
             InvalidArgumentError: a measure's normaliser has no closed form (see ``RegularizedMeasure``).
         """
         streams = self.checked(losses0), self.checked(losses1)
-        total = np.zeros(transcripts.runs)
-        budget = 2 * self.batches if self.draw_budget is None else self.draw_budget
-        used = np.cumsum(transcripts.switched + 0 + transcripts.refreshed, axis=1)
-        for s in range(1, self.batches):
-            x, y = transcripts.actions[:, s - 1], transcripts.shadows[:, s - 1]
-            keep0, keep1 = (self.log_keep(losses, s, x, y) for losses in streams)
-            bits = decision_loss(transcripts.switched[:, s], keep0, keep1)
-            total += np.where(used[:, s - 1] < budget, bits, 0.0)
-            measures = [self.measure(losses, s) for losses in streams]
-            constant = measures[1].log_normaliser() - measures[0].log_normaliser()
-            for drawn, points in (
-                (transcripts.switched[:, s], transcripts.actions[:, s]),
-                (transcripts.refreshed[:, s], transcripts.shadows[:, s]),
-            ):
-                gap = measures[1].losses_at(points) - measures[0].losses_at(points)
-                total += np.where(drawn, gap + constant, 0.0)
-        return total
+
+        def density_gap(s: int, points: FloatArray) -> FloatArray:
+            one, other = (self.measure(losses, s) for losses in streams)
+            gap = other.losses_at(points) - one.losses_at(points)
+            return np.asarray(gap + (other.log_normaliser() - one.log_normaliser()))
+
+        return walk_log_ratio(
+            transcripts.actions,
+            transcripts.switched,
+            transcripts.shadows,
+            transcripts.refreshed,
+            log_keeps=lambda s, x, y: (self.log_keep(streams[0], s, x, y), self.log_keep(streams[1], s, x, y)),
+            density_gap=density_gap,
+            draw_budget=self.draw_budget,
+        )
 
     # --- utility -----------------------------------------------------------------------------------------------------
 

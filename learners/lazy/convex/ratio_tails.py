@@ -73,7 +73,6 @@ class RatioTails:
     Attributes:
         change: κ, the bound on |r - r'| at the boundary after the batch with the replaced loss.
         largest: R, the bound on |r| at any boundary; (B/2)*κ.
-        age: Number of boundaries that no action and no shadow survives (up to the failure).
         per_boundary: Probability that the bound at one given boundary fails; 0 if the bounds are sure.
         overall: Probability, charged once, that any bound fails.
         grid: Increasing numbers up to κ.
@@ -83,7 +82,6 @@ class RatioTails:
 
     change: float
     largest: float
-    age: int
     per_boundary: float
     overall: float
     grid: tuple[float, ...] = field(default=())
@@ -171,16 +169,15 @@ def ratio_tails(
     n, mu = batches, weights.replacement_mu
     certain = 2.0 * weights.inverse_temperature * weights.lipschitz * domain.diameter * (1.0 + 2.0 * LIPSCHITZ_SLACK)
     if n < 2:
-        return RatioTails(certain, 0.5 * batch * certain, 0, 0.0, 0.0)
+        return RatioTails(certain, 0.5 * batch * certain, 0.0, 0.0)
     inexact = 2.0 * n * total_variation
     walk = _Walk(mu, batch, fake, shadow, n - 2)
     if adversary == "adaptive":
-        age = walk.age(0.25 * failure / n)
         deviations = math.sqrt(domain.dimension) + math.sqrt(2.0 * math.log(4.0 * n / failure))
-        change = float(2.0 * mu * deviations + walk.drift(age)) * _SLACK
+        change = float(2.0 * mu * deviations + walk.drift(walk.age(0.25 * failure / n))) * _SLACK
         if change >= certain:
-            return RatioTails(certain, 0.5 * batch * certain, age, 0.0, 0.0)
-        return RatioTails(change, 0.5 * batch * change, age, 0.0, failure + inexact)
+            return RatioTails(certain, 0.5 * batch * certain, 0.0, 0.0)
+        return RatioTails(change, 0.5 * batch * change, 0.0, failure + inexact)
 
     # Each boundary has a share for its own bounds, and a little for the bounds at the draw of x, while x is played.
     share, little = (1.0 - _AT_DRAW) * failure / (n - 1), _AT_DRAW * failure / (n - 1)
@@ -193,7 +190,6 @@ def ratio_tails(
     return RatioTails(
         change,
         0.5 * batch * change,
-        walk.age(0.25 * share),
         0.0 if sure else share + little,
         0.0 if sure and not grid else inexact,
         grid,

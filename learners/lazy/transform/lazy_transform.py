@@ -43,7 +43,7 @@ from hockeystick.learners.lazy.transform.base_learner import Actions, LazyMeasur
 from hockeystick.learners.lazy.transform.rare_ratios import RatioBounds, neighbour_delta, ratio_bounds
 from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
-from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
+from hockeystick.learners.lazy.walk.simulation import simulated_walks, walk_log_ratio
 from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.contract.arguments import generator
 
@@ -312,8 +312,6 @@ class LazyTransform(Batched):
     def log_likelihood_ratio(self, transcripts: ViewedRuns, losses0: Any, losses1: Any) -> FloatArray:
         """Returns ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
 
-        Once the draw budget is spent there are no more decisions, so that keeping carries no information.
-
         Raises:
             InvalidArgumentError: transcripts of another kind, or a measure whose normaliser is not known.
         """
@@ -321,17 +319,12 @@ class LazyTransform(Batched):
         shadows, refreshed = transcripts.shadows, transcripts.refreshed
         if shadows is None or refreshed is None or transcripts.switched.shape[1] != self.batches:
             raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
-        total = np.zeros(transcripts.runs)
-        budget = 2 * self.batches if self.draw_budget is None else self.draw_budget
-        used = np.cumsum(transcripts.switched + 0 + refreshed, axis=1)
-        for s in range(1, self.batches):
-            x, y = transcripts.actions[:, s - 1], shadows[:, s - 1]
-            keep0, keep1 = (self.log_keep(path, s, x, y) for path in paths)
-            bits = decision_loss(transcripts.switched[:, s], keep0, keep1)
-            total += np.where(used[:, s - 1] < budget, bits, 0.0)
-            for drawn, points in ((transcripts.switched[:, s], transcripts.actions), (refreshed[:, s], shadows)):
-                rows = np.flatnonzero(drawn)
-                if rows.size:
-                    at = points[rows, s]
-                    total[rows] += paths[0].log_density(s, at) - paths[1].log_density(s, at)
-        return total
+        return walk_log_ratio(
+            transcripts.actions,
+            transcripts.switched,
+            shadows,
+            refreshed,
+            log_keeps=lambda s, x, y: (self.log_keep(paths[0], s, x, y), self.log_keep(paths[1], s, x, y)),
+            density_gap=lambda s, points: paths[0].log_density(s, points) - paths[1].log_density(s, points),
+            draw_budget=self.draw_budget,
+        )

@@ -62,6 +62,38 @@ def simulated_walks(
     return actions.swapaxes(0, 1), switched.T, shadows.swapaxes(0, 1), refreshed.T
 
 
+def walk_log_ratio(
+    actions: Points,
+    switched: BoolArray,
+    shadows: Points,
+    refreshed: BoolArray,
+    *,
+    log_keeps: Callable[[int, Points, Points], tuple[FloatArray, FloatArray]],
+    density_gap: Callable[[int, Points], FloatArray],
+    draw_budget: int | None,
+) -> FloatArray:
+    """Returns ln P0/P1 of the full view, shape (R,), for the results of :func:`simulated_walks`.
+
+    Once the draw budget is spent there are no more decisions, so that keeping carries no information.
+
+    Args:
+        actions, switched, shadows, refreshed: As :func:`simulated_walks` returns them.
+        log_keeps: ``log_keeps(batch, x, y)`` are the log-probabilities of keeping in the two worlds.
+        density_gap: ``density_gap(batch, points)`` is the log-ratio of the two densities before a batch.
+        draw_budget: See :func:`simulated_walks`.
+    """
+    total = np.zeros(len(switched))
+    used = np.cumsum(switched + 0 + refreshed, axis=1)
+    for s in range(1, switched.shape[1]):
+        bits = decision_loss(switched[:, s], *log_keeps(s, actions[:, s - 1], shadows[:, s - 1]))
+        total += bits if draw_budget is None else np.where(used[:, s - 1] < draw_budget, bits, 0.0)
+        for drawn, points in ((switched, actions), (refreshed, shadows)):
+            rows = np.flatnonzero(drawn[:, s])
+            if rows.size:
+                total[rows] += density_gap(s, points[rows, s])
+    return total
+
+
 def decision_loss(switched: npt.NDArray[np.bool_], keep0: FloatArray, keep1: FloatArray) -> FloatArray:
     """Returns ln P0/P1 of decisions, shape (R,), from the log-probabilities of keeping in the two worlds."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -20,26 +20,25 @@ from scipy import stats
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners.common import stream_checkpoint
-from hockeystick.learners.lazy.convex.convex_stream import ConvexStream, release, resume, start
-from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
-    LIPSCHITZ_SLACK,
+from hockeystick.learners import (
     Ball,
     Box,
+    ClosedFormSampler,
     ConvexLosses,
+    ConvexStream,
+    ExactSampler,
+    LangevinSampler,
+    LazyConvex,
     LinearLosses,
+    ProximalSampler,
     QuadraticLosses,
     RegressionLosses,
-)
-from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
-from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
-from hockeystick.learners.lazy.convex.sampling.samplers import (
-    ClosedFormSampler,
-    LangevinSampler,
-    ProximalSampler,
     TangentSampler,
 )
+from hockeystick.learners.common import stream_checkpoint
+from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
+from hockeystick.learners.lazy.convex.losses.convex_losses import LIPSCHITZ_SLACK
+from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
 from hockeystick.learners.lazy.convex.stream_setting import StreamSetting
 from hockeystick.mechanisms import (
     LazyWalk,
@@ -123,8 +122,7 @@ def test_release_has_the_law_of_simulate(budget: int | None) -> None:
 @pytest.mark.parametrize(
     ("domain", "sampler", "quadratic"),
     [
-        (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), False),
-        (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), True),
+        (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), True),  # linear losses: in one dimension, above
         (Ball(2, 1.5), ExactSampler(), False),
         (Ball(2, 1.5), ExactSampler(), True),
         (Box((-1.0, -0.5), (1.0, 2.0)), ClosedFormSampler(), True),
@@ -470,7 +468,7 @@ def test_audit_passes_the_release_and_refutes_a_mutant() -> None:
     pair = learner.worst_case_neighbours()
     for steepness, refuted in ((1.0, False), (200.0, True)):
         target = _Released(learner, steepness)
-        found = audit(target, claim=claim, neighbours=pair, samples=2500, rng=1, confidence=1 - FALSE_ALARM)
+        found = audit(target, claim=claim, neighbours=pair, samples=800, rng=1, confidence=1 - FALSE_ALARM)
         assert found.refuted is refuted
 
 

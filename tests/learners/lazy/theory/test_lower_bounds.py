@@ -16,16 +16,15 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import LazyExperts, Transcripts
-from hockeystick.learners.lazy.theory.lower_bounds import (
+from hockeystick.learners import (
     EpochAdversary,
+    LazyExperts,
     ParallelEpochLearner,
     Resamplings,
-    printed_regret_floor,
-    repeated_loss_floor,
-    repeated_loss_law,
+    Transcripts,
     resamplings,
 )
+from hockeystick.learners.lazy.theory.lower_bounds import printed_regret_floor, repeated_loss_floor, repeated_loss_law
 from hockeystick.mechanisms.streams.tree_aggregation import TreeAggregation
 
 FALSE_ALARM = 1e-6
@@ -314,7 +313,7 @@ def test_printed_and_coarse_floors_are_below_the_sharp_one(
     copies: int, epsilon: float, delta: float, experts: int
 ) -> None:
     sharp = repeated_loss_floor(copies, epsilon, delta)
-    step = copies * delta if epsilon == 0 else delta * math.expm1(copies * epsilon) / math.expm1(epsilon)
+    step = delta * (copies if epsilon == 0 else math.expm1(copies * epsilon) / math.expm1(epsilon))
     assert copies * (1.0 - step) / (1.0 + math.exp(copies * epsilon)) <= sharp + 1e-9
     printed = copies * (0.5 - copies * epsilon / 2.0) - copies**2 * experts * delta / 2.0  # Asi et al. 2024, Lemma 4.4
     assert printed <= sharp + 1e-9

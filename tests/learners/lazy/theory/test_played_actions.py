@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyChain, LazyExperts, exact_loss
+from hockeystick.learners import LazyChain, LazyExperts, actions_log_likelihood_ratio, exact_actions_loss, exact_loss
 from hockeystick.learners.lazy.experts.setting import Variant
 from hockeystick.learners.lazy.theory import played_actions
-from hockeystick.learners.lazy.theory.played_actions import actions_log_likelihood_ratio, exact_actions_loss
 
 
 def probability_of_actions(chain: LazyChain, actions: tuple[int, ...]) -> float:

@@ -14,22 +14,18 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
+from hockeystick.learners import (
     Ball,
     Box,
     ConvexLosses,
-    Domain,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,
-    checked_losses,
-)
-from hockeystick.learners.lazy.convex.losses.regularized_measure import (
     RegularizedMeasure,
     RegularizedWeights,
-    log_interval,
-    minimiser,
 )
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain, checked_losses
+from hockeystick.learners.lazy.convex.losses.regularized_measure import log_interval, minimiser
 
 KINDS = ("linear", "quadratic", "absolute", "hinge", "logistic")
 

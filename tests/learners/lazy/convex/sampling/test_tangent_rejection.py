@@ -15,24 +15,24 @@ from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
-from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
-from hockeystick.learners.lazy.convex.losses import loss_sums
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
+from hockeystick.learners import (
     Ball,
     Box,
-    Domain,
+    ExactSampler,
+    LazyConvex,
     LinearLosses,
-    Link,
     QuadraticLosses,
     RegressionLosses,
+    RegularizedWeights,
+    SecureTangentSampler,
+    TangentSampler,
 )
+from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
+from hockeystick.learners.lazy.convex.losses import loss_sums
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain, Link
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
-from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
 from hockeystick.learners.lazy.convex.sampling import tangent_rejection
-from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler, exact_draw
-from hockeystick.learners.lazy.convex.sampling.samplers import TangentSampler
-from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTangentSampler
+from hockeystick.learners.lazy.convex.sampling.exact_normal import exact_draw
 from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
 
@@ -83,13 +83,6 @@ def _check_law(domain: Domain, total: LossSum, count: int) -> None:
         law = integrate.cumulative_trapezoid(marginal, along, initial=0.0)
         found = stats.kstest(draws @ e, lambda z, a=along, c=law / law[-1]: np.interp(z, a, c))
         assert found.pvalue >= FALSE_ALARM / len(angles)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("link", LINKS)
-def test_law_on_a_line(link: Link) -> None:
-    domain = Box.cube(1, 1.0)
-    _check_law(domain, _sum(domain, _losses(link, 1)), 120)
 
 
 @pytest.mark.statistical
