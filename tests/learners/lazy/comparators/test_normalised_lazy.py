@@ -321,7 +321,7 @@ def test_refusals() -> None:
     for name, values in REFUSED.items():
         for value in values:
             with pytest.raises(InvalidArgumentError, match=name):
-                evolve(_learner(10, 3, 0.1, 0.1), **{name: value})  # type: ignore[arg-type]
+                evolve(_learner(10, 3, 0.1, 0.1), **{name: value})
     learner = _learner(4, 1, 0.1, 0.1)
     with pytest.raises(InvalidArgumentError, match="losses"):
         learner.simulate(np.full((4, 2), 2.0), np.random.default_rng(0), 1)

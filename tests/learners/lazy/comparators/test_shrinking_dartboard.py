@@ -264,7 +264,7 @@ def test_refusals() -> None:
     for name, values in REFUSED.items():
         for value in values:
             with pytest.raises(InvalidArgumentError, match=name):
-                ShrinkingDartboard(**{"rounds": 10, "experts": 2, "learning_rate": 0.1, name: value})  # type: ignore[arg-type]
+                ShrinkingDartboard(**{"rounds": 10, "experts": 2, "learning_rate": 0.1, name: value})
     with pytest.raises(InvalidArgumentError, match="losses"):
         _learner(2).simulate(np.full((6, 2), 1.5), np.random.default_rng(0), 3)
     with pytest.raises(InvalidArgumentError, match="beta"):
