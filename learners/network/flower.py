@@ -198,12 +198,12 @@ def _progress(number: int) -> None:
 def _enrolled(grid: Any, clients: int, enrolment: float) -> tuple[int, ...]:
     """Returns the node of each client. Flower's node numbers mean nothing here; each node reports its client number."""
     end = time.monotonic() + enrolment
-    asked: set[int] = set()
+    requested: set[int] = set()
     pending: dict[str, int] = {}
     nodes: dict[int, int] = {}
     while len(nodes) < clients:
-        new = sorted(set(grid.get_node_ids()) - asked)
-        asked.update(new)
+        new = sorted(set(grid.get_node_ids()) - requested)
+        requested.update(new)
         pending |= _pushed(grid, {node: wire.seat_question() for node in new}, "query", enrolment)
         for node, record in _pulled(grid, pending):
             partition = None if record is None else _seat(record)
@@ -243,16 +243,16 @@ class _OverGrid:
     def __call__(self, requests: Mapping[int, Sequence[Request]]) -> dict[int, object]:
         end = time.monotonic() + self.timeout
         online = set(self.grid.get_node_ids())
-        asked = {client: waiting for client, waiting in requests.items() if self.nodes[client] in online}
-        records = {self.nodes[client]: wire.requests_record(waiting) for client, waiting in asked.items()}
+        requested = {client: waiting for client, waiting in requests.items() if self.nodes[client] in online}
+        records = {self.nodes[client]: wire.requests_record(waiting) for client, waiting in requested.items()}
         pending = _pushed(self.grid, records, "train", self.timeout)
         client_at = {node: client for client, node in enumerate(self.nodes)}
-        awaited = {self.nodes[client] for client in set(asked) - self._silent} or set(records)
+        awaited = {self.nodes[client] for client in set(requested) - self._silent} or set(records)
         found: dict[int, object] = {}
         while True:
             for node, record in _pulled(self.grid, pending):
                 client = client_at[node]
-                answer = _answer(record, asked[client][-1].number)
+                answer = _answer(record, requested[client][-1].number)
                 if answer is not None:
                     found[client] = answer
             if awaited.isdisjoint(pending.values()) or time.monotonic() > end:
@@ -320,23 +320,23 @@ def _answered(
 ) -> wire.Record:
     """Returns the answer to the last request and stores the state in the context; a failure leaves that unchanged."""
     node = _node(context)
-    held = context.state.config_records.get(_RECORD)
-    answered = 0 if held is None else int(held["answered"])
+    stored = context.state.config_records.get(_RECORD)
+    answered = 0 if stored is None else int(stored["answered"])
     new = [request for request in requests if request.number > answered]
     if not new or new[0].number != answered + 1:
         raise FederationError(f"request {answered + 1} is next")
     last = new[-1]
     with _claimed(f"{context.run_id}-{context.node_id}", answered, last.number):
-        drawn = secrets.token_bytes(16) if held is None else held["seed"]
+        drawn = secrets.token_bytes(16) if stored is None else stored["seed"]
         client = make_client(node, int.from_bytes(drawn, "little") if seed is None else seed(node))
-        state, answer = caught_up(client, client.start() if held is None else _kept(context), new)
+        state, answer = caught_up(client, client.start() if stored is None else _stored_state(context), new)
         values = np.asarray(answer, dtype=np.float64)
         if values.shape != (last.size,) or not np.isfinite(values).all():
             raise FederationError("the client's answer is not a finite vector of the requested size")
         arrays = types.ArrayRecord({name: types.Array(np.asarray(each)) for name, each in state.items()})
-        kept = types.ConfigRecord({"answered": last.number, "seed": drawn})
+        record = types.ConfigRecord({"answered": last.number, "seed": drawn})
     context.state[_STATE] = arrays
-    context.state[_RECORD] = kept
+    context.state[_RECORD] = record
     return wire.answer_record(last.number, values)
 
 
@@ -357,7 +357,7 @@ def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
         file.write_text(str(last))
 
 
-def _kept(context: Any) -> State:
+def _stored_state(context: Any) -> State:
     return {name: each.numpy() for name, each in context.state.array_records[_STATE].items()}
 
 

@@ -162,8 +162,8 @@ class NormalisedLazyExperts(BatchedExperts):
 
     def log_keep(self, log_weights: FloatArray, batch: int) -> FloatArray:
         """Returns ln P(keep) of each expert, shape (d,), at the boundary into ``batch`` >= 1 (0-based)."""
-        kept: FloatArray = math.log1p(-self.fake_switch_probability) + self._log_real_keep(log_weights, batch)
-        return kept
+        real = self._log_real_keep(log_weights, batch)
+        return np.asarray(math.log1p(-self.fake_switch_probability) + real)
 
     def _log_real_keep(self, log_weights: FloatArray, batch: int) -> FloatArray:
         return np.asarray(np.minimum(0.0, log_weights[batch] - log_weights[batch - 1] - self.log_normaliser))
@@ -221,8 +221,8 @@ class NormalisedLazyExperts(BatchedExperts):
         log_weights = self.log_weights(losses)
         found = np.exp(log_weights)
         for s in range(1, self.batches):
-            kept = found[s - 1] * np.exp(self.log_keep(log_weights, s))
-            found[s] = kept + found[s] * (1.0 - kept.sum())
+            stayed = found[s - 1] * np.exp(self.log_keep(log_weights, s))
+            found[s] = stayed + found[s] * (1.0 - stayed.sum())
         return found
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:

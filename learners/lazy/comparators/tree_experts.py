@@ -96,7 +96,7 @@ def _calibrated(sums: Sums, rounds: int, sensitivity: float, epsilon: float, del
 def _of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:
     """Returns the scale at which a person costs ``rho``, rounded up."""
     unit = _prefix_sums(_sums(sums), rounds, sensitivity, sensitivity).event().zcdp_rho()
-    # The root and two products: 3 of the 8 U.
+    # The root and two products are off by at most 3 * 2^-53, less than the factor's 8 * 2^-53.
     return sensitivity * math.sqrt(quotient_up(unit, real("rho", rho, low=0.0, low_open=True))) * (1.0 + 2.0**-50)
 
 
@@ -428,5 +428,5 @@ class PrivateFTRL:
 
 def _gradient_sensitivity(lipschitz: float) -> float:
     """Returns 2L, with a margin for the rounding error of scaling down to norm L."""
-    # 2^13 U: norms of up to 2^24 coordinates are summed in pairs, with an error of at most 200 U.
+    # Norms of up to 2^24 coordinates are summed in pairs, with a relative error of at most 200 * 2^-53.
     return 2.0 * lipschitz * (1.0 + 2.0**-40)

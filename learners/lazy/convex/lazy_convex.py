@@ -207,8 +207,8 @@ class LazyConvex(ConvexSetting):
 
     def log_keep(self, losses: ConvexLosses, batch: int, x: FloatArray, y: FloatArray) -> FloatArray:
         """Returns ln P(keep x), shape (R,), for x of shape (R, d) at the boundary into ``batch`` >= 1 (0-based)."""
-        kept: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(losses, batch, x, y)
-        return kept
+        log_probability: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(losses, batch, x, y)
+        return log_probability
 
     def _log_real_keep(self, losses: ConvexLosses, batch: int, x: FloatArray, y: FloatArray) -> FloatArray:
         ratio = self.weights.log_ratio(losses, (batch - 1) * self.batch, batch * self.batch, x, y)

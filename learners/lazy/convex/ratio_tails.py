@@ -55,9 +55,9 @@ Adversary = Literal["oblivious", "adaptive"]
 
 _CELLS, _POINTS, _AGES = 24, 8, 40
 _AT_DRAW = 0.05
-# 9000 U: sums of at most a few hundred positive terms, products and roots.
+# 9000 times 2^-53: the error of products, roots and sums of at most a few hundred positive terms is smaller.
 _SLACK = 1.0 + 1e-12
-# A normal tail at x multiplies its argument's roundoff by x²: 40² times 10 U, which is below 9e6 U.
+# A normal tail at x multiplies its argument's rounding error by x²: 40² * 10 * 2^-53 is far below 1e-9.
 _TAIL_SLACK = 1.0 + 1e-9
 
 

@@ -134,8 +134,8 @@ class LazyChain:
 
     def log_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
         """Returns the log-probability of keeping x at the boundary into batch s >= 1 (0-based); broadcasts x and y."""
-        kept: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(s, x, y)
-        return kept
+        log_probability: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(s, x, y)
+        return log_probability
 
     def _log_real_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
         # Sums of losses, never a ratio of densities: equal (x, y) then have bit-identical coins whatever the past.
@@ -144,8 +144,8 @@ class LazyChain:
             log_ratio = -self.learning_rate * before[x]
         else:
             log_ratio = -self.learning_rate * (before[x] - before[y]) - self.log_normaliser
-        kept: FloatArray = np.minimum(0.0, log_ratio)
-        return kept
+        log_probability: FloatArray = np.minimum(0.0, log_ratio)
+        return log_probability
 
     def simulate(self, rng: np.random.Generator, runs: int) -> Transcripts:
         """Draws ``runs`` independent transcripts, vectorised over runs: O(d + runs) per batch.
@@ -223,8 +223,8 @@ def decision_log_likelihood_ratio(
     for s in np.flatnonzero(differ) + 1:
         x = transcripts.actions[:, s - 1]
         y = None if transcripts.shadows is None else transcripts.shadows[:, s - 1]
-        kept, moved = bit_log_ratios(chain0, chain1, int(s), x, y)
-        ratio = np.where(transcripts.switched[:, s], moved, kept)
+        stayed, moved = bit_log_ratios(chain0, chain1, int(s), x, y)
+        ratio = np.where(transcripts.switched[:, s], moved, stayed)
         total += ratio if most_draws is None else np.where(transcripts.draws[:, s - 1] < most_draws, ratio, 0.0)
     return total
 
@@ -235,10 +235,10 @@ def bit_log_ratios(
     """Returns ``(ln k0/k1, ln (1-k0)/(1-k1))``: losses of keeping and moving at the boundary into s, given (x, y)."""
     keep0, keep1 = chain0.log_keep(s, x, y), chain1.log_keep(s, x, y)
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = keep0 - keep1
+        stayed = keep0 - keep1
         moved = np.log(-np.expm1(keep0)) - np.log(-np.expm1(keep1))
     # A transcript that is impossible under both laws does not occur: its ratio is immaterial.
-    return np.nan_to_num(kept, nan=0.0, posinf=np.inf, neginf=-np.inf), np.nan_to_num(
+    return np.nan_to_num(stayed, nan=0.0, posinf=np.inf, neginf=-np.inf), np.nan_to_num(
         moved, nan=0.0, posinf=np.inf, neginf=-np.inf
     )
 

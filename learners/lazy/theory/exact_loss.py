@@ -185,17 +185,17 @@ def _state_at(pair: _Pair, s0: int) -> FloatArray:
 
 
 def _decision(pair: _Pair, s0: int) -> tuple[FloatArray, FloatArray]:
-    """Returns masses and losses of (kept, moved) at the boundary after batch s0, each of shape (2, x, y)."""
+    """Returns masses and losses of (stayed, moved) at the boundary after batch s0, each of shape (2, x, y)."""
     joint = _state_at(pair, s0)
     if s0 + 1 >= pair.chain0.batches:
         return np.stack([joint, np.zeros_like(joint)]), np.zeros((2, *joint.shape))
     x = np.arange(pair.chain0.experts)
     if pair.chain0.shadow_probability is None:
-        kept, moved = (ratio[:, None] for ratio in bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x, None))
+        stayed, moved = (ratio[:, None] for ratio in bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x, None))
     else:
-        kept, moved = bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x[:, None], x[None, :])
+        stayed, moved = bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x[:, None], x[None, :])
     keep = _keep(pair.chain0, s0 + 1)
-    return np.stack([joint * keep, joint * (1.0 - keep)]), np.stack([kept, moved])
+    return np.stack([joint * keep, joint * (1.0 - keep)]), np.stack([stayed, moved])
 
 
 def _run_laws(pair: _Pair, s0: int, steps: int) -> tuple[LossLaw, LossLaw]:
@@ -225,38 +225,38 @@ def _grid_laws(
     cut = 0.0
 
     # Tables are [x, y, loss of the decision, loss of the draws]; column j of the last axis is a loss (lowest + j)*step.
-    kept, moved = (np.zeros((*masses.shape[1:], finite.size, 1)) for _ in range(2))
-    for table, mass, loss in ((kept, masses[0], losses[0]), (moved, masses[1], losses[1])):
+    stayed, moved = (np.zeros((*masses.shape[1:], finite.size, 1)) for _ in range(2))
+    for table, mass, loss in ((stayed, masses[0], losses[0]), (moved, masses[1], losses[1])):
         x, y = np.nonzero((mass > 0.0) & np.isfinite(loss))
         table[x, y, np.searchsorted(finite, loss[x, y]), 0] = mass[x, y]
     lowest = 0
     for s in range(s0 + 1, n):
         if s > s0 + 1:
             keep = _keep(chain, s)[:, :, None, None]
-            kept, moved = kept * keep, kept * (1.0 - keep)
-        kept, below = _redraw(kept, moved.sum(axis=0), pair.weights0[s], shifts[s], axis=0)
+            stayed, moved = stayed * keep, stayed * (1.0 - keep)
+        stayed, below = _redraw(stayed, moved.sum(axis=0), pair.weights0[s], shifts[s], axis=0)
         lowest -= below
         if chain.shadow_probability:
             again = chain.shadow_probability
-            left = again * kept.sum(axis=1)
-            kept, below = _redraw((1.0 - again) * kept, left, pair.weights0[s], shifts[s], axis=1)
+            left = again * stayed.sum(axis=1)
+            stayed, below = _redraw((1.0 - again) * stayed, left, pair.weights0[s], shifts[s], axis=1)
             lowest -= below
-        columns = kept.sum(axis=(0, 1, 2))
+        columns = stayed.sum(axis=(0, 1, 2))
         worth = np.flatnonzero(columns > _NEGLIGIBLE)
         if worth.size and (worth[0] > 0 or worth[-1] < columns.size - 1):
             cut += float(columns[: worth[0]].sum() + columns[worth[-1] + 1 :].sum())
-            kept = kept[..., worth[0] : worth[-1] + 1]
+            stayed = stayed[..., worth[0] : worth[-1] + 1]
             lowest += int(worth[0])
-        if kept.size > _CELLS:
+        if stayed.size > _CELLS:
             raise InvalidArgumentError(
                 "chain0",
                 chain.batch_losses.shape,
                 f"the exact law needs a table of over {_CELLS} cells",
                 "use fewer distinguishable experts, fewer batches or fewer grid steps",
             )
-    grid = step * (lowest + np.arange(kept.shape[-1]))
+    grid = step * (lowest + np.arange(stayed.shape[-1]))
     atoms = (finite[:, None] + grid[None, :]).ravel()
-    weight = (kept if s0 + 1 < n else kept + moved).sum(axis=(0, 1)).ravel()
+    weight = (stayed if s0 + 1 < n else stayed + moved).sum(axis=(0, 1)).ravel()
     order = np.argsort(atoms, kind="stable")
     # Sums of losses have an error of at most 1e-12, and each snapped draw of ``_SNAP`` steps, in up to four terms.
     slack = 1e-12 + 4 * _SNAP * step * (n - s0)

@@ -78,19 +78,19 @@ def _power_above(x: float) -> float:
 class LossSum:
     """A growing sum of losses. Its size depends only on the number of losses that it has to store."""
 
-    __slots__ = ("_count", "_curvature", "_kept", "_recent", "_slope", "_units")
+    __slots__ = ("_count", "_curvature", "_recent", "_slope", "_stored", "_units")
 
     def __init__(self, dimension: int, units: LossUnits) -> None:
         self._units = units
         self._recent: npt.NDArray[np.int64] = np.zeros(dimension, dtype=np.int64)
         self._slope: list[int] | None = None
         self._count, self._curvature = 0, 0
-        self._kept: list[Piece] = []
+        self._stored: list[Piece] = []
 
     @property
     def counted(self) -> bool:
         """Whether the sum is known exactly, as one slope and one curvature."""
-        return not self._kept
+        return not self._stored
 
     @property
     def slope(self) -> list[int]:
@@ -104,16 +104,16 @@ class LossSum:
         return self._curvature
 
     @property
-    def kept(self) -> tuple[Piece, ...]:
+    def stored(self) -> tuple[Piece, ...]:
         """The stored losses, which have no such form: (stream, first round, round after the last)."""
-        return tuple(self._kept)
+        return tuple(self._stored)
 
     def read(self, losses: ConvexLosses, start: int, stop: int) -> None:
         """Adds rounds start .. stop-1 of a (checked) stream."""
         if not isinstance(losses, LinearLosses | QuadraticLosses):
-            if self._kept and self._kept[-1][0] is losses and self._kept[-1][2] == start:
-                start = self._kept.pop()[1]
-            self._kept.append((losses, start, stop))
+            if self._stored and self._stored[-1][0] is losses and self._stored[-1][2] == start:
+                start = self._stored.pop()[1]
+            self._stored.append((losses, start, stop))
             return
         for first in range(start, stop, _ROUNDS):
             last = min(stop, first + _ROUNDS)
@@ -140,7 +140,7 @@ class LossSum:
             self._slope, self._count = [a + b for a, b in zip(self.slope, other.slope, strict=True)], 0
             self._recent = np.zeros_like(self._recent)
         self._curvature += other._curvature
-        for piece in other._kept:
+        for piece in other._stored:
             self.read(*piece)
 
     def value(self, point: Point, unit: Fraction) -> Fraction:
@@ -148,21 +148,21 @@ class LossSum:
         linear = sum(map(operator.mul, self.slope, point)) * self._units.slope * unit
         square = sum(map(operator.mul, point, point)) if self._curvature else 0
         found = linear + self._curvature * self._units.curvature * square * unit * unit / 2
-        if self._kept:
-            found += Fraction(self.kept_value(np.array([float(x * unit) for x in point])))
+        if self._stored:
+            found += Fraction(self.stored_value(np.array([float(x * unit) for x in point])))
         return Fraction(found)
 
-    def kept_value(self, point: FloatArray) -> float:
+    def stored_value(self, point: FloatArray) -> float:
         """Returns the sum of the stored losses at a point of shape (d,), up to a constant, in floating point."""
         values: list[float] = []
-        for losses, start, stop in self._kept:
+        for losses, start, stop in self._stored:
             if isinstance(losses, RegressionLosses):
                 values += _regression_values(losses, start, stop, point).tolist()
             else:
                 values.append(float(losses.total(point[None], start, stop)[0]))
         return math.fsum(values)
 
-    def kept_slope(self, point: FloatArray) -> list[float]:
+    def stored_slope(self, point: FloatArray) -> list[float]:
         """Returns a subgradient, as d numbers, of the sum of the stored regression losses."""
         parts = [
             each.features * link_slopes(each.link, np.sum(each.features * point, axis=1), each.targets)[:, None]
@@ -172,7 +172,7 @@ class LossSum:
 
     def regressions(self) -> list[RegressionLosses]:
         """Returns the stored regression losses, one stream per link."""
-        return [each for each in _together(self._kept) if isinstance(each, RegressionLosses)]
+        return [each for each in _together(self._stored) if isinstance(each, RegressionLosses)]
 
     def form(self) -> tuple[list[Fraction], Fraction]:
         """Returns the sums of s and of k; for a sum that is ``counted``."""
@@ -183,7 +183,7 @@ class LossSum:
         slope = np.array([[float(entry) for entry in self.form()[0]]])
         curvature = float(self.form()[1])
         counted = QuadraticLosses(-slope / curvature, curvature) if curvature else LinearLosses(slope)
-        return SummedLosses((counted, *_together(self._kept))) if self._kept else counted
+        return SummedLosses((counted, *_together(self._stored))) if self._stored else counted
 
     # --- to and from JSON --------------------------------------------------------------------------------------------
 
@@ -193,11 +193,11 @@ class LossSum:
         Raises:
             InvalidArgumentError: the sum holds losses of a family from outside the library.
         """
-        for losses, _, _ in self._kept:
+        for losses, _, _ in self._stored:
             if not isinstance(losses, RegressionLosses):
                 raise InvalidDataError("losses", losses, "can't be written to JSON", "use the library's families")
-        kept = [[each.link, each.features.tolist(), each.targets.tolist()] for each in self.regressions()]
-        return {"slope": [str(entry) for entry in self.slope], "curvature": str(self._curvature), "kept": kept}
+        stored = [[each.link, each.features.tolist(), each.targets.tolist()] for each in self.regressions()]
+        return {"slope": [str(entry) for entry in self.slope], "curvature": str(self._curvature), "kept": stored}
 
     @classmethod
     def from_json(cls, found: dict[str, Any], dimension: int, units: LossUnits) -> "LossSum":

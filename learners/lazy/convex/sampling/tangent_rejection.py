@@ -89,13 +89,13 @@ class SecureTangentSampler:
             return ExactSampler().released(weights, domain, total, unit, noise)
         beta, (slope, curvature) = weights.inverse_temperature, total.form()
         z = weights.measure(domain, total.losses(), 1).mode()
-        v = [beta * s for s in total.kept_slope(z)]
-        value = beta * total.kept_value(z)
+        v = [beta * s for s in total.stored_slope(z)]
+        value = beta * total.stored_value(z)
         tilted = [Fraction(beta) * s + Fraction(e) for s, e in zip(slope, v, strict=True)]
         precision = Fraction(beta) * (2 * Fraction(weights.regularisation) + curvature)
         while True:
             drawn = exact_draw(domain, precision, tilted, unit, noise)
             x = np.array([float(place * unit) for place in drawn])
-            gap = beta * total.kept_value(x) - value - math.fsum(np.asarray(v) * (x - z))
+            gap = beta * total.stored_value(x) - value - math.fsum(np.asarray(v) * (x - z))
             if exponential_coin(Fraction(max(0.0, gap)), noise):
                 return drawn

@@ -132,11 +132,11 @@ def test_values_are_rounded_by_less_than_stated(link: Link, dimension: int) -> N
 def test_slopes_are_those_of_the_losses(link: Link) -> None:
     losses, point = _losses(link, 3, 40), np.array([0.3, -0.2, 0.5])
     total = _sum(Box.cube(3, 1.0), losses)
-    assert total.kept_slope(point) == pytest.approx(losses.gradient(point[None], 0, 40)[0].tolist())
+    assert total.stored_slope(point) == pytest.approx(losses.gradient(point[None], 0, 40)[0].tolist())
     other = np.array([-0.4, 0.1, 0.9])
     gap = losses.total(np.array([point, other]), 0, 40)
-    assert total.kept_value(point) - total.kept_value(other) == pytest.approx(float(gap[0] - gap[1]))
-    assert _sum(Box.cube(3, 1.0)).kept_slope(point) == [0.0] * 3
+    assert total.stored_value(point) - total.stored_value(other) == pytest.approx(float(gap[0] - gap[1]))
+    assert _sum(Box.cube(3, 1.0)).stored_slope(point) == [0.0] * 3
 
 
 @pytest.mark.parametrize("link", LINKS)
