@@ -61,7 +61,7 @@ def batch_grid(largest: int, per_decade: int = 4) -> list[int]:
 
 
 def mixture_curve(orders: FloatArray, chance: FloatArray, inner: FloatArray) -> FloatArray:
-    """Returns the Rényi divergence of a draw that happens with a public probability, as everyone can see."""
+    """Returns the Rényi divergence of a draw that happens with a public probability and visibly."""
     mixed: FloatArray = np.logaddexp(np.log1p(-chance), np.log(chance) + (orders - 1.0) * inner) / (orders - 1.0)
     return mixed
 

@@ -56,7 +56,7 @@ def unseal(checkpoint: object, *, kind: str, version: int, learner: Any, simulat
 
 
 def refused(reason: str, advice: str = "use the checkpoint as it was written") -> InvalidArgumentError:
-    """Returns an error about a checkpoint that does not show the checkpoint: it is private."""
+    """Returns an error about a checkpoint, without the checkpoint itself, which is private."""
     return InvalidArgumentError("checkpoint", "...", reason, advice)
 
 

@@ -342,7 +342,7 @@ def _answered(
 
 @contextmanager
 def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
-    """Locks the run on this node, and then records ``last`` as answered, unless there is an exception inside.
+    """Locks the run on this node; on exit records ``last`` as answered, unless there was an exception.
 
     Raises:
         FederationError: the last answered request is not ``answered``: the context is outdated.

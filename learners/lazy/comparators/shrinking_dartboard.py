@@ -7,8 +7,8 @@ data, and never draws more than K times (Asi, Feldman, Koren & Talwar 2023). If 
 frozen at the K-th draw.
 
 With the budget every run makes at most K - 1 draws that read data. Its cost is one switching decision and K - 1 draws,
-also in pure and zero-concentrated terms, for which the learner with no budget has no good bound. The price is regret
-in the runs that would have drawn more often.
+also in pure and zero-concentrated terms, for which the learner without a budget has no good bound. The regret is larger
+in those runs that would have drawn more often.
 
 Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Dong, Durfee & Rogers 2020.
 """

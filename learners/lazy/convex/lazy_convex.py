@@ -289,8 +289,8 @@ class LazyConvex(ConvexSetting):
         """Returns the worst-case expected regret, for oblivious losses and exact draws.
 
         It is λ*D0^2 + T*B*L^2/(4*λ) + d*ln(T)/β + L*D, with D0 the largest norm, plus L*D*T times the clip
-        bound. The proof: Herbst's argument per batch, telescoping, and comparison with the domain shrunk to 1/T around
-        the best point.
+        bound. The proof applies Herbst's argument to each batch, sums over the batches (which telescopes), and
+        compares with the domain shrunk to 1/T around the best point.
 
         Raises:
             InvalidArgumentError: with a draw budget, for which no bound is known.

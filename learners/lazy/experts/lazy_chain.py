@@ -1,6 +1,6 @@
 """The lazy transform over experts: a chain that mostly repeats its last expert and keeps the base measure's marginals.
 
-One `LazyChain` is the law of the whole transcript on one loss stream, in batches (Asi, Koren, Liu & Talwar 2024,
+A `LazyChain` is the law of the whole transcript on one loss stream, in batches (Asi, Koren, Liu & Talwar 2024,
 Algorithm 1, over multiplicative weights; the shadowless variant is the shrinking dartboard of Geulen, Voecking &
 Winkler 2010 with fake switches added). At the boundary into batch s it reads only the losses L of batch s-1:
 

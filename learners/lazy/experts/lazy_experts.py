@@ -176,7 +176,7 @@ class LazyExperts(ExpertsSetting):
 
         Args:
             losses: Shape (rounds, experts): an array, possibly memory-mapped, or an iterable of blocks of rows of any
-                length. They are read once, in blocks; memory depends on the number of rounds through the result alone.
+                length. They are read once, in blocks; only the result's memory grows with the number of rounds.
             rng: Seeds the five substreams of coins and draws.
         """
         return play(self, losses, generator(rng))

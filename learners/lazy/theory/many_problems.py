@@ -1,8 +1,8 @@
 """The number of expert problems that can share the same people and one budget, at almost no cost in regret.
 
 Asi, Koren, Liu & Talwar 2024 (section 1.1) promise T^(1/2) of them: privacy is free for each down to ε =
-T^(-1/4), and single epsilons add up like a square root. No learner is known for that rate. The number does grow at that
-rate if curves are added up instead of epsilons: see :func:`free_instances`.
+T^(-1/4), and the ε of k problems add up to about sqrt(k) ε. No learner is known that reaches this rate at that ε. The
+number does grow at that rate if privacy curves are composed instead of ε: see :func:`free_instances`.
 """
 
 import math

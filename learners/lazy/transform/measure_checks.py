@@ -94,7 +94,7 @@ def check_measure(
         measure: A measure over m points.
         losses: Shape ``(k, m)``: losses of the class, such as its extreme points; histories consist of them too.
         rng: Draws the histories and their permutations.
-        histories: Number of histories beside the empty one.
+        histories: Number of histories in addition to the empty one.
         length: Number of losses per history.
 
     Returns:

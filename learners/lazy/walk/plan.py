@@ -44,7 +44,7 @@ class LazyPlan:
         draws: The largest number of draws of a run at boundaries, including shadows; None for no limit.
         boundary_failure: Probability, per boundary, that ``switch`` or ``redraw`` is exceeded.
         failure: Probability, once per run, that any of them is.
-        assumptions: The assumptions of the guarantee, beside one person per round.
+        assumptions: The assumptions of the guarantee, in addition to one person per round.
     """
 
     batches: int

@@ -105,7 +105,7 @@ class LossSum:
 
     @property
     def stored(self) -> tuple[Piece, ...]:
-        """The stored losses, which have no such form: (stream, first round, round after the last)."""
+        """The losses that are stored because they have no such form: (stream, first round, round after the last)."""
         return tuple(self._stored)
 
     def read(self, losses: ConvexLosses, start: int, stop: int) -> None:

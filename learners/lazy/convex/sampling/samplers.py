@@ -80,9 +80,9 @@ class Sampler(Protocol):
 def sampling_failure(mu: float, total_variation: float) -> float:
     """Returns a δ such that a ``mu``-Gaussian-DP pair with Failure(δ) covers τ-inexact draws from that pair.
 
-    With P, Q the pair and P~, Q~ within τ of them, H_e(P~, Q~) <= H_e(P, Q) + (1 + e^e)*τ at every e >= 0, and it
-    decreases in e. The pair with a failure on top has the profile δ + (1 - δ)*H_e(P, Q). It is no smaller for
-    e <= e* if δ >= (1 + e^e*)*τ/(1 - H_0), and for e >= e* if δ >= H_e* + (1 + e^e*)*τ; the same holds with
+    With P, Q the pair and P~, Q~ within τ of them, H_e(P~, Q~) <= H_e(P, Q) + (1 + e^e)*τ at every e >= 0, and
+    H_e decreases in e. The pair with a failure on top has the profile δ + (1 - δ)*H_e(P, Q). It is at least H_e(P~, Q~)
+    for e <= e* if δ >= (1 + e^e*)*τ/(1 - H_0), and for e >= e* if δ >= H_e* + (1 + e^e*)*τ; the same holds with
     the worlds exchanged, which settles e < 0. The best e* is taken; for small μ, δ is about 2*τ.
     """
     mu = real("mu", mu, low=0.0, low_open=True)
