@@ -79,9 +79,9 @@ def free_instances(
         InvalidArgumentError: an argument outside its domain, or not even one problem fits.
 
     Example:
-        >>> found = free_instances(rounds=100, experts=2, epsilon=8.0, delta=1e-3)
+        >>> found = free_instances(rounds=20, experts=2, epsilon=4.0, delta=1e-3)
         >>> found.instances, found.learner.variant
-        (122, 'dartboard')
+        (31, 'dartboard')
     """
     rounds = integer("rounds", rounds, low=2)
     experts = integer("experts", experts, low=2)
