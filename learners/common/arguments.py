@@ -1,4 +1,7 @@
-"""Arguments that learners share, by their names: each is checked once, at construction."""
+"""Checks of the arguments that learners share, one per name; attrs classes use them as converters.
+
+Each returns its value as a plain number, or raises ``InvalidArgumentError``.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def records(value: object) -> int:
 
 
 def group(value: object) -> int:
-    """How many people, or records, are protected together, >= 1."""
+    """Number of people, or records, that are protected together, >= 1."""
     return integer("group", value, low=1)
 
 
@@ -61,7 +64,7 @@ def epsilon(value: object) -> float:
 
 
 def multiplier(value: object) -> float:
-    """Noise per unit of sensitivity, >= 0; 0 is no noise."""
+    """Noise per unit of sensitivity, >= 0; 0 means no noise."""
     return real("multiplier", value, low=0.0)
 
 
@@ -86,12 +89,12 @@ def high(value: object) -> float:
 
 
 def sigma(value: object) -> float:
-    """Smoothness sigma in (0, 1]."""
+    """Smoothness σ in (0, 1]."""
     return real("sigma", value, low=0.0, high=1.0, low_open=True)
 
 
 def total_variation(value: object) -> float:
-    """A distance of laws, in (0, 1)."""
+    """Total variation distance, in (0, 1)."""
     return real("total_variation", value, low=0.0, high=1.0, low_open=True, high_open=True)
 
 
@@ -101,7 +104,7 @@ def normaliser(value: object) -> float | None:
 
 
 def learning_rate(value: object) -> float:
-    """Learning rate eta > 0, per unit of loss."""
+    """Learning rate η > 0, per unit of loss."""
     return real("learning_rate", value, low=0.0, low_open=True)
 
 
@@ -126,5 +129,5 @@ def draw_budget(value: object) -> int | None:
 
 
 def clip(value: object) -> bool:
-    """True or False, and nothing that merely looks like it."""
+    """True or False; nothing else, not even 0 or 1."""
     return boolean("clip", value)

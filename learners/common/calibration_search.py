@@ -1,4 +1,4 @@
-"""What calibrations of learners share: the target, and searches for the largest parameters that meet it."""
+"""The shared part of the learners' calibrations: the target, and searches for the largest parameter that meets it."""
 
 import math
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 
 LARGEST_FAKE = 0.999
-"""The largest fake-switch probability that is used where a search or a statement asks for more."""
+"""The largest fake-switch probability in use; a search or a printed statement that asks for more gets this one."""
 
-LOOK_BELOW = 60.0  # how far below its start, in logarithms, a learning rate is looked for
-_ALL_METHODS = 4  # more ways than these to spread a group over batches are bounded by the Renyi curve alone
+LOOK_BELOW = 60.0  # a search goes this far below its start, in logarithms
+_ALL_METHODS = 4  # with more ways to spread a group over batches than these, the Rényi curve alone gives the bound
 
 
 @frozen(kw_only=True)
 class Target:
-    """What a calibration is to meet: ``epsilon`` at ``delta`` for any ``group`` of people, rounds being people.
+    """The target of a calibration: ``epsilon`` at ``delta`` for any ``group`` of people, where each round is a person.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -36,16 +36,16 @@ class Target:
         integer("group", self.group, low=1)
 
     def orders(self) -> FloatArray:
-        """Renyi orders around the best one, which is near 1 + sqrt(ln(1/delta)/rho) for a zCDP parameter rho."""
+        """Returns Rényi orders around the best one, near 1 + sqrt(ln(1/δ)/ρ) for a zCDP parameter ρ."""
         log = max(1.0, -math.log(self.delta))
-        root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of rho
-        if root < 1e-290:  # orders would leave the floats
+        root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of ρ
+        if root < 1e-290:  # the orders would overflow
             raise self.unmet()
         middle = math.sqrt(log) / root
         return np.asarray(1.0 + np.geomspace(middle / 300.0, middle * 1000.0, 96))
 
     def unmet(self) -> InvalidArgumentError:
-        """The refusal of a target that nothing meets."""
+        """Returns the error for a target that no parameters meet."""
         return InvalidArgumentError(
             "epsilon",
             self.epsilon,
@@ -55,13 +55,13 @@ class Target:
 
 
 def batch_grid(largest: int, per_decade: int = 4) -> list[int]:
-    """Batch sizes from 1 to ``largest``, evenly spread on a logarithmic scale."""
+    """Returns batch sizes from 1 to ``largest``, evenly spaced on a logarithmic scale."""
     count = 2 + math.ceil(per_decade * math.log10(largest))
     return [int(b) for b in np.unique(np.round(np.geomspace(1.0, largest, count)))]
 
 
 def mixture_curve(orders: FloatArray, chance: FloatArray, inner: FloatArray) -> FloatArray:
-    """Renyi divergence of a draw that happens with a public probability, visibly."""
+    """Returns the Rényi divergence of a draw that happens with a public probability and visibly."""
     mixed: FloatArray = np.logaddexp(np.log1p(-chance), np.log(chance) + (orders - 1.0) * inner) / (orders - 1.0)
     return mixed
 
@@ -76,24 +76,24 @@ def approximate_delta(
     draws: FloatArray,
     draw: FloatArray,
 ) -> FloatArray:
-    """Delta at the target epsilon of a decision and the draws behind it, for each of R settings.
+    """Returns δ at the target's ε for a decision and the draws after it, for each of R settings.
 
-    The decision has two outcomes and a log-ratio of known law, so that its loss is averaged over exactly; the draws are
-    charged by their Renyi curve. For a search: nothing is rounded up.
+    The decision has two outcomes, and its log-ratio has a known law: its loss is averaged exactly. The draws are
+    charged by their Rényi curve. Nothing is rounded up: the result serves a search, not a certificate.
 
     Args:
-        target: Its epsilon is meant.
-        orders: Shape (A,).
-        fake: p, shape (R,).
-        log_ratios, weights: The values of |ln(k/k')| and their chances, shape (R, m).
-        draws: Curve of all draws but the decision's own, shape (R, A).
-        draw: Curve of that one, which follows where the learner moved, shape (R, A).
+        target: The target, for its ``epsilon``.
+        orders: Rényi orders, shape (A,).
+        fake: The fake-switch probability p, shape (R,).
+        log_ratios, weights: The values of |ln(k/k')| and their probabilities, shape (R, m).
+        draws: Curve of all draws except the decision's own, shape (R, A).
+        draw: Curve of the decision's own draw, which follows if the learner moves, shape (R, A).
     """
     keep = 1.0 - fake[:, None]
     other = keep * np.exp(-log_ratios)
     moved = fake[:, None] - keep * np.expm1(-log_ratios)
     loss = np.log(moved / fake[:, None])
-    # Canonne, Kamath & Steinke 2020, Prop. 12, at what is left of epsilon.
+    # Canonne, Kamath & Steinke 2020, Prop. 12, at the ε that remains.
     order = orders - 1.0
     constant = -np.log(order) + orders * np.log1p(-1.0 / orders)
 
@@ -110,19 +110,19 @@ def approximate_delta(
 
 
 def largest_certified(target: Target, event: Callable[[float], PrivacyEvent], start: float, cap: float) -> float | None:
-    """The largest number up to ``cap``, about, whose event meets the target; None if none is found near ``start``."""
+    """Returns about the largest number up to ``cap`` whose event meets the target; None if none is near ``start``."""
 
     def excess(x: float, all_methods: bool) -> float:
-        """ln of the certified epsilon over the target."""
+        """ln(certified ε / target ε)."""
         cost = event(x)
         few = len(getattr(cost, "branches", ())) <= _ALL_METHODS
         found = accounting.epsilon(cost, target.delta, method=None if all_methods and few else "rdp").upper
-        if found <= target.epsilon:  # rounding must not say otherwise
+        if found <= target.epsilon:  # the sign must not depend on rounding
             return min(0.0, math.log(found / target.epsilon)) if found > 0.0 else -math.inf
         return max(5e-324, math.log(found / target.epsilon)) if math.isfinite(found) else math.inf
 
-    # The Renyi bound alone costs milliseconds and is sound; all methods together can only add to it.
-    # That may be much: a decision whose total variation is below delta costs nothing in truth.
+    # The Rényi bound takes milliseconds and is sound; all methods together can only improve on it, sometimes by much:
+    # a decision whose total variation is below δ costs nothing.
     best = largest_meeting(lambda x: excess(x, False), start, cap, step=0.02, accuracy=1e-4)
     start = start if best is None else max(best, start)
     return largest_meeting(lambda x: excess(x, True), start, cap, step=2e-3, accuracy=2e-3)
@@ -131,10 +131,10 @@ def largest_certified(target: Target, event: Callable[[float], PrivacyEvent], st
 def largest_meeting(
     excess: Callable[[float], float], start: float, cap: float, *, step: float, accuracy: float
 ) -> float | None:
-    """The largest number up to ``cap`` at which an increasing function is at most 0; None if none is found near by.
+    """Returns the largest number up to ``cap`` at which an increasing function is at most 0; None if none is near.
 
-    The function is at least -``accuracy`` there, or the number is within ``accuracy`` of one where it is above 0. As it
-    may be slow, it is interpolated.
+    The function is at least -``accuracy`` there, or it is positive within ``accuracy`` of that number. The search
+    interpolates, because each call may be slow.
     """
     good: tuple[float, float] | None = None
     bad: tuple[float, float] | None = None
@@ -152,7 +152,7 @@ def largest_meeting(
         if good is not None and bad is not None:
             share = (-0.5 * accuracy - good[1]) / (bad[1] - good[1]) if math.isfinite(bad[1] - good[1]) else 0.5
             trial = good[0] + min(max(share, 0.1), 0.9) * (bad[0] - good[0])
-        else:  # one side is missing: walk towards it, in steps that double
+        else:  # the root is not bracketed yet: go towards it in steps that double
             stride = max(step, min(1.0, abs(value))) if math.isfinite(value) else step
             trial = min(cap, trial + stride) if bad is None else trial - stride
             step *= 2.0

@@ -1,4 +1,4 @@
-"""What a publication prints, set beside what the accountant certifies: baselines, never certificates."""
+"""Claims as printed in publications: baselines beside the accountant's certificates, never certificates themselves."""
 
 from typing import Literal
 
@@ -7,7 +7,12 @@ from attrs import frozen
 
 @frozen
 class Condition:
-    """One condition of a printed statement: ``value`` must be on the stated side of ``limit``."""
+    """One condition of a printed statement: ``value`` must lie on the stated side of ``limit``.
+
+    Example:
+        >>> Condition("eta <= 1/10", 0.2, 0.1, holds=False)
+        Condition(statement='eta <= 1/10', value=0.2, limit=0.1, holds=False)
+    """
 
     statement: str
     value: float
@@ -17,14 +22,14 @@ class Condition:
 
 @frozen
 class PrintedGuarantee:
-    """A printed (epsilon, delta) and the conditions under which it was stated.
+    """A printed (ε, δ) and the conditions under which it is stated. See ``paper_epsilon`` for an example.
 
     Attributes:
         epsilon: The formula's value, whether or not its conditions hold.
-        delta: The delta it is meant for.
-        conditions: Every condition with its value here.
-        source: Where it is printed.
-        constants: The constants of the formula that are no arguments of its function, by name.
+        delta: The δ of ``epsilon``.
+        conditions: All conditions, each with its value here.
+        source: The publication and the theorem.
+        constants: The formula's constants that are not arguments of its function, by name.
     """
 
     epsilon: float
@@ -46,7 +51,7 @@ class PrintedGuarantee:
 
 @frozen
 class PrintedFloor:
-    """A printed lower bound on regret, up to an unstated constant, and the conditions under which it was stated."""
+    """A printed lower bound on regret, up to an unstated constant, and the conditions under which it is stated."""
 
     value: float
     conditions: tuple[Condition, ...]
@@ -58,13 +63,13 @@ Defect = Literal["missing", "rounded", "out of range", "condition", "not private
 
 @frozen
 class PresetWarning:
-    """One thing to know about a preset.
+    """One defect of a preset. See ``paper_stmt_3_10`` for an example.
 
     Attributes:
-        defect: "missing": the statement leaves a parameter open. "rounded": a batch was made a whole number of rounds.
+        defect: "missing": the statement leaves a parameter open. "rounded": a batch was rounded to whole rounds.
             "out of range": a printed parameter can't be used as it is. "condition": a printed condition fails.
-            "not private": the certified epsilon exceeds the target.
-        text: What, in one sentence.
+            "not private": the certified ε exceeds the target.
+        text: The defect in one sentence.
     """
 
     defect: Defect

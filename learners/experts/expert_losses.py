@@ -1,8 +1,8 @@
-"""Loss streams of the expert problem: the one door through which they enter, and their batch sums.
+"""Loss streams of the expert problem: the check that all of them pass, and their batch sums.
 
-A loss stream is an array of shape ``(rounds, experts)``: row t is what round t (one person) says about every expert,
-each entry in [0, 1]. The privacy of every learner of experts rests on that range, so it is checked here, once, and
-never repaired silently.
+A loss stream is an array of shape ``(rounds, experts)``: row t holds the losses of all experts in round t, which is one
+person, each in [0, 1]. The privacy of every learner of experts rests on that range. It is checked here, once, and never
+repaired silently.
 """
 
 from typing import Any, TypeVar
@@ -21,25 +21,31 @@ Precision = TypeVar("Precision", bound=np.floating[Any])
 def checked_losses(
     name: str, losses: npt.ArrayLike, *, rounds: int, experts: int, clip: bool = False, first: int = 0
 ) -> FloatArray:
-    """``losses`` as a float array of shape ``(rounds, experts)`` with entries in [0, 1].
+    """Returns ``losses`` as a float array of shape ``(rounds, experts)`` with entries in [0, 1].
 
-    Bools are losses, too: what ``predictions != labels`` gives is 1 for a mistake and 0 for none.
+    Bools are losses too: True is 1 and False is 0, so ``predictions != labels`` counts mistakes.
 
     Args:
         name: The argument's name, for the error message.
         losses: The loss stream.
-        rounds: Number of rows that it must have.
-        experts: Number of columns that it must have.
+        rounds: Required number of rows.
+        experts: Required number of columns.
         clip: Move entries outside [0, 1] to its nearest end (infinities too) instead of refusing them. NaN has no
             nearest end and is always refused.
         first: The number of the first row, for the error message.
 
     Raises:
-        InvalidArgumentError: wrong shape, NaN, or an entry outside [0, 1] without ``clip``.
+        InvalidArgumentError: wrong shape, NaN, or, unless ``clip``, an entry outside [0, 1].
+
+    Example:
+        >>> checked_losses("losses", [[True, False], [0, 1]], rounds=2, experts=2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        >>> checked_losses("losses", [[2.0, 0.5]], rounds=1, experts=2, clip=True).tolist()
+        [[1.0, 0.5]]
     """
     raw = as_array(name, losses, data=True)
     if raw.dtype.kind not in "biuf" or raw.shape != (rounds, experts):
-        array(name, losses, ndim=2, shape=(rounds, experts), bools=True, data=True)  # says why
+        array(name, losses, ndim=2, shape=(rounds, experts), bools=True, data=True)  # raises, with the reason
     with np.errstate(over="ignore"):
         stream: FloatArray = raw.astype(np.float64, copy=False)
     if clip:
@@ -54,13 +60,13 @@ def checked_losses(
             spot,
             entry,
             "a loss must lie in [0, 1]: the privacy guarantee rests on that range",
-            "rescale the losses, or ask for clipping at ingestion with clip=True",
+            "rescale the losses, or clip them with clip=True",
         )
     return stream
 
 
 class TakesLosses:
-    """A learner of experts, whose fields say which losses it takes."""
+    """Base of the learners of experts: its fields fix the shape of the losses."""
 
     __slots__ = ()
 
@@ -73,7 +79,7 @@ class TakesLosses:
 
 
 def opposite_halves(rounds: int, experts: int) -> tuple[FloatArray, FloatArray]:
-    """Two neighbouring streams: the first round's losses are 1 on one half of the experts, or on the other; else 0."""
+    """Returns two neighbouring streams: losses are 1 in round 0 on one half of the experts, or on the other, else 0."""
     first, second = np.zeros((2, rounds, experts))
     first[0, : experts // 2] = 1.0
     second[0, experts // 2 :] = 1.0
@@ -81,17 +87,22 @@ def opposite_halves(rounds: int, experts: int) -> tuple[FloatArray, FloatArray]:
 
 
 def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precision]:
-    """Sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``; the last batch may be short.
+    """Returns the sums of ``batch`` consecutive rows, shape ``(ceil(rounds / batch), experts)``.
 
-    In the precision of ``losses``. (Reshaping is several times as fast as ``np.add.reduceat``.)
+    The last batch may be short. Sums have the precision of ``losses``.
 
     Raises:
-        InvalidArgumentError: the losses are no array of two axes, or ``batch`` is no integer >= 1.
+        InvalidArgumentError: the losses are not an array of two axes, or ``batch`` is not an integer >= 1.
+
+    Example:
+        >>> batch_sums(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), 2).tolist()
+        [[2.0, 1.0], [0.0, 1.0]]
     """
     if as_array("losses", losses, data=True).ndim != 2:
-        raise InvalidDataError("losses", losses, "is no table of rounds and experts")
+        raise InvalidDataError("losses", losses, "is not a table of rounds and experts")
     rounds, experts = losses.shape
     whole = rounds // arguments.batch(batch)
+    # Reshaping is several times as fast as ``np.add.reduceat``.
     sums: npt.NDArray[Precision] = losses[: whole * batch].reshape(whole, batch, experts).sum(axis=1)
     if rounds == whole * batch:
         return sums
@@ -99,7 +110,7 @@ def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precis
 
 
 def regret_floor(losses: FloatArray) -> tuple[int, float]:
-    """The best single expert in hindsight and its total loss: ``(index, loss)``."""
+    """Returns the best single expert in hindsight and its total loss: ``(index, loss)``."""
     totals = losses.sum(axis=0)
     best = int(np.argmin(totals))
     return best, float(totals[best])

@@ -1,11 +1,11 @@
-"""Losses of experts as they come, summed into batches: from arrays, memory-mapped files, or any iterable of blocks.
+"""Losses of experts summed into batches as they arrive, from arrays, memory-mapped files, or any iterable of blocks.
 
-A stream of 10^6 rounds and 10^3 experts is 4 GB in single precision. It comes from memory once: blocks of it are added
-up and then, while they are still in the cache, their range is checked; sums go where they were before, so that they
-stay in the cache as well. Batches of a few rounds are not added up one by one: their sums would be written, and read
-again for the totals, which costs more than adding up the rounds of few batches when these are asked for. Nobody sees a
-sum of losses that were not checked. What is held is some sums, never the stream; a block is done with when the next one
-is asked for, so that its memory may be used again.
+A stream of 10^6 rounds and 10^3 experts is 4 GB in single precision. It is read from memory once: a block is added up,
+and its range is checked while it is still in the cache. Sums reuse the same memory, so that they stay in the cache as
+well. Batches of a few rounds are not added up one by one: writing their sums and reading them again for the totals
+costs more than adding up the rounds of the few batches that are looked up. No sum is passed on before its losses were
+checked. The memory holds some sums, never the stream; a block is finished with when the next one is requested, so that
+its memory may be reused.
 
 Single-precision losses are added up in single precision over at most 64 rounds, beyond that in double precision: the
 error per 64 rounds is below 2e-4 of a loss, typically 1e-5.
@@ -25,13 +25,14 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.experts.expert_losses import checked_losses
 
-_PIECE_BYTES = 1 << 26  # of an array that are looked at together
-_ROOM_BYTES = 1 << 24  # of sums, after which they are used
-_BLOCK_BYTES = 1 << 21  # that are added up, and then checked while they are near
-_FEW_BYTES = 1 << 20  # below which the sums of a block are written, and others are put beside them
-_FEW_ROUNDS = 8  # of a batch, up to which it is left as it is
-_SINGLE_ROWS = 64  # that are added up in single precision
-# Floats in [0, 1] are, read as whole numbers, those up to 1.0: NaN, infinities and whatever has a sign are above.
+_PIECE_BYTES = 1 << 26  # size of the pieces in which an array is read
+_ROOM_BYTES = 1 << 24  # size of the memory for sums
+_BLOCK_BYTES = 1 << 21  # size of the blocks that are added up and then checked in the cache
+_FEW_BYTES = 1 << 20  # sums of smaller blocks are written, side by side with others
+_FEW_ROUNDS = 8  # batches of up to so many rounds are passed on as they are
+_SINGLE_ROWS = 64  # number of rows that are added up in single precision
+# The bits of a float in [0, 1], read as a whole number, are at most those of 1.0: NaN, infinities and all floats with a
+# sign are above.
 _BITS: dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int]] = {
     np.dtype(np.float32): (np.uint32, int(np.float32(1.0).view(np.uint32))),
     np.dtype(np.float64): (np.uint64, int(np.float64(1.0).view(np.uint64))),
@@ -43,13 +44,13 @@ Sums = npt.NDArray[np.floating[Any]]
 
 @frozen(eq=False)
 class Batches:
-    """Consecutive batches. They stand until the next ones are asked for.
+    """Consecutive batches, valid until the next ones are requested.
 
     Attributes:
         rows: Shape ``(batches * each, experts)``: the losses of the batches' rounds, or with ``each`` = 1 their sums.
-        pages: Sums of ``size`` of these batches each, from the first one on, as many as there are whole ones.
-        size: At least 1.
-        each: Rows of a batch, at least 1.
+        pages: Sums of ``size`` consecutive batches each, from the first one on; only whole pages.
+        size: Batches per page, at least 1.
+        each: Rows per batch, at least 1.
     """
 
     rows: Sums
@@ -58,7 +59,7 @@ class Batches:
     each: int = 1
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of batches."""
         return len(self.rows) // self.each
 
     @property
@@ -71,11 +72,11 @@ class Batches:
 
     @property
     def _apart(self) -> Sums:
-        """The rows of each batch."""
+        """The rows of each batch, shape ``(batches, each, experts)``."""
         return self.rows.reshape(len(self), self.each, self.rows.shape[1])
 
     def loss(self, at: int, expert: int) -> float:
-        """The loss of ``expert`` in batch number ``at``."""
+        """Returns the loss of ``expert`` in batch number ``at``."""
         first, item = at * self.each, self.rows.item
         found = float(item(first, expert))
         for row in range(first + 1, first + self.each):
@@ -83,18 +84,18 @@ class Batches:
         return found
 
     def losses(self, at: npt.NDArray[np.intp], expert: int) -> FloatArray:
-        """The losses of ``expert`` in the batches with these numbers, shape that of ``at``."""
+        """Returns the losses of ``expert`` in the batches with the numbers ``at``, in the shape of ``at``."""
         if self.each == 1:
             return np.asarray(self.rows[at, expert], dtype=np.float64)
         return np.asarray(self._apart[at, :, expert].sum(axis=1, dtype=np.float64))
 
     def played(self, experts: npt.NDArray[np.integer]) -> float:
-        """The loss of all batches with ``experts``, shape ``(batches,)``: one of them in each."""
+        """Returns the total loss of playing ``experts``, shape ``(batches,)``: one expert per batch."""
         each = experts if self.each == 1 else np.repeat(experts, self.each)
         return float(self.rows[np.arange(len(self.rows)), each].sum(dtype=np.float64))
 
     def total(self, start: int, stop: int) -> FloatArray:
-        """The sum of the batches from ``start`` up to before ``stop``, shape ``(experts,)``."""
+        """Returns the sum of the batches ``start`` .. ``stop - 1``, shape ``(experts,)``."""
         pages, before, after = self._between(start, stop)
         found: FloatArray = pages.sum(axis=0, dtype=np.float64) if len(pages) else np.zeros(self.rows.shape[1])
         for ends in (before, after):
@@ -103,7 +104,7 @@ class Batches:
         return found
 
     def lost(self, expert: int, start: int, stop: int) -> float:
-        """The loss of ``expert`` in the batches from ``start`` up to before ``stop``."""
+        """Returns the loss of ``expert`` in the batches ``start`` .. ``stop - 1``."""
         found = 0.0
         for part in self._between(start, stop):
             if len(part):
@@ -111,7 +112,7 @@ class Batches:
         return found
 
     def _between(self, start: int, stop: int) -> tuple[Sums, Sums, Sums]:
-        """The whole pages among these batches, and the rows before and after them."""
+        """Returns the whole pages among these batches, and the rows before and after the pages."""
         first, last = -(-start // self.size), stop // self.size
         page, start, stop = self.size * self.each, start * self.each, stop * self.each
         if last <= first:
@@ -120,7 +121,7 @@ class Batches:
 
 
 def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip: bool = False) -> Iterator[Batches]:
-    """Yields consecutive batches until all rounds are in.
+    """Yields consecutive batches until all rounds are read.
 
     Args:
         losses: Shape ``(rounds, experts)``, entries in [0, 1]: an array, or an iterable of blocks of rows.
@@ -131,7 +132,7 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
 
     Raises:
         InvalidArgumentError: an entry outside [0, 1], or another number of rows or columns. Batches before the bad
-            loss may have been yielded by then.
+            loss may already have been yielded.
     """
     if isinstance(losses, list | tuple) and not (losses and as_array("losses[0]", losses[0], data=True).ndim == 2):
         losses = array("losses", losses, ndim=2, bools=True, data=True)
@@ -141,7 +142,7 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
     reader = _Reader(experts, batch, clip, -(-rounds // batch))
     for rows in pieces:
         if reader.seen + len(rows) > rounds:
-            raise InvalidArgumentError("losses", f"more than {rounds} rows", "go on after the last round", "cut them")
+            raise InvalidArgumentError("losses", f"more than {rounds} rows", "exceed the rounds", "cut them")
         yield from reader.read(rows)
     if reader.seen < rounds:
         raise InvalidArgumentError(
@@ -151,7 +152,7 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
 
 
 def column_sums(rows: Sums) -> FloatArray:
-    """The sum of all rows, shape ``(experts,)``, in the precision that the module states."""
+    """Returns the sum of all rows, shape ``(experts,)``, in the precision that the module states."""
     if rows.dtype != np.float32:
         return np.asarray(rows.sum(axis=0), dtype=np.float64)
     whole = len(rows) // _SINGLE_ROWS * _SINGLE_ROWS
@@ -173,7 +174,7 @@ def _slices(losses: Any, rounds: int, experts: int, batch: int) -> Iterator[Rows
 
 def _blocks(losses: object, experts: int) -> Iterator[Rows]:
     if not isinstance(losses, Iterable):
-        raise InvalidDataError("losses", losses, "is no array and no iterable of blocks")
+        raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks")
     for given in losses:
         rows = as_array("losses", given, data=True)
         if rows.ndim != 2 or rows.shape[1] != experts:
@@ -183,18 +184,18 @@ def _blocks(losses: object, experts: int) -> Iterator[Rows]:
 
 @define(eq=False)
 class _Reader:
-    """What is known of the stream between two blocks: the rounds so far, the open batch, and sums not yet used."""
+    """The state between two blocks: the number of rounds so far, the unfinished batch, and sums not passed on yet."""
 
     experts: int
     batch: int
     clip: bool
-    most: int  # batches there will be
+    most: int  # total number of batches
     seen: int = 0
-    _open: FloatArray = field(init=False)  # the sum of the batch that is not whole yet
-    _sums: Sums = field(init=False)  # new memory would cost as much as reading: it is used again and again
+    _open: FloatArray = field(init=False)  # the sum of the unfinished batch
+    _sums: Sums = field(init=False)  # reused again and again: allocating memory would cost as much as reading
     _pages: Sums = field(init=False)
-    _full: int = 0  # sums there
-    _single: bool = True  # all losses so far
+    _full: int = 0  # number of sums in ``_sums``
+    _single: bool = True  # whether all losses so far are in single precision
 
     def __attrs_post_init__(self) -> None:
         self._open = np.zeros(self.experts)
@@ -202,11 +203,11 @@ class _Reader:
 
     @property
     def _size(self) -> int:
-        """Batches of a page."""
+        """Batches per page."""
         return max(1, _SINGLE_ROWS // self.batch)
 
     def read(self, rows: Rows) -> Iterator[Batches]:
-        """Takes in the next rows and yields batches, sums as there are many. No row is kept beyond that."""
+        """Reads the next rows and yields batches. No row is held afterwards."""
         self._single &= rows.dtype == np.float32
         as_it_is = rows.dtype in _BITS and not self.clip and self.batch <= _FEW_ROUNDS and rows.nbytes >= _FEW_BYTES
         dtype = np.dtype(np.float32 if self._single and self.batch <= _SINGLE_ROWS else np.float64)
@@ -231,7 +232,7 @@ class _Reader:
             at += len(part)
 
     def rest(self) -> Iterator[Batches]:
-        """Yields what is left after the last round, the sum of a short batch among it."""
+        """Yields the remaining batches after the last round, including a short one."""
         yield from self._used()
         if self.seen % self.batch:
             yield Batches(self._open[None], self._open[None], 1)
@@ -249,8 +250,8 @@ class _Reader:
             yield Batches(self._sums[:full], self._pages[: full // self._size], self._size)
 
     def _add(self, rows: Rows) -> None:
-        """Takes in rows of one batch that may have begun before, and may end after them."""
-        with np.errstate(all="ignore"):  # of losses that are about to be refused
+        """Adds rows of one batch, which may begin before them and end after them."""
+        with np.errstate(all="ignore"):  # bad losses are refused below
             found = column_sums(rows) if rows.dtype in _BITS else self._open
         if not _in_range(rows):
             found = self._checked(rows, self.seen).sum(axis=0)
@@ -262,12 +263,12 @@ class _Reader:
             self._number(1)
 
     def _fill(self, rows: Rows, step: int) -> None:
-        """Takes in whole batches, ``step`` of them at a time."""
+        """Adds whole batches, ``step`` of them at a time."""
         count = len(rows) // self.batch
         batches, out = rows.reshape(count, self.batch, self.experts), self._sums[self._full : self._full + count]
         whole, one = _BITS.get(rows.dtype, (None, 0))
         bits = batches if whole is None else batches.view(whole)
-        with np.errstate(all="ignore"):  # of losses that are about to be refused
+        with np.errstate(all="ignore"):  # bad losses are refused below
             for at in range(0, count, step):
                 part, sums = batches[at : at + step], out[at : at + step]
                 if whole is not None:
@@ -280,7 +281,7 @@ class _Reader:
         self._number(count)
 
     def _number(self, count: int) -> None:
-        """Counts sums that have just been written, and adds up the pages that they fill."""
+        """Counts newly written sums, and adds up the pages that they complete."""
         size, before = self._size, self._full
         self._full += count
         first, last = before // size, self._full // size
@@ -289,7 +290,7 @@ class _Reader:
             np.einsum("kbe->ke", sums.reshape(last - first, size, self.experts), out=self._pages[first:last])
 
     def _as_they_are(self, rows: Rows) -> Batches:
-        """Whole batches of few rounds: the rows stay where they are, and are left alone until the next ones."""
+        """Returns whole batches of few rounds without copying their rows."""
         size, block = self._size * self.batch, max(1, _BLOCK_BYTES // (rows.itemsize * self.experts))
         block = -(-block // size) * size
         pages = np.empty((len(rows) // size, self.experts), rows.dtype)
@@ -320,7 +321,7 @@ def _add_up(batches: Rows, out: Sums) -> None:
 
 
 def _in_range(rows: Rows) -> bool:
-    """Whether all entries are in [0, 1], in single or double precision; False where that takes a closer look."""
+    """Whether all entries surely lie in [0, 1]; False for dtypes other than single and double precision."""
     if rows.dtype not in _BITS or not rows.size:
         return False
     whole, one = _BITS[rows.dtype]

@@ -1,6 +1,6 @@
-"""Multiplicative weights: the sampling measure under the lazy learner, and the learner without privacy beside it.
+"""Multiplicative weights: the sampling measure of the lazy learner, and the learner without privacy as a baseline.
 
-The measure before batch s puts weight exp(-eta * C_s(x)) on expert x, where C_s is the sum of all losses of earlier
+The measure before batch s puts weight exp(-η * C_s(x)) on expert x, where C_s is the sum of all losses of earlier
 batches. Drawing a fresh expert from it for every batch is Hedge (Freund & Schapire 1997; Arora, Hazan & Kale 2012).
 """
 
@@ -15,11 +15,11 @@ from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 
 
 def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
-    """Normalised log-probabilities of the measure *before* each batch.
+    """Returns the normalised log-probabilities of the measure *before* each batch.
 
     Args:
         batch_losses: Shape ``(batches, experts)``.
-        learning_rate: eta, per unit of loss.
+        learning_rate: η, per unit of loss.
 
     Returns:
         Shape ``(batches, experts)``; row s depends on rows ``0 .. s-1`` of the losses only, row 0 is uniform.
@@ -32,32 +32,38 @@ def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
 
 
 def expected_loss(batch_losses: FloatArray, learning_rate: float) -> float:
-    """Exact expected total loss of drawing one expert per batch from the measure before it."""
+    """Returns the exact expected total loss of drawing one expert per batch from the measure before it."""
     return float(np.sum(np.exp(log_weights(batch_losses, learning_rate)) * batch_losses))
 
 
 def regret_bound(*, rounds: int, experts: int, batch: int, learning_rate: float) -> float:
-    """ln(d)/eta + eta*T*B/8: worst-case expected regret of multiplicative weights on batches of B losses in [0, 1].
+    """Returns ln(d)/η + η*T*B/8, a bound on the expected regret on batches of B losses in [0, 1].
 
-    Hoeffding's lemma per batch (losses of a batch span at most B) and the usual telescoping; with B = 1 it is the
-    classical bound, at its best sqrt(T ln(d) / 2).
+    The proof applies Hoeffding's lemma to each batch, whose losses span at most B, and telescopes. For B = 1 it is the
+    classical bound, sqrt(T ln(d) / 2) at the best η.
     """
     return float(np.log(experts) / learning_rate + learning_rate * rounds * batch / 8.0)
 
 
 def best_learning_rate(*, rounds: int, experts: int, batch: int = 1) -> float:
-    """The learning rate sqrt(8 ln(d) / (T B)) that minimises :func:`regret_bound`."""
+    """Returns the learning rate that minimises :func:`regret_bound`, sqrt(8 ln(d) / (T B))."""
     return float(np.sqrt(8.0 * np.log(experts) / (rounds * batch)))
 
 
 @frozen(kw_only=True)
 class MultiplicativeWeights(TakesLosses):
-    """Hedge without privacy, at its best learning rate: the baseline that shows what privacy costs.
+    """Hedge without privacy, at its best learning rate: the baseline that shows the cost of privacy.
 
     Args:
         rounds: T, at least 1.
         experts: d, at least 2.
-        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+        clip: Clip losses to [0, 1], infinite ones too, instead of refusing those outside; NaN is always refused.
+
+    Example:
+        >>> hedge = MultiplicativeWeights(rounds=100, experts=2)
+        >>> losses = np.tile([1.0, 0.0], (100, 1))
+        >>> round(hedge.expected_regret(losses), 3), round(hedge.regret_bound(), 3)
+        (3.198, 5.887)
     """
 
     rounds: int = field(converter=arguments.rounds)
@@ -70,10 +76,10 @@ class MultiplicativeWeights(TakesLosses):
         return best_learning_rate(rounds=self.rounds, experts=self.experts)
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret against the best single expert on ``losses`` of shape (rounds, experts)."""
+        """Returns the exact expected regret against the best single expert, for losses of shape (rounds, experts)."""
         stream = self._stream(losses)
         return expected_loss(stream, self.learning_rate) - regret_floor(stream)[1]
 
     def regret_bound(self) -> float:
-        """Worst-case expected regret, sqrt(T ln(d) / 2)."""
+        """Returns the worst-case expected regret, sqrt(T ln(d) / 2)."""
         return regret_bound(rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.learning_rate)

@@ -1,18 +1,18 @@
-"""How a server and its clients talk: the same algorithm in one process, over a network, and in a test.
+"""The protocol between a server and its clients, the same in one process, over a network, and in a test.
 
-* A **server** is a generator. It yields a :class:`Request` to all clients, is sent their :class:`Replies`, and returns
+* A **server** is a generator. It yields a :class:`Request` to all clients, receives their :class:`Replies`, and returns
   its result.
-* A **client** (:class:`Client`) holds its own losses and draws its own noise. Between requests nothing of it lives but
-  a state of named arrays, which whoever runs the client keeps for it: it is as private as the losses.
-* :func:`conduct` stands between them. It takes replies from a transport, leaves out what is missing or malformed,
-  counts what was sent, and keeps a record of who did not answer.
+* A **client** (:class:`Client`) holds its own losses and draws its own noise. Between requests only its state remains,
+  a dictionary of arrays. The process that runs the client stores it; it is as private as the losses.
+* :func:`conduct` stands between them. It takes replies from a transport, leaves out missing and malformed ones, counts
+  the scalars sent, and records which clients did not answer.
 
-The rule for dropping out: a request is complete with whoever has answered it properly. A client that did not answer is
-sent what it missed together with the next request, and answers the last of them alone. A malformed reply is as good as
-none, but its sender has seen the request and is not sent it again; nothing of its content is kept or shown. A request
-that fewer than ``least`` clients answered ends the run.
+The rule for dropouts: a request is complete with the clients that answered it properly. A client that did not answer
+receives the requests that it missed together with the next one, and answers only the last of them. A malformed reply
+counts as no answer, but its sender has seen the request and does not receive it again; its content is neither stored
+nor shown. A request with fewer than ``least`` proper answers ends the run.
 
-Guarantees are for clients whose *not* answering says nothing of their losses: no accountant charges for a silence.
+The guarantees hold for clients whose silence does not depend on their losses: no accountant charges for a silence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class FederationError(HockeystickError):
-    """A federated run can't go on: too few clients answer."""
+    """A federated run can't continue: too few clients answer. See ``conduct`` for the cases."""
 
 
 def _step(value: Sequence[int]) -> tuple[int, ...]:
@@ -53,38 +53,43 @@ def _bound(value: object) -> float:
     return real("low or high", value, allow_inf=True)
 
 
-def _told(value: object) -> FloatArray:
+def _values(value: object) -> FloatArray:
     values = np.array(array("values", value, ndim=1, data=True))
-    values.setflags(write=False)  # it may wait for a silent client while the server goes on
+    values.setflags(write=False)  # the request may wait for a silent client while the server continues
     return values
 
 
 @frozen(eq=False)
 class Request:
-    """What the server asks of every client.
+    """One request of the server to every client.
 
     Attributes:
-        number: 1, 2, ... in the order of asking. A client answers each number once.
-        step: Where in the algorithm's public schedule this is; costs no communication.
-        values: What the server tells, shape (k,); k scalars down to each client.
-        size: How many scalars a client has to answer; 0 for an announcement.
+        number: 1, 2, ... in the order of the requests. A client answers each number once.
+        step: The place in the algorithm's public schedule; costs no communication.
+        values: The server's message, shape (k,); k scalars down to each client.
+        size: Number of scalars in a client's answer; 0 for an announcement.
         low, high: The range of a proper answer's entries.
 
     Raises:
-        InvalidArgumentError: a number or size that is no whole number >= 1, >= 0; values that are not finite or no
-            vector; a range that is empty or NaN.
+        InvalidArgumentError: ``number`` is not an integer >= 1, ``size`` is not an integer >= 0, the values are not a
+            finite vector, or the range is empty or NaN.
+
+    Example:
+        >>> request = Request(1, step=(0,), values=[0.5, 2.0], size=1, low=0.0, high=1.0)
+        >>> request.number, request.values.tolist(), request.size
+        (1, [0.5, 2.0], 1)
     """
 
     number: int = field(converter=_number)
     step: tuple[int, ...] = field(converter=_step)
-    values: FloatArray = field(converter=_told)
+    values: FloatArray = field(converter=_values)
     size: int = field(converter=_size)
     low: float = field(default=-np.inf, converter=_bound)
     high: float = field(default=np.inf, converter=_bound)
 
     def __attrs_post_init__(self) -> None:
         if not self.low <= self.high:
-            raise InvalidArgumentError("low", self.low, f"lies above high = {self.high}", "exchange them")
+            raise InvalidArgumentError("low", self.low, f"is above high={self.high}", "exchange them")
 
 
 @frozen(eq=False)
@@ -92,41 +97,48 @@ class Replies:
     """The proper answers to one request.
 
     Attributes:
-        clients: Who they are from, ascending, shape (k,).
-        values: Shape (k, size).
+        clients: The clients that answered, ascending, shape (k,).
+        values: Their answers, shape (k, size).
+
+    Example:
+        >>> Replies(np.array([0, 2]), np.array([[1.0, 2.0], [3.0, 4.0]])).total().tolist()
+        [4.0, 6.0]
     """
 
     clients: npt.NDArray[np.intp]
     values: FloatArray = field(repr=False)
 
     def total(self) -> FloatArray:
-        """The sum over clients, shape (size,)."""
+        """Returns the sum over clients, shape (size,)."""
         return np.asarray(self.values.sum(axis=0))
 
 
 class Client(Protocol):
-    """One client of a federated algorithm: a value; all that changes is in its state."""
+    """One client of a federated algorithm, immutable: everything that changes is in its state.
+
+    See ``conduct`` for an example.
+    """
 
     def start(self) -> State:
-        """The state before the first request."""
+        """Returns the state before the first request."""
 
     def answer(self, state: State, request: Request) -> tuple[State, FloatArray]:
-        """The state after a request, and the answer to it, shape ``(request.size,)``."""
+        """Returns the state after a request, and the answer to it, shape ``(request.size,)``."""
 
 
 Server = Generator[Request, Replies, Result]
 Transport = Callable[[Mapping[int, Sequence[Request]]], Mapping[int, object]]
-"""Takes, for each client, the requests that it has not answered yet, oldest first, and returns the answers to the last
-ones, of those clients that have answered."""
+"""Takes, for each client, the requests that it has not answered yet, oldest first. Returns, for each client that
+answered, the answer to its last request."""
 
 
 @frozen
 class Problem:
-    """An answer that was not used.
+    """An answer that was not used. See ``conduct`` for an example.
 
     Attributes:
-        client: Whose.
-        number: Of the request.
+        client: The client.
+        number: The number of the request.
         reason: "no answer", "wrong type", "wrong shape", "not finite" or "out of range".
     """
 
@@ -137,7 +149,10 @@ class Problem:
 
 @frozen
 class Communication:
-    """Scalars sent, over all clients: what servers tell (``down``) and clients answer (``up``)."""
+    """Number of scalars sent, summed over clients: to the clients (``down``) and to the server (``up``).
+
+    See ``conduct`` for an example.
+    """
 
     up: int
     down: int
@@ -145,13 +160,13 @@ class Communication:
 
 @frozen(eq=False)
 class Outcome(Generic[Result]):
-    """What came of a federated run.
+    """The outcome of a federated run. See ``conduct`` for an example.
 
     Attributes:
-        result: What the server has returned.
-        communication: Scalars sent, malformed and repeated ones included.
+        result: The value that the server returned.
+        communication: Scalars sent, including malformed and repeated ones.
         answered: For each request and client, whether its answer was used, shape (requests, clients).
-        problems: Which answers were not used, and why.
+        problems: The answers that were not used, with reasons.
     """
 
     result: Result
@@ -160,20 +175,20 @@ class Outcome(Generic[Result]):
     problems: tuple[Problem, ...]
 
     def guaranteed(self, plan: Guarantee) -> Guarantee:
-        """What a plan guarantees to those who took part honestly, now that it is known who did.
+        """Returns a plan's guarantee for the honest clients of this run, with the dropouts among its assumptions.
 
-        The learners here charge each client as if all others' noise were known, but for as many as their plan counts
-        on, without whom there is no result. So numbers stay those of the plan; who was silent, and that silence must
-        not depend on data, is added to what it rests on.
+        The numbers stay those of the plan. The learners here charge each client as if the noise of all others were
+        known, except for as many clients as the plan counts on, without whom there is no result. The number of silent
+        clients, and the condition that silence does not depend on data, are added to the assumptions.
 
         Args:
-            plan: Of the learner's graph, for a threat model.
+            plan: The guarantee of the learner's graph, for a threat model.
         """
         complete, clients = int(self.answered.all(axis=0).sum()), self.answered.shape[1]
         malformed = len({problem.client for problem in self.problems if problem.reason != "no answer"})
         sentence = (
-            f"{complete} of {clients} clients have answered every request properly, {malformed} sent what could not be "
-            "used; whether a client answers does not depend on its data"
+            f"{complete} of {clients} clients have answered every request properly, {malformed} sent unusable answers; "
+            "whether a client answers does not depend on its data"
         )
         return evolve(plan, assumptions=(*plan.assumptions, sentence))
 
@@ -186,19 +201,27 @@ def conduct(
     least: int = 1,
     progress: Callable[[int], object] | None = None,
 ) -> Outcome[Result]:
-    """Runs a server to its end.
+    """Runs a server until it returns.
 
     Args:
         server: The generator.
         transport: Brings requests to the clients and their answers back.
         clients: m; the clients are 0, ..., m - 1.
-        least: How many have to answer a request properly.
-        progress: Is told the number of each request that is over.
+        least: The number of proper answers that each request needs; at least 1, the default.
+        progress: Called with the number of each completed request.
 
     Raises:
         FederationError: fewer than ``least`` clients have answered a request properly. No answer is shown.
-        InvalidArgumentError: ``clients`` is no integer >= 1, ``least`` is not in 1, ..., m, or the server yields
+        InvalidArgumentError: ``clients`` is not an integer >= 1, ``least`` is not in 1, ..., m, or the server yields
             something that is not its next request.
+
+    Example:
+        >>> def server():
+        ...     replies = yield Request(1, (), values=[], size=1)
+        ...     return replies.total().tolist()
+        >>> outcome = conduct(server(), lambda requests: {0: np.array([2.0]), 1: "junk"}, clients=3)
+        >>> outcome.result, [problem.reason for problem in outcome.problems], outcome.communication
+        ([2.0], ['wrong type', 'no answer'], Communication(up=2, down=0))
     """
     m = integer("clients", clients, low=1)
     least = integer("least", least, low=1, high=m)
@@ -247,7 +270,7 @@ class _Ended(Generic[Result]):
 
 
 def _ask(server: Server[Result], replies: Replies | None, number: int) -> Request | _Ended[Result]:
-    """The server's next request. Only the server can end the run: a StopIteration of anything else is an error."""
+    """Returns the server's next request, or its result. A StopIteration from elsewhere must not end the run."""
     try:
         request = next(server) if replies is None else server.send(replies)
     except StopIteration as stop:
@@ -260,13 +283,13 @@ def _ask(server: Server[Result], replies: Replies | None, number: int) -> Reques
 
 
 def _checked(answer: object, request: Request) -> FloatArray | str:
-    """The answer as an array, or what is wrong with it, in words that say nothing of its content."""
+    """Returns the answer as an array, or the reason why it can't be used, which does not show its content."""
     if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fiu":
         return "wrong type"
     if answer.shape != (request.size,):
         return "wrong shape"
-    with np.errstate(over="ignore"):  # a long double may lie outside the floats; it is then not finite
-        values = np.array(answer, dtype=np.float64, subok=False)  # a masked array hides nothing from here on
+    with np.errstate(over="ignore"):  # a long double may overflow; the value is then not finite
+        values = np.array(answer, dtype=np.float64, subok=False)  # drops the mask of a masked array
     if not np.isfinite(values).all():
         return "not finite"
     if ((values < request.low) | (values > request.high)).any():
@@ -279,9 +302,15 @@ class InProcess:
     """A transport to clients in this process. One run at a time; request 1 starts a new one.
 
     Args:
-        clients: Client i is the i-th.
-        silent: Whether client i fails to answer request n, from (i, n): to try out what happens then. It then has not
-            seen the request either.
+        clients: The clients 0, ..., m - 1.
+        silent: ``silent(i, n)`` says whether client i misses request n, to simulate dropouts. By default none does.
+
+    Example:
+        >>> class Constant:
+        ...     def start(self): return {}
+        ...     def answer(self, state, request): return state, np.array([7.0])
+        >>> InProcess([Constant()])({0: [Request(1, (), values=[], size=1)]})
+        {0: array([7.])}
     """
 
     clients: Sequence[Client] = field(repr=False)
@@ -299,7 +328,7 @@ class InProcess:
 
 
 def caught_up(client: Client, state: State, requests: Sequence[Request]) -> tuple[State, FloatArray]:
-    """The client's state after ``requests``, and its answer to the last of them.
+    """Returns the client's state after ``requests``, and its answer to the last of them.
 
     Raises:
         InvalidArgumentError: there is no request.
@@ -312,17 +341,17 @@ def caught_up(client: Client, state: State, requests: Sequence[Request]) -> tupl
 
 
 def substream(seed: int, *path: int) -> np.random.Generator:
-    """The generator of a client's, or the server's, draws for one purpose: none is ever used for two.
+    """Returns the random generator of a client, or of the server, for one purpose.
 
-    Different (seed, path) never share their draws. That is why both are limited: numpy's ``SeedSequence`` cuts larger
-    numbers into words of 32 bits and strings these together, so that (2^32, ) and (0, 1) would be the same path.
+    Different (seed, path) never share their draws. Both are limited for that reason: numpy's ``SeedSequence`` cuts
+    larger numbers into words of 32 bits and concatenates them, so that (2^32,) and (0, 1) would be the same path.
 
     Args:
-        seed: The client's own, a whole number in 0, ..., 2^128 - 1.
-        path: What the draws are for: phase, leaf, ...; whole numbers in 0, ..., 2^32 - 1.
+        seed: The client's own seed, an integer in 0, ..., 2^128 - 1.
+        path: The purpose of the draws: phase, leaf, ...; integers in 0, ..., 2^32 - 1.
 
     Raises:
-        InvalidArgumentError: seed or path is not such.
+        InvalidArgumentError: ``seed`` or ``path`` is out of range.
     """
     entropy = integer("seed", seed, low=0)
     if entropy.bit_length() > 128:
@@ -332,7 +361,7 @@ def substream(seed: int, *path: int) -> np.random.Generator:
 
 
 def seed_or_noise(name: str, value: object) -> int | Noise:
-    """A seed >= 0 of a simulation, or a source of noise.
+    """Returns ``value``, which must be the seed >= 0 of a simulation, or a source of noise.
 
     Raises:
         InvalidArgumentError: it is neither.

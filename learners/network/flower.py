@@ -1,22 +1,21 @@
 """Federated algorithms on Flower: the server as a ``ServerApp``, each client as a ``ClientApp`` on a node of its own.
 
-The same :class:`~hockeystick.learners.network.conduct.Client` and server generator that run in one process run here,
-and with the same seeds they play the same. Flower only carries the messages (``learners/network/flower_wire.py`` has
-their
-format):
+The :class:`~hockeystick.learners.network.conduct.Client` and the server generator are the same as in one process, and
+with the same seeds they play the same. Flower only carries the messages; ``learners/network/flower_wire.py`` defines
+their format.
 
-* :func:`server_app` waits until every client has a node, then conducts the run. Clients are never sampled: which of
-  them take part is a matter of the algorithm and of its guarantee.
+* :func:`server_app` waits until every client has a node, then conducts the run. Clients are never sampled: the
+  algorithm and its guarantee decide which of them take part.
 * :func:`client_app` answers requests from one node's own losses with its own noise. Its state stays on the node, in
   Flower's context of the run.
 
-A node takes part in a run once, request by request in their order: whatever is asked twice or out of order is refused,
-since a second answer would be a second release. Flower runs a node's messages in processes side by side, each with the
-context as it was; so the number of the last answer is also kept in a file, under a lock, in ``hockeystick`` in Flower's
-folder (``FLWR_HOME``, or ``.flwr`` at home). A node that can't answer says nothing but that; Flower's own report of an
-exception would carry its text to the server.
+A node takes part in a run once and answers requests in their order. A request that comes twice or out of order is
+refused, since a second answer would be a second release. Flower runs a node's messages in parallel processes, each
+with the context at its start. The number of the last answer is therefore also stored in a file, under a lock, in
+``hockeystick`` in Flower's folder (``FLWR_HOME``, or ``.flwr`` at home). A node that can't answer reports only that:
+Flower's own report of an exception would carry its text to the server.
 
-Needs the extra ``federated``. ``docs/federated-deployment.md`` has a complete example, and what it does not protect.
+Needs the extra ``federated``. ``docs/federated-deployment.md`` has a complete example and the limits of its protection.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ from hockeystick.learners.network.conduct import (
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
-_RECORD = "hockeystick"  # the one record of every message
-_STATE = "hockeystick state"  # the client's arrays, in the context beside a record of what has been answered
-_POLL = 0.25  # seconds between looks for replies
+_RECORD = "hockeystick"  # the name of the only record of every message
+_STATE = "hockeystick state"  # the name of the client's arrays in the context, beside a record of the last answer
+_POLL = 0.25  # seconds between two polls for replies
 
 
 @frozen
 class Node:
-    """Where a client runs.
+    """The node on which a client runs.
 
     Attributes:
-        partition: Which client it is, 0, ..., m - 1: the node's setting ``partition-id``.
-        run: Flower's number of the run. Every run on the same losses costs anew.
+        partition: The client's number, 0, ..., m - 1: the node's setting ``partition-id``.
+        run: Flower's number of the run. Every further run on the same losses costs privacy again.
         config: All settings of the node, from ``flower-supernode --node-config``.
     """
 
@@ -73,15 +72,16 @@ class Node:
 
 
 def client_app(make_client: Callable[[Node, int], Client], *, seed: Callable[[Node], int] | None = None) -> Any:
-    """A ``flwr.clientapp.ClientApp`` of one client.
+    """Returns a ``flwr.clientapp.ClientApp`` of one client.
 
     Flower starts a process for every message, so the client is made anew each time, from the same node and seed.
 
     Args:
-        make_client: The client on a node, from the node and the client's seed. It must be the same client every time.
-            One that has another source of noise has no use for the seed.
-        seed: The client's seed, the same every time. By default 128 bits of the operating system's randomness, drawn
-            on first contact and kept with the state. Whoever knows it knows the noise: give one in trials only.
+        make_client: Returns the client of a node, given the node and the client's seed; the same client every time. A
+            client with another source of noise ignores the seed.
+        seed: Returns the client's seed, given the node; the same seed every time. By default 128 bits of the operating
+            system's randomness, drawn on first contact and stored with the state. An adversary who knows the seed
+            knows the noise: pass one in trials only.
 
     Raises:
         MissingExtraError: Flower is not installed.
@@ -99,7 +99,7 @@ def client_app(make_client: Callable[[Node, int], Client], *, seed: Callable[[No
             wire.read_seat_question(_record(message))
             return replied(message, wire.seat_record(_node(context).partition))
         except Exception as error:
-            _log.error("the node has not said which client it is: %s", type(error).__name__)
+            _log.error("the node has not reported its client: %s", type(error).__name__)
             return replied(message, wire.refusal_record())
 
     @app.train()  # type: ignore[untyped-decorator]
@@ -124,12 +124,12 @@ def server_app(
     timeout: float = 60.0,
     enrolment: float = 600.0,
 ) -> Any:
-    """A ``flwr.serverapp.ServerApp`` that conducts one run and hands its outcome to ``done``.
+    """Returns a ``flwr.serverapp.ServerApp`` that conducts one run and passes its outcome to ``done``.
 
     Args:
-        make_server: The server of a run, from the run's settings (``flwr run --run-config``).
+        make_server: Returns the server of a run, given the run's settings (``flwr run --run-config``).
         clients, least, timeout, enrolment: As for :func:`conduct_on_flower`.
-        done: Takes the outcome, and the run's settings.
+        done: Called with the outcome and the run's settings.
 
     Raises:
         MissingExtraError: Flower is not installed.
@@ -153,16 +153,16 @@ def conduct_on_flower(
 
     Args:
         server: The generator.
-        grid: What Flower gives to the ``ServerApp``.
-        clients: m. All of them must have a node before the first request.
-        least: How many have to answer a request properly.
-        timeout: Seconds that each request waits for answers. Who has not answered by then is left out of this request,
-            and not waited for at the next.
+        grid: The ``Grid`` that Flower passes to the ``ServerApp``.
+        clients: m. Every client must have a node before the first request.
+        least: The number of proper answers that each request needs.
+        timeout: Seconds to wait for the answers to a request. A client that is late is left out of this request, and
+            the next one does not wait for it.
         enrolment: Seconds to wait for the nodes.
 
     Raises:
-        FederationError: not all clients have come, two nodes are the same client, or too few answer a request.
-        InvalidArgumentError: an argument is out of its range.
+        FederationError: a client has no node, two nodes are the same client, or too few clients answer a request.
+        InvalidArgumentError: an argument is out of range.
     """
     return _conducted(server, grid, _Terms(clients, least, timeout, enrolment))
 
@@ -196,25 +196,25 @@ def _progress(number: int) -> None:
 
 
 def _enrolled(grid: Any, clients: int, enrolment: float) -> tuple[int, ...]:
-    """The node of each client. Node numbers are Flower's and mean nothing; a node says itself which client it is."""
+    """Returns the node of each client. Flower's node numbers mean nothing here; each node reports its client number."""
     end = time.monotonic() + enrolment
-    asked: set[int] = set()
+    requested: set[int] = set()
     pending: dict[str, int] = {}
     nodes: dict[int, int] = {}
     while len(nodes) < clients:
-        new = sorted(set(grid.get_node_ids()) - asked)
-        asked.update(new)
+        new = sorted(set(grid.get_node_ids()) - requested)
+        requested.update(new)
         pending |= _pushed(grid, {node: wire.seat_question() for node in new}, "query", enrolment)
         for node, record in _pulled(grid, pending):
             partition = None if record is None else _seat(record)
             if partition is None or partition >= clients:
-                raise FederationError(f"a node is none of the clients 0, ..., {clients - 1}: set its partition-id")
+                raise FederationError(f"a node is not one of clients 0, ..., {clients - 1}: set its partition-id")
             if partition in nodes:
                 raise FederationError(f"two nodes are client {partition}: its losses would be used twice")
             nodes[partition] = node
         if len(nodes) < clients:
             if time.monotonic() > end:
-                raise FederationError(f"{len(nodes)} of {clients} clients have come within {enrolment:g} s")
+                raise FederationError(f"only {len(nodes)} of {clients} clients have enrolled within {enrolment:g} s")
             time.sleep(_POLL)
     return tuple(nodes[client] for client in range(clients))
 
@@ -230,8 +230,9 @@ def _seat(record: Mapping[str, object]) -> int | None:
 class _OverGrid:
     """The transport of :func:`hockeystick.learners.network.conduct.conduct` over a ``Grid``.
 
-    Flower takes a minute to notice that a node is gone. So that this costs one timeout and not one for every request,
-    whoever has not answered the last request is not waited for: it counts again if it is no slower than the others.
+    Flower takes a minute to notice that a node is gone. To spend one timeout on it, and not one per request, the
+    transport does not wait for a client that missed the last request. Its answer still counts if it is not slower than
+    the others.
     """
 
     grid: Any
@@ -242,16 +243,16 @@ class _OverGrid:
     def __call__(self, requests: Mapping[int, Sequence[Request]]) -> dict[int, object]:
         end = time.monotonic() + self.timeout
         online = set(self.grid.get_node_ids())
-        asked = {client: waiting for client, waiting in requests.items() if self.nodes[client] in online}
-        records = {self.nodes[client]: wire.requests_record(waiting) for client, waiting in asked.items()}
+        requested = {client: waiting for client, waiting in requests.items() if self.nodes[client] in online}
+        records = {self.nodes[client]: wire.requests_record(waiting) for client, waiting in requested.items()}
         pending = _pushed(self.grid, records, "train", self.timeout)
         client_at = {node: client for client, node in enumerate(self.nodes)}
-        awaited = {self.nodes[client] for client in set(asked) - self._silent} or set(records)
+        awaited = {self.nodes[client] for client in set(requested) - self._silent} or set(records)
         found: dict[int, object] = {}
         while True:
             for node, record in _pulled(self.grid, pending):
                 client = client_at[node]
-                answer = _answer(record, asked[client][-1].number)
+                answer = _answer(record, requested[client][-1].number)
                 if answer is not None:
                     found[client] = answer
             if awaited.isdisjoint(pending.values()) or time.monotonic() > end:
@@ -263,7 +264,7 @@ class _OverGrid:
 
 
 def _answer(record: Mapping[str, object] | None, number: int) -> object | None:
-    """An answer, None for a refusal, and something that is no array for a message that can't be read."""
+    """Returns the answer, None for a refusal, or a text, which is malformed, for a message that can't be read."""
     if record is None:
         return None
     try:
@@ -273,7 +274,7 @@ def _answer(record: Mapping[str, object] | None, number: int) -> object | None:
 
 
 def _pushed(grid: Any, records: Mapping[int, wire.Record], kind: str, lifetime: float) -> dict[str, int]:
-    """Sends a record to each node, and returns which message went to which."""
+    """Sends a record to each node; returns the node of each message number."""
     types = _flower("flwr.app", "conduct_on_flower")
     messages = [
         types.Message(types.RecordDict({_RECORD: types.ConfigRecord(record)}), node, kind, ttl=lifetime)
@@ -281,12 +282,12 @@ def _pushed(grid: Any, records: Mapping[int, wire.Record], kind: str, lifetime: 
     ]
     numbers = list(grid.push_messages(messages)) if messages else []
     if len(numbers) != len(messages):
-        raise FederationError("the SuperLink has not taken the messages: they may be too large for it")
+        raise FederationError("the SuperLink did not accept the messages: they may be too large for it")
     return {number: node for number, node in zip(numbers, records, strict=True) if number is not None}
 
 
 def _pulled(grid: Any, pending: dict[str, int]) -> list[tuple[int, Mapping[str, object] | None]]:
-    """The nodes that have replied, and their records, or None where Flower reports an error; no longer pending then."""
+    """Removes the nodes that replied from ``pending``; returns them with their records, None for an error of Flower."""
     found: list[tuple[int, Mapping[str, object] | None]] = []
     for message in grid.pull_messages(list(pending)) if pending else ():
         node = pending.pop(message.metadata.reply_to_message_id, None)
@@ -297,7 +298,7 @@ def _pulled(grid: Any, pending: dict[str, int]) -> list[tuple[int, Mapping[str, 
 
 
 def _record(message: Any) -> Mapping[str, object]:
-    """The record of a message; an empty one, which is of no kind, if it is not alone in it."""
+    """Returns the record of a message; an empty one, which has no kind, if the message holds anything else."""
     content = message.content
     return dict(content.config_records.get(_RECORD, {})) if list(content) == [_RECORD] else {}
 
@@ -306,7 +307,7 @@ def _node(context: Any) -> Node:
     config = dict(context.node_config)
     partition = config.get("partition-id")
     if type(partition) is not int or partition < 0:
-        raise InvalidArgumentError("partition-id", partition, "is no client's number", "set it in --node-config")
+        raise InvalidArgumentError("partition-id", partition, "is not a client number", "set it in --node-config")
     return Node(partition, context.run_id, config)
 
 
@@ -317,34 +318,34 @@ def _answered(
     context: Any,
     requests: Sequence[Request],
 ) -> wire.Record:
-    """The answer to the last request; the context then holds the state after it, and is as it was if anything fails."""
+    """Returns the answer to the last request and stores the state in the context; a failure leaves that unchanged."""
     node = _node(context)
-    held = context.state.config_records.get(_RECORD)
-    answered = 0 if held is None else int(held["answered"])
+    stored = context.state.config_records.get(_RECORD)
+    answered = 0 if stored is None else int(stored["answered"])
     new = [request for request in requests if request.number > answered]
     if not new or new[0].number != answered + 1:
         raise FederationError(f"request {answered + 1} is next")
     last = new[-1]
     with _claimed(f"{context.run_id}-{context.node_id}", answered, last.number):
-        drawn = secrets.token_bytes(16) if held is None else held["seed"]
+        drawn = secrets.token_bytes(16) if stored is None else stored["seed"]
         client = make_client(node, int.from_bytes(drawn, "little") if seed is None else seed(node))
-        state, answer = caught_up(client, client.start() if held is None else _kept(context), new)
+        state, answer = caught_up(client, client.start() if stored is None else _stored_state(context), new)
         values = np.asarray(answer, dtype=np.float64)
         if values.shape != (last.size,) or not np.isfinite(values).all():
-            raise FederationError("the client's answer is not a finite vector of the size asked for")
+            raise FederationError("the client's answer is not a finite vector of the requested size")
         arrays = types.ArrayRecord({name: types.Array(np.asarray(each)) for name, each in state.items()})
-        kept = types.ConfigRecord({"answered": last.number, "seed": drawn})
+        record = types.ConfigRecord({"answered": last.number, "seed": drawn})
     context.state[_STATE] = arrays
-    context.state[_RECORD] = kept
+    context.state[_RECORD] = record
     return wire.answer_record(last.number, values)
 
 
 @contextmanager
 def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
-    """Holds the run on this node; after it, ``last`` is answered. An exception inside leaves it as it was.
+    """Locks the run on this node; on exit records ``last`` as answered, unless there was an exception.
 
     Raises:
-        FederationError: the last request answered is not ``answered``: the context is an old one.
+        FederationError: the last answered request is not ``answered``: the context is outdated.
     """
     folder = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr") / "hockeystick"
     folder.mkdir(parents=True, exist_ok=True)
@@ -356,7 +357,7 @@ def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
         file.write_text(str(last))
 
 
-def _kept(context: Any) -> State:
+def _stored_state(context: Any) -> State:
     return {name: each.numpy() for name, each in context.state.array_records[_STATE].items()}
 
 

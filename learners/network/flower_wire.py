@@ -1,9 +1,9 @@
-"""What a federated algorithm's requests and answers look like between machines.
+"""The format of a federated algorithm's requests and answers between machines.
 
-A message is one flat record of whole numbers, texts, lists of them, and bytes: the scalars of values and answers as
-little-endian 64-bit floats, nothing that a reader would have to unpickle or trust to allocate. Every record names its
-version and its kind. A reader takes exactly the fields that belong to the kind, each of its type, and refuses anything
-else with a :class:`WireError` that says which field is wrong and never what was in it.
+A message is one flat record of whole numbers, texts, lists of them, and bytes. Values and answers are little-endian
+64-bit floats; a reader unpickles nothing and allocates nothing on the sender's word. Every record names its version and
+its kind. A reader takes exactly the fields of the kind, each of its type, and refuses anything else with a
+:class:`WireError` that names the wrong field and never shows its content.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class WireError(HockeystickError):
 
 
 def requests_record(requests: Sequence[Request]) -> Record:
-    """Requests to one client, oldest first, as a record.
+    """Returns requests to one client, oldest first, as a record.
 
     Raises:
-        InvalidArgumentError: there is none, or they are not numbered consecutively.
+        InvalidArgumentError: there is no request, or they are not numbered consecutively.
     """
     if not _consecutive([request.number for request in requests]):
         raise InvalidArgumentError("requests", len(requests), "are not consecutive", "give one run's, oldest first")
@@ -53,10 +53,10 @@ def requests_record(requests: Sequence[Request]) -> Record:
 
 
 def read_requests(record: Mapping[str, object]) -> tuple[Request, ...]:
-    """The requests of a record of :func:`requests_record`; at least one, numbered consecutively.
+    """Returns the requests of a record of :func:`requests_record`; at least one, numbered consecutively.
 
     Raises:
-        WireError: it is none.
+        WireError: the record is malformed.
     """
     _check_kind(record, REQUESTS, "first", "sizes", "step lengths", "steps", "value lengths", "values", "ranges")
     first, sizes = _whole(record, "first"), _wholes(record, "sizes")
@@ -75,20 +75,20 @@ def read_requests(record: Mapping[str, object]) -> tuple[Request, ...]:
 
 
 def answer_record(number: int, answer: FloatArray) -> Record:
-    """A client's answer to request ``number``, shape (size,), as a record."""
+    """Returns a client's answer to request ``number``, shape (size,), as a record."""
     return {"version": VERSION, "kind": ANSWER, "number": number, "values": _packed(answer)}
 
 
 def refusal_record() -> Record:
-    """What a client says that does not answer. It gives no reason: a reason could depend on its losses."""
+    """Returns the record of a client that does not answer. It gives no reason: a reason could depend on its losses."""
     return {"version": VERSION, "kind": REFUSAL}
 
 
 def read_answer(record: Mapping[str, object], number: int) -> FloatArray | None:
-    """The answer to request ``number``, a vector of any size and content, or None for a refusal.
+    """Returns the answer to request ``number``, a vector of any size and content, or None for a refusal.
 
     Raises:
-        WireError: it is neither, or the answer to another request.
+        WireError: the record is malformed, or answers another request.
     """
     if record.get("kind") == REFUSAL:
         _check_kind(record, REFUSAL)
@@ -100,29 +100,29 @@ def read_answer(record: Mapping[str, object], number: int) -> FloatArray | None:
 
 
 def seat_question() -> Record:
-    """The server's question which client a node is."""
+    """Returns the server's question for a node's client number."""
     return {"version": VERSION, "kind": SEAT}
 
 
 def read_seat_question(record: Mapping[str, object]) -> None:
-    """Returns if it is one.
+    """Checks that the record is a :func:`seat_question`.
 
     Raises:
-        WireError: it is none.
+        WireError: it is not.
     """
     _check_kind(record, SEAT)
 
 
 def seat_record(partition: int) -> Record:
-    """A node's answer which client it is."""
+    """Returns a node's answer to a :func:`seat_question`."""
     return {"version": VERSION, "kind": SEAT, "partition": partition}
 
 
 def read_seat(record: Mapping[str, object]) -> int:
-    """Which client a node is.
+    """Returns the client number of a :func:`seat_record`.
 
     Raises:
-        WireError: it doesn't say so.
+        WireError: the record is malformed.
     """
     _check_kind(record, SEAT, "partition")
     return _whole(record, "partition")
@@ -141,14 +141,14 @@ def _check_kind(record: Mapping[str, object], kind: str, *fields: str) -> None:
 def _whole(record: Mapping[str, object], name: str) -> int:
     value = record[name]
     if type(value) is not int or value < 0:
-        raise WireError(f"field '{name}' is no whole number >= 0")
+        raise WireError(f"field '{name}' is not a whole number >= 0")
     return value
 
 
 def _integers(record: Mapping[str, object], name: str) -> list[int]:
     value = record[name]
     if not isinstance(value, list) or any(type(each) is not int for each in value):
-        raise WireError(f"field '{name}' is no list of whole numbers")
+        raise WireError(f"field '{name}' is not a list of whole numbers")
     return value
 
 
@@ -171,7 +171,7 @@ def _unpacked(record: Mapping[str, object], name: str) -> FloatArray:
 
 
 def _cut(flat: list[T], lengths: list[int], pieces: int, name: str) -> list[list[T]]:
-    """A list of lists from all of their items and their lengths."""
+    """Cuts a flat list into lists of the given lengths."""
     if len(lengths) != pieces or sum(lengths) != len(flat):
         raise WireError(f"field '{name}' does not have the stated length")
     return [flat[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]

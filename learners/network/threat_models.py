@@ -1,7 +1,7 @@
-"""Who an adversary of a federated algorithm is: what it sees, and whose noise it knows.
+"""Threat models of federated algorithms: what the adversary sees, and whose noise it knows.
 
-Every guarantee of a federated learner is one for a threat model. In all of them the adversary may know all data but one
-loss, and neighbouring data differ in one client's loss of one round (replace-one).
+Every guarantee of a federated learner holds for one threat model. In all of them the adversary may know all data except
+one loss, and neighbouring data sets differ in one client's loss of one round (replace-one).
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from hockeystick.accounting import InvalidArgumentError
 
 
 class ThreatModel(enum.Enum):
-    """What an adversary sees.
+    """The view of an adversary.
 
-    * ``OUTPUT``: what all clients play in all rounds, which is all that the server broadcasts.
-    * ``CLIENT``: that, and the data, seeds and noise of all other clients.
-    * ``SERVER``: that, and every message of the clients to the server.
-    * ``CENTRAL``: what OUTPUT sees, of a server that is trusted with the clients' raw messages and adds the noise
-      itself. The other three ask of an algorithm what it keeps from whom; this one also says who has to be trusted.
+    * ``OUTPUT``: the plays of all clients in all rounds, which is all that the server broadcasts.
+    * ``CLIENT``: in addition, the data, seeds and noise of all other clients.
+    * ``SERVER``: in addition, every message of the clients to the server.
+    * ``CENTRAL``: the same view as OUTPUT, where the server is trusted: it sees the clients' raw messages and adds the
+      noise itself.
+
+    Example:
+        >>> ThreatModel("server")
+        <ThreatModel.SERVER: 'server'>
     """
 
     OUTPUT = "output"
@@ -28,7 +32,7 @@ class ThreatModel(enum.Enum):
 
 
 def threat_model(value: object) -> ThreatModel:
-    """``value``, a threat model or its name.
+    """Returns the threat model that ``value`` is or names.
 
     Raises:
         InvalidArgumentError: it is neither.

@@ -1,29 +1,29 @@
-"""Lazy experts whose coin compares normalised measures: a comparator that shows what the shadow is for.
+"""Lazy experts whose coin compares normalised measures: a comparator that shows the purpose of the shadow.
 
 Before each batch the expert x is kept with probability
 
-    (1 - p) * min(1, e^-c * nu_s(x) / nu_{s-1}(x)),    nu_s the *normalised* weights before batch s,
+    (1 - p) * min(1, e^-c * ν_s(x) / ν_{s-1}(x)),    ν_s the *normalised* weights before batch s,
 
-and otherwise drawn afresh from nu_s (in the style of Agarwal, Kale, Singh & Thakurta 2023, on the weights of
-multiplicative weights). At c >= B*eta nothing is clipped, and x follows nu_s exactly: what is kept has the density
-(1-p) e^-c nu_s(x), which is in proportion to nu_s, too. No shadow has to be drawn.
+and otherwise drawn afresh from ν_s (in the style of Agarwal, Kale, Singh & Thakurta 2023, on the weights of
+multiplicative weights). At c >= B*η nothing is clipped, and x follows ν_s exactly: the kept part has the density
+(1-p) e^-c ν_s(x), which is also in proportion to ν_s. No shadow is needed.
 
-What it costs is that nu_s(x)/nu_{s-1}(x) = exp(-eta L(x)) / E_{nu_{s-1}}[exp(-eta L)], L the last batch's losses: by
-the expectation, the coin of *every* later batch depends on a person of an earlier one. With their losses replaced:
+The drawback: ν_s(x)/ν_{s-1}(x) = exp(-η L(x)) / E_{ν_{s-1}}[exp(-η L)], with L the last batch's losses. Through
+the expectation, the coin of *every* later batch depends on a person of an earlier one. If their losses are replaced:
 
-* right after their own batch, ln k moves as ln nu_s(x): by up to 2*eta;
-* later the terms in x cancel, and ln k moves by ln(E_nu'[g]/E_nu[g]), g = exp(-eta L) in [G, 1], G = e^(-B eta). With
-  nu'/nu proportional to h, of range e^(2 eta) in ratio, this is a quotient of linear functions of g, and of h, so that
-  its extremes are at two-valued g = G on a set A and h = e^(2 eta) there. In o, the odds of A, it is
-  ln[(1 + oG)(1 + o e^(2 eta))] - ln[(1 + o)(1 + o G e^(2 eta))], largest at o^2 = e^(-2 eta)/G, where it is
+* right after their own batch, ln k moves as ln ν_s(x): by up to 2*η;
+* later the terms in x cancel, and ln k moves by ln(E_ν'[g]/E_ν[g]), g = exp(-η L) in [G, 1], G = e^(-B η). With
+  ν'/ν proportional to h, of range e^(2 η) in ratio, this is a quotient of linear functions of g, and of h, so that
+  its extremes are at two-valued g = G on a set A and h = e^(2 η) there. In o, the odds of A, it is
+  ln[(1 + oG)(1 + o e^(2 η))] - ln[(1 + o)(1 + o G e^(2 η))], largest at o^2 = e^(-2 η)/G, where it is
 
-      kappa = 4 artanh(tanh(eta/2) tanh(B eta/4)),    at most min(2 eta, B eta), about B eta^2/2 for small rates.
+      κ = 4 artanh(tanh(η/2) tanh(B η/4)),    at most min(2 η, B η), about B η^2/2 for small rates.
 
 A draw on a coin's own redraw branch is not as likely in both worlds, so no visible mixture of draws covers it. The pair
-"coin, then draw if it says so" has a profile that is convex in the two chances (k, k') of keeping, so that the corners
-of {k, k' in [lowest, highest], |ln k/k'| <= kappa} are the worst. At a corner, a public coin "look" of chance
-a > 1 - min(k, k'), without which x is kept, is laid off: what is left is a decision with keep probabilities
-1 - (1-k)/a and 1 - (1-k')/a, and a draw. Revealing that coin, and charging the draw in full behind it, loses little.
+"coin, then draw if it says so" has a profile that is convex in the two keep probabilities (k, k'), so that the corners
+of {k, k' in [lowest, highest], |ln k/k'| <= κ} are the worst. At a corner, a public coin "look" of probability
+a > 1 - min(k, k') is split off: x is kept if it fails, and otherwise there is a decision with keep probabilities
+1 - (1-k)/a and 1 - (1-k')/a, and a draw. Revealing that coin, and charging the draw after it in full, loses little.
 """
 
 import math
@@ -47,8 +47,8 @@ from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.contract.arguments import generator
 
 _UP = 1.0 + 1e-12  # more than the rounding of the few operations below
-_ORDER = np.array([8.0])  # of the Renyi divergence by which the chance of looking is chosen
-_EXCESSES = np.geomspace(0.05, 1e3, 60).tolist()  # of that chance over the least possible one
+_ORDER = np.array([8.0])  # Rényi order at which the probability of "look" is chosen
+_EXCESSES = np.geomspace(0.05, 1e3, 60).tolist()  # candidates: relative excess over the least possible probability
 
 
 @frozen(kw_only=True)
@@ -58,19 +58,24 @@ class NormalisedLazyExperts(BatchedExperts):
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
     places). The guarantee holds for adversaries that choose losses adaptively, for one person: groups are refused.
 
-    Source: the comparison is in the style of Agarwal, Kale, Singh & Thakurta 2023; the guarantee is ours.
+    Source: the comparison is in the style of Agarwal, Kale, Singh & Thakurta 2023; the guarantee is derived above.
 
     Args:
         rounds: T >= 1, one person each.
         experts: d >= 2.
         batch: B in 1 .. T; rounds per action.
-        learning_rate: eta > 0, per unit of loss.
-        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
-        normaliser: c = ln C >= 0; None for B*eta, the smallest at which nothing is ever clipped.
-        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+        learning_rate: η > 0, per unit of loss.
+        fake_switch_probability: p in [0, 1): the probability, per batch, of a redraw whatever the data.
+        normaliser: c = ln C >= 0; None for B*η, the smallest at which no coin is ever clipped.
+        clip: Clip losses to [0, 1], infinite ones too, instead of refusing those outside; NaN is always refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> learner = NormalisedLazyExperts(rounds=50, experts=2, learning_rate=0.1, fake_switch_probability=0.1)
+        >>> round(learner.later_change, 5), round(learner.regret_bound(), 2)
+        (0.00499, 7.56)
     """
 
     normaliser: float | None = field(default=None, converter=arguments.normaliser)
@@ -80,7 +85,7 @@ class NormalisedLazyExperts(BatchedExperts):
 
     @property
     def log_normaliser(self) -> float:
-        """The number c."""
+        """The log-normaliser c."""
         return self.batch * self.learning_rate if self.normaliser is None else self.normaliser
 
     @property
@@ -97,7 +102,7 @@ class NormalisedLazyExperts(BatchedExperts):
 
     @property
     def later_change(self) -> float:
-        """kappa: the most by which a later log-probability of keeping moves when one person's losses are replaced."""
+        """κ: the largest change of a later log-probability of keeping when one person's losses are replaced."""
         eta = self.learning_rate
         product = math.tanh(0.5 * eta) * math.tanh(0.25 * self.batch * eta) * _UP
         return 2.0 * eta if product >= 1.0 else min(2.0 * eta, 4.0 * math.atanh(product) * _UP)
@@ -105,7 +110,7 @@ class NormalisedLazyExperts(BatchedExperts):
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def later_boundary(self) -> PrivacyEvent:
-        """One boundary that is not the first after a person's batch: the decision, and the draw that it may ask for."""
+        """Returns the cost of any later boundary, not the first after a person's batch: decision and possible draw."""
         kappa, span = self.later_change, self.batch * self.learning_rate
         fake = math.log1p(-self.fake_switch_probability)
         highest = fake + min(0.0, span - self.log_normaliser)
@@ -115,7 +120,7 @@ class NormalisedLazyExperts(BatchedExperts):
         return parallel(*(_decide_and_draw(*corner, draw) for corner in corners))
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view of decisions and draws.
+        """Returns the data-independent plan, for the full view of decisions and draws.
 
         The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is the
         boundary after which batch j is played: ``switch`` and ``redraw`` right after the person's batch, the draw in
@@ -131,14 +136,14 @@ class NormalisedLazyExperts(BatchedExperts):
         reads, once = ("batches",), Reach(1, 1)
         graph = graph.release("switch", self.switch.event(), reads=reads, reach=once, leading=True)
         graph = graph.release("redraw", self.draw.event(), reads=reads, reach=once, cumulative=True)
-        later = self.later_boundary()  # a choice of corners, which move with the size of a group: it refuses groups
+        later = self.later_boundary()  # refuses groups: the corners depend on the size of the group
         return graph.release("later boundaries", later, reads=reads, reach=Reach(2, None), cumulative=True)
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Two neighbouring streams, each of shape (rounds, experts), that are hard to keep apart.
+        """Returns two neighbouring streams, each of shape (rounds, experts), with a large privacy loss.
 
-        The first person's losses are 1 on the one half of the experts or on the other. Later batches are for the one
-        half and for the other in turns: weights stay balanced, and every decision tells the streams apart.
+        The first person's losses are 1 on one half of the experts or on the other. Later batches favour the halves in
+        turns: the weights stay balanced, and every decision distinguishes the streams.
         """
         half = self.experts // 2
         first = np.zeros((self.rounds, self.experts))
@@ -152,19 +157,19 @@ class NormalisedLazyExperts(BatchedExperts):
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def log_weights(self, losses: npt.ArrayLike) -> FloatArray:
-        """Normalised log-weights before each batch of ``losses``, which are checked here; shape (n, d)."""
+        """Returns the normalised log-weights before each batch of ``losses``, which are checked here; shape (n, d)."""
         return multiplicative_weights.log_weights(batch_sums(self._stream(losses), self.batch), self.learning_rate)
 
     def log_keep(self, log_weights: FloatArray, batch: int) -> FloatArray:
-        """Log-probability of keeping each expert at the boundary into ``batch`` >= 1 (0-based), shape (d,)."""
-        kept: FloatArray = math.log1p(-self.fake_switch_probability) + self._log_real_keep(log_weights, batch)
-        return kept
+        """Returns ln P(keep) of each expert, shape (d,), at the boundary into ``batch`` >= 1 (0-based)."""
+        real = self._log_real_keep(log_weights, batch)
+        return np.asarray(math.log1p(-self.fake_switch_probability) + real)
 
     def _log_real_keep(self, log_weights: FloatArray, batch: int) -> FloatArray:
         return np.asarray(np.minimum(0.0, log_weights[batch] - log_weights[batch - 1] - self.log_normaliser))
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
-        """``runs`` independent transcripts without shadows, runs on the leading axis; O(experts + runs) per batch."""
+        """Returns ``runs`` transcripts (no shadows), runs on the leading axis; O(experts + runs) per batch."""
         log_weights, runs = self.log_weights(losses), integer("runs", runs, low=1)
         real_coin, fake_coin, x_draw = substreams(generator(rng), 3)
         sums = np.cumsum(np.exp(log_weights), axis=1)
@@ -186,7 +191,7 @@ class NormalisedLazyExperts(BatchedExperts):
         return Transcripts(actions.T, switched.T)
 
     def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> LazyRun:
-        """One simulated run over ``losses`` of shape (rounds, experts)."""
+        """Returns one simulated run over ``losses`` of shape (rounds, experts)."""
         stream = self._stream(losses)
         transcript = self.simulate(stream, rng, 1)
         actions = np.repeat(transcript.actions[0], self.batch)[: self.rounds]
@@ -197,7 +202,7 @@ class NormalisedLazyExperts(BatchedExperts):
     def log_likelihood_ratio(
         self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> FloatArray:
-        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
+        """Returns ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
         weights = self.log_weights(losses0), self.log_weights(losses1)
         if transcripts.actions.shape[1] != self.batches or transcripts.shadows is not None:
             raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
@@ -212,24 +217,24 @@ class NormalisedLazyExperts(BatchedExperts):
     # --- utility -----------------------------------------------------------------------------------------------------
 
     def marginals(self, losses: npt.ArrayLike) -> FloatArray:
-        """Exact law of each batch's action, shape ``(batches, experts)``; the normalised weights at c >= B*eta."""
+        """Returns the exact law of each batch's action, shape (batches, experts): the weights ν_s at c >= B*η."""
         log_weights = self.log_weights(losses)
         found = np.exp(log_weights)
         for s in range(1, self.batches):
-            kept = found[s - 1] * np.exp(self.log_keep(log_weights, s))
-            found[s] = kept + found[s] * (1.0 - kept.sum())
+            stayed = found[s - 1] * np.exp(self.log_keep(log_weights, s))
+            found[s] = stayed + found[s] * (1.0 - stayed.sum())
         return found
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret against the best single expert, without simulation."""
+        """Returns the exact expected regret against the best single expert, without simulation."""
         stream = self._stream(losses)
         return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
 
     def regret_bound(self) -> float:
-        """Worst-case expected regret ln(d)/eta + eta*T*B/8, for every p.
+        """Returns the worst-case expected regret ln(d)/η + η*T*B/8, for every p.
 
         Raises:
-            InvalidArgumentError: a normaliser below B*eta, at which actions do not follow the weights.
+            InvalidArgumentError: a normaliser below B*η, at which actions do not follow the weights.
         """
         if self.log_normaliser < self.batch * self.learning_rate:
             raise InvalidArgumentError(
@@ -241,14 +246,14 @@ class NormalisedLazyExperts(BatchedExperts):
 
 
 def _decide_and_draw(log_keep: float, other: float, draw: PrivacyEvent) -> PrivacyEvent:
-    """A coin with these two log-probabilities of keeping, ``other`` the smaller, and ``draw`` where it says redraw.
+    """Returns the cost of a coin with two log-probabilities of keeping, ``other`` the smaller, and a draw after it.
 
-    The chance a of the public coin "look" is free as long as it exceeds the larger chance of a redraw; the a of least
-    Renyi divergence at one order is taken. The event bounds the pair for each.
+    The probability a of the public coin "look" is free as long as it exceeds the larger probability of a redraw: the
+    event is valid for every such a. The one of least Rényi divergence at one order is used.
     """
     redraw, redraw_more = -math.expm1(log_keep), -math.expm1(other)
     gap = -math.exp(log_keep) * math.expm1(other - log_keep)
-    # The public coin always says "look": the decision as it is.
+    # Without the public coin (a = 1).
     best: PrivacyEvent = compose(
         LazySwitchDecision(min(1.0, math.nextafter(math.exp(log_keep), 2.0)), (log_keep - other) * _UP), draw
     )

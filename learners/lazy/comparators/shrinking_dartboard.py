@@ -1,14 +1,14 @@
-"""The shrinking dartboard with a budget of draws: a private learner of experts whose cost needs no tail.
+"""The shrinking dartboard with a budget of draws: a private learner of experts whose cost needs no tail bound.
 
-The shrinking dartboard keeps its expert x after a batch with probability exp(-eta L[x]), and otherwise throws a new
-dart at the weights (Geulen, Voecking & Winkler 2010); privately it also redraws for no reason with probability p, and
-never draws more than K times (Asi, Feldman, Koren & Talwar 2023). Without the budget it is the variant "dartboard" of
-:class:`~hockeystick.learners.LazyExperts`, on which this learner is built: its runs are that learner's, frozen at the
-K-th draw.
+The shrinking dartboard keeps its expert x after a batch with probability exp(-η L[x]), and otherwise draws a new one
+from the weights (Geulen, Voecking & Winkler 2010). The private version also redraws with probability p whatever the
+data, and never draws more than K times (Asi, Feldman, Koren & Talwar 2023). If K is unlimited it is the variant
+"dartboard" of :class:`~hockeystick.learners.LazyExperts`, on which this learner is built: its runs are that learner's,
+frozen at the K-th draw.
 
-With the budget every run makes at most K - 1 draws that read data, so its cost is one switching decision and K - 1
-draws, also in pure and zero-concentrated terms, which the learner without a budget does not bound well. The price is
-regret in the runs that would have drawn more often.
+With the budget every run makes at most K - 1 draws that read data. Its cost is one switching decision and K - 1 draws,
+also in pure and zero-concentrated terms, for which the learner without a budget has no good bound. The regret is larger
+in those runs that would have drawn more often.
 
 Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Dong, Durfee & Rogers 2020.
 """
@@ -39,7 +39,7 @@ def _budget(value: object) -> int | None:
 
 @frozen(kw_only=True)
 class ShrinkingDartboard(BatchedExperts):
-    """The shrinking dartboard, plain (p = 0, no budget: not private) or private.
+    """The shrinking dartboard: plain, which is not private (p = 0, no budget), or private.
 
     Neighbouring streams differ in one round's losses, replaced by any others in [0, 1] (replace-one; rounds keep their
     places). The guarantee holds for adversaries that choose losses adaptively.
@@ -48,13 +48,20 @@ class ShrinkingDartboard(BatchedExperts):
         rounds: T >= 1, one person each.
         experts: d >= 2.
         batch: B in 1 .. T; rounds per action.
-        learning_rate: eta > 0, per unit of loss.
-        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
-        budget: K >= 1: the most draws of a run, the first, uniform one included; None for no limit.
-        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+        learning_rate: η > 0, per unit of loss.
+        fake_switch_probability: p in [0, 1): the probability, per batch, of a redraw whatever the data.
+        budget: K >= 1: the largest number of draws per run, including the first, uniform one; None for no limit.
+        clip: Clip losses to [0, 1], infinite ones too, instead of refusing those outside; NaN is always refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> learner = ShrinkingDartboard(rounds=99, experts=2, learning_rate=0.1, fake_switch_probability=0.1, budget=4)
+        >>> learner.graph().guarantee().moves[0].charges[1].count
+        3
+        >>> round(learner.expected_draws(np.zeros((99, 2))), 3)
+        3.997
     """
 
     fake_switch_probability: float = field(default=0.0, converter=arguments.fake_switch_probability)
@@ -73,16 +80,16 @@ class ShrinkingDartboard(BatchedExperts):
         beta: float | None = None,
         clip: bool = False,
     ) -> "ShrinkingDartboard":
-        """The learner of least worst-case regret bound, budget included, whose certified epsilon is <= ``epsilon``.
+        """Returns the learner of least worst-case regret bound whose certified ε is <= ``epsilon``.
 
         Args:
             rounds: T >= 2.
             experts: d >= 2.
             epsilon: Target, > 0.
-            delta: The delta at which epsilon is meant, in (0, 1).
-            group: The target holds for any so many people together.
-            beta: The budget is the least that a run wishes to exceed with so small a probability, in (0, 1); by
-                default one that costs 1 % of the regret bound without privacy, sqrt(T*ln(d)/2).
+            delta: The δ of the target, in (0, 1).
+            group: Number of people that the target protects together.
+            beta: In (0, 1). The budget is the least that a run would exceed with at most this probability; by default
+                the probability that costs 1 % of the regret bound without privacy, sqrt(T*ln(d)/2).
             clip: As for the learner.
 
         Raises:
@@ -134,10 +141,13 @@ class ShrinkingDartboard(BatchedExperts):
         return evolve(self.unlimited, draw_budget=None if self.budget is None else self.budget - 1)
 
     def within(self, beta: float) -> "ShrinkingDartboard":
-        """This learner with the least budget that a run would exceed with probability at most ``beta``, in (0, 1).
+        """Returns this learner with the least budget that a run would exceed with probability at most ``beta``.
 
-        Whatever the losses, the wish to redraw comes in each batch with probability at most r, so that the wishes are
-        fewer than a binomial number.
+        Whatever the losses, each batch asks for a redraw with probability at most r, so that a binomial law bounds the
+        number of redraws.
+
+        Args:
+            beta: In (0, 1).
         """
         beta = probability("beta", beta, open=True)
         trials, r = self.batches - 1, self.unlimited.largest_redraw_probability
@@ -149,14 +159,14 @@ class ShrinkingDartboard(BatchedExperts):
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view of decisions and draws.
+        """Returns the data-independent plan, for the full view of decisions and draws.
 
-        With a budget K - 1 draws are charged in full: the first of a run is uniform, and one draw alone reads no data.
+        A budget K charges K - 1 draws in full: the first draw of a run is uniform and reads no data.
         """
         return self.learner.graph()
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Two neighbouring streams of shape (rounds, experts) that are hard to keep apart.
+        """Returns two neighbouring streams of shape (rounds, experts) with a large privacy loss.
 
         The first round's losses are 1 on one half of the experts, or on the other; all later ones are 0.
         """
@@ -165,39 +175,39 @@ class ShrinkingDartboard(BatchedExperts):
     def log_likelihood_ratio(
         self, transcripts: Transcripts, losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> FloatArray:
-        """ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
+        """Returns ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
         return self.learner.log_likelihood_ratio(transcripts, losses0, losses1)
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
-        """``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
+        """Returns ``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
         return self.learner.simulate(losses, rng, runs)
 
     def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
-        """One simulated run; see ``LazyExperts.run``. To publish one, ``learner.release`` it."""
+        """Returns one simulated run; see ``LazyExperts.run``. ``learner.release`` makes one for publication."""
         return self.learner.run(losses, rng)
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
     def marginals(self, losses: npt.ArrayLike) -> FloatArray:
-        """Exact law of each batch's action, shape ``(batches, experts)``, by dynamic programming over (action, draws).
+        """Returns the exact law of each batch's action, shape (batches, experts), by dynamic programming.
 
-        O(batches * experts * budget). Without a budget it is the measure of multiplicative weights.
+        O(batches * experts * budget). If the budget is None, it is the measure of multiplicative weights.
         """
         return self._law(losses)[0]
 
     def expected_draws(self, losses: npt.ArrayLike) -> float:
-        """Exact expected number of draws of a run, the first one included."""
+        """Returns the exact expected number of draws of a run, including the first one."""
         return self._law(losses)[1]
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret against the best single expert, without simulation."""
+        """Returns the exact expected regret against the best single expert, without simulation."""
         stream = self._stream(losses)
         return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
 
     def regret_bound(self) -> float:
-        """Worst-case expected regret: ln(d)/eta + eta*T*B/8, plus T times the chance of wishing for K more draws."""
+        """Returns the worst-case expected regret: ln(d)/η + η*T*B/8, plus T times P(the budget binds)."""
         return self.learner.regret_bound()
 
     @property
@@ -209,14 +219,14 @@ class ShrinkingDartboard(BatchedExperts):
         chain = self.unlimited.chain(losses)
         weights = np.exp(chain.log_weights)
         experts = np.arange(self.experts)
-        table = np.zeros((self.experts, self._most))  # [action, draws already made, less one]
+        table = np.zeros((self.experts, self._most))  # [action, number of draws so far - 1]
         table[:, 0] = weights[0]
         found, draws = np.empty_like(weights), 1.0
         found[0] = weights[0]
         for s in range(1, chain.batches):
             keep = np.exp(chain.log_keep(s, experts, None))[:, None]
             wishing = np.sum(table[:, :-1] * (1.0 - keep), axis=0)
-            table[:, :-1] *= keep  # who has spent the budget stays
+            table[:, :-1] *= keep  # the last column has spent its budget and stays
             table[:, 1:] += weights[s][:, None] * wishing
             draws += float(wishing.sum())
             found[s] = table.sum(axis=1)

@@ -1,17 +1,18 @@
-"""Follow the leader of noisy prefix sums: the private learners that switch as they like, of experts and over R^d.
+"""Follow the leader of noisy prefix sums: private learners with free switching, for experts and over R^d.
 
 All past losses, or gradients, are published as prefix sums with noise that is correlated over rounds (binary tree, or
-matrix mechanism), and each round's action is read off the latest sum. One person costs what one contribution to the
-prefix sums costs, whatever the actions, so that the price is in the dimension and not in switches: these are the
-baselines of the lazy learners.
+matrix mechanism), and each round's action is a function of the latest sum. A person costs one contribution to the
+prefix sums, whatever the actions: the price grows with the dimension and not with the number of switches. These are
+the baselines of the lazy learners.
 
 * :class:`TreeExperts`: the expert with the least noisy loss so far (Agarwal & Singh 2017). A person's d losses move by
-  at most sqrt(d) in L2, which is its cost in high dimension.
-* :class:`PrivateFTRL`: the minimiser of <noisy gradient sum, x> + (lambda/2) ||x||^2 over a domain (DP-FTRL; Kairouz et
+  at most sqrt(d) in L2, which is expensive in high dimension.
+* :class:`PrivateFTRL`: the minimiser of <noisy gradient sum, x> + (λ/2) ||x||^2 over a domain (DP-FTRL; Kairouz et
   al. 2021). Gradients of norm at most L move by at most 2 L. They depend on earlier noise; the prefix sums' noise stays
   private under that (Denisov et al. 2022, Theorem 2.1).
 
-The last round's losses are never read. Neighbouring streams differ in one round's losses (replace-one, rounds pinned).
+The last round's losses are never read. Neighbouring streams differ in one round's losses (replace-one; rounds keep
+their places).
 """
 
 import math
@@ -24,13 +25,13 @@ from attrs import field, frozen
 from scipy.special import log_ndtr
 
 from hockeystick import accounting
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.learners.lazy.convex.losses import convex_losses
-from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, ConvexLosses, Domain, LinearLosses
+from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, LinearLosses, scaled_down
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -42,14 +43,14 @@ from hockeystick.mechanisms.streams.tree_aggregation import TreeStream
 Sums = Literal["tree", "square root"]
 PrefixSums = TreeAggregation | MatrixMechanism
 
-_WINDOW = 9.0  # standard deviations in which a winner's noise lies, up to 1e-18
+_WINDOW = 9.0  # the leader's noise lies within so many standard deviations, up to 1e-18
 _CELLS = 1 << 20
-_GRID = 2.0**-24  # of a released perturbation, relative to its scale
+_GRID = 2.0**-24  # grid step of a released perturbation, relative to its scale
 
 
 @frozen(eq=False)
 class PublishedRuns:
-    """What is published in R runs: the noisy sums, of which the actions are post-processing.
+    """The published part of R runs: the noisy sums, of which the actions are post-processing.
 
     Attributes:
         sums: Shape ``(R, rounds - 1, d)``: noisy sums of the first 1, 2, ... rounds' losses or gradients.
@@ -68,12 +69,6 @@ def _sums(value: object) -> Sums:
     return one_of("sums", value, "tree", "square root")
 
 
-def _domain(value: object) -> Domain:
-    if not isinstance(value, Ball | Box):
-        raise InvalidArgumentError("domain", value, "is no domain", "use a Ball or a Box")
-    return value
-
-
 def _regularisation(value: object) -> float | None:
     return None if value is None else real("regularisation", value, low=0.0, low_open=True)
 
@@ -85,13 +80,13 @@ def _prefix_sums(sums: Sums, rounds: int, scale: float, sensitivity: float) -> P
 
 
 def _calibrated(sums: Sums, rounds: int, sensitivity: float, epsilon: float, delta: float) -> float:
-    """The least scale that meets the target."""
+    """Returns the least scale that meets the target."""
     if _sums(sums) == "tree":
         scale = TreeAggregation.calibrated(rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
     else:
         root = square_root(rounds - 1)
         scale = MatrixMechanism.calibrated(root, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
-    # A mechanism built anew from its scale may cost an ulp more than the one that was calibrated.
+    # A mechanism rebuilt from its scale may cost an ulp more than the calibrated one.
     step = 2.0**-52
     while accounting.epsilon(_prefix_sums(sums, rounds, scale, sensitivity).event(), delta).upper > epsilon:
         scale, step = scale * (1.0 + step), 2.0 * step
@@ -99,9 +94,9 @@ def _calibrated(sums: Sums, rounds: int, sensitivity: float, epsilon: float, del
 
 
 def _of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:
-    """The scale at which a person costs ``rho``, rounded up."""
+    """Returns the scale at which a person costs ``rho``, rounded up."""
     unit = _prefix_sums(_sums(sums), rounds, sensitivity, sensitivity).event().zcdp_rho()
-    # The root and two products: 3 of the 8 U.
+    # The root and two products are off by at most 3 * 2^-53, less than the factor's 8 * 2^-53.
     return sensitivity * math.sqrt(quotient_up(unit, real("rho", rho, low=0.0, low_open=True))) * (1.0 + 2.0**-50)
 
 
@@ -121,19 +116,27 @@ def _plan(mechanism: PrefixSums, rounds: int, assumption: str) -> AccountantGrap
 
 @frozen(kw_only=True)
 class TreeExperts(TakesLosses):
-    """Follows the expert that leads in noisy prefix sums of the losses.
+    """The learner that follows the expert with the least noisy prefix sum of losses.
 
     Args:
         rounds: T >= 2, one person each.
         experts: d >= 2.
-        scale: The standard deviation of the noise on each of the sums' measurements (the tree's blocks), per expert.
-        sums: "tree", read with least variance from below, or "square root" for the matrix mechanism of that name.
-        perturbation: Standard deviation of a normal number per expert, drawn once and added to all sums. It steadies
-            the leader where the noise is too small to do so, and costs nothing.
-        clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
+        scale: Standard deviation of the noise on each measurement (each block of the tree), per expert.
+        sums: "tree", with estimates of least variance from below, or "square root" for the matrix mechanism of that
+            name.
+        perturbation: Standard deviation of a normal variate per expert, drawn once and added to all sums. It
+            stabilises the leader where the noise is too small to do so, and has no privacy cost.
+        clip: Clip losses to [0, 1], infinite ones too, instead of refusing those outside; NaN is always refused.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> learner = TreeExperts.of_zcdp(rounds=64, experts=3, rho=0.1)
+        >>> round(learner.scale, 3), round(learner.graph().guarantee().event.zcdp_rho(), 6)
+        (9.487, 0.1)
+        >>> learner.run(np.tile([0.0, 1.0, 1.0], (64, 1)), np.random.default_rng(1)).shape
+        (64,)
     """
 
     rounds: int = field(converter=arguments.two_rounds)
@@ -154,7 +157,7 @@ class TreeExperts(TakesLosses):
         sums: Sums = "tree",
         perturbation: float = 0.0,
     ) -> "TreeExperts":
-        """The learner with the least noise that is (epsilon, delta)-DP."""
+        """Returns the learner with the least noise that is (ε, δ)-DP."""
         distance = _losses_sensitivity(arguments.experts(experts))
         scale = _calibrated(sums, arguments.two_rounds(rounds), distance, epsilon, delta)
         return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
@@ -163,7 +166,7 @@ class TreeExperts(TakesLosses):
     def of_zcdp(
         cls, *, rounds: int, experts: int, rho: float, sums: Sums = "tree", perturbation: float = 0.0
     ) -> "TreeExperts":
-        """The learner that is rho-zCDP."""
+        """Returns the learner that is ρ-zCDP."""
         scale = _of_zcdp(sums, arguments.two_rounds(rounds), _losses_sensitivity(arguments.experts(experts)), rho)
         return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
 
@@ -173,20 +176,20 @@ class TreeExperts(TakesLosses):
         return _prefix_sums(self.sums, self.rounds, self.scale, _losses_sensitivity(self.experts))
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan: the prefix sums as one release, the actions behind it."""
+        """Returns the data-independent plan: the prefix sums as one release, the actions as post-processing."""
         return _plan(self.mechanism, self.rounds, "every loss lies in [0, 1]")
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Two streams of shape (rounds, experts) at the largest distance: the first losses are all 1, or all 0.
+        """Returns two streams of shape (rounds, experts) at the largest distance: the first losses are all 1, or all 0.
 
-        The sums tell them apart best; the leaders alone would not, as all experts move alike.
+        They maximise the privacy loss of the sums; the leaders alone do not differ, as all experts move alike.
         """
         first, second = np.zeros((self.rounds, self.experts)), np.zeros((self.rounds, self.experts))
         first[0] = 1.0
         return first, second
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> PublishedRuns:
-        """``runs`` independent runs, with real noise, runs on the leading axis."""
+        """Returns ``runs`` independent runs, with real-valued noise, runs on the leading axis."""
         stream = self._stream(losses)
         noise, perturbing = generator(rng).spawn(2)
         sums = self.mechanism.simulate(stream[:-1], noise, runs)
@@ -195,7 +198,7 @@ class TreeExperts(TakesLosses):
         )
 
     def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """The expert of each round of one simulated run, shape ``(rounds,)``: seeded, so not a private release."""
+        """Returns the expert of each round of one simulated run, shape (rounds,): seeded, so not a private release."""
         actions: npt.NDArray[np.int64] = np.asarray(self.simulate(losses, rng, 1).actions[0], dtype=np.int64)
         return actions
 
@@ -208,7 +211,7 @@ class TreeExperts(TakesLosses):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> npt.NDArray[np.int64]:
-        """The expert of each round, shape ``(rounds,)``, from secure noise; arguments as for a mechanism's release."""
+        """Returns the expert of each round, shape (rounds,), from secure noise; arguments as ``Laplace.release``."""
         stream, source = self._stream(losses), check_noise(noise)
 
         def drawn() -> FloatArray:
@@ -222,15 +225,15 @@ class TreeExperts(TakesLosses):
         return found
 
     def log_likelihood_ratio(self, found: PublishedRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
-        """ln p(sums | losses0) / p(sums | losses1), one number per run."""
+        """Returns ln p(sums | losses0) / p(sums | losses1), one number per run."""
         given = (self._stream(losses)[:-1] for losses in (losses0, losses1))
         return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))
 
     def marginals(self, losses: npt.ArrayLike) -> FloatArray:
-        """The law of each round's expert, shape ``(rounds, experts)``, by quadrature to about 1e-12.
+        """Returns the law of each round's expert, shape ``(rounds, experts)``, by quadrature to about 1e-12.
 
-        The experts' noises in one round are independent and of one variance: expert j leads with its sum at y with
-        density p_j(y) * prod_{k != j} P(sum_k > y). In round 0, without a perturbation, it is expert 0.
+        The experts' noises in one round are independent with one variance: expert j leads with its sum at y with
+        density p_j(y) * prod_{k != j} P(sum_k > y). In round 0, if the perturbation is 0, expert 0 leads.
         """
         stream = self._stream(losses)
         totals = np.zeros_like(stream)
@@ -244,14 +247,14 @@ class TreeExperts(TakesLosses):
         for start in range(1 if self.perturbation == 0.0 else 0, self.rounds, rows):
             part = slice(start, min(self.rounds, start + rows))
             lead = (totals[part] - totals[part].min(axis=1, keepdims=True)) / spread[part, None]
-            gap = z[None, :, None] - lead[:, None, :]  # of a winner at z, counted from the best expert's mean
+            gap = z[None, :, None] - lead[:, None, :]  # for a leader at z, relative to the best expert's mean
             beaten = log_ndtr(-gap)
             density = np.exp(-0.5 * gap**2 + beaten.sum(axis=2, keepdims=True) - beaten)
             found[part] = density.sum(axis=1) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
         return found
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret against the best single expert, without simulation."""
+        """Returns the exact expected regret against the best single expert, without simulation."""
         stream = self._stream(losses)
         return float(np.sum(self.marginals(stream) * stream)) - regret_floor(stream)[1]
 
@@ -261,7 +264,7 @@ class TreeExperts(TakesLosses):
 
 
 def _losses_sensitivity(experts: int) -> float:
-    """sqrt(d), rounded up: how far replacing one round's losses in [0, 1]^d can move them in L2."""
+    """Returns sqrt(d), rounded up: the L2 sensitivity to the replacement of one round's losses in [0, 1]^d."""
     return math.nextafter(math.sqrt(experts), math.inf)
 
 
@@ -270,22 +273,29 @@ def _losses_sensitivity(experts: int) -> float:
 
 @frozen(kw_only=True)
 class PrivateFTRL:
-    """DP-FTRL: follows the regularised leader of noisy gradient sums.
+    """DP-FTRL: the learner that follows the regularised leader of noisy gradient sums.
 
     Args:
         rounds: T >= 2, one person each.
         domain: X, a ball or a box.
-        lipschitz: L > 0. Gradients are scaled down to norm L before anything else, so that privacy does not rest on it.
-        scale: The standard deviation of the noise on each entry of the sums' measurements, in units of L's.
-        regularisation: lambda > 0, in units of loss per squared length; None for the one of the least regret bound.
+        lipschitz: L > 0. Gradients are first scaled down to norm L, so that privacy does not rest on the losses.
+        scale: Standard deviation of the noise on each entry of each measurement, in the units of L.
+        regularisation: λ > 0, in units of loss per squared length; None for the value of least regret bound.
         sums: "tree" or "square root"; see :class:`TreeExperts`.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> learner = PrivateFTRL.of_zcdp(rounds=16, domain=convex_losses.Ball(2, 1.0), lipschitz=1.0, rho=0.5)
+        >>> round(learner.scale, 3), round(learner.regret_bound(), 2)
+        (4.0, 14.73)
+        >>> learner.run(LinearLosses(np.zeros((16, 2))), np.random.default_rng(1)).shape
+        (16, 2)
     """
 
     rounds: int = field(converter=arguments.two_rounds)
-    domain: Domain = field(converter=_domain)
+    domain: Domain = field(converter=convex_losses.checked_domain)
     lipschitz: float = field(converter=arguments.lipschitz)
     scale: float = field(converter=arguments.scale)
     regularisation: float | None = field(default=None, converter=_regularisation)
@@ -295,7 +305,7 @@ class PrivateFTRL:
     def calibrated(
         cls, *, rounds: int, domain: Domain, lipschitz: float, epsilon: float, delta: float, sums: Sums = "tree"
     ) -> "PrivateFTRL":
-        """The learner with the least noise that is (epsilon, delta)-DP."""
+        """Returns the learner with the least noise that is (ε, δ)-DP."""
         scale = _calibrated(
             sums, arguments.two_rounds(rounds), _gradient_sensitivity(arguments.lipschitz(lipschitz)), epsilon, delta
         )
@@ -305,7 +315,7 @@ class PrivateFTRL:
     def of_zcdp(
         cls, *, rounds: int, domain: Domain, lipschitz: float, rho: float, sums: Sums = "tree"
     ) -> "PrivateFTRL":
-        """The learner that is rho-zCDP."""
+        """Returns the learner that is ρ-zCDP."""
         scale = _of_zcdp(sums, arguments.two_rounds(rounds), _gradient_sensitivity(arguments.lipschitz(lipschitz)), rho)
         return cls(rounds=rounds, domain=domain, lipschitz=lipschitz, scale=scale, sums=sums)
 
@@ -315,21 +325,22 @@ class PrivateFTRL:
         return _prefix_sums(self.sums, self.rounds, self.scale, _gradient_sensitivity(self.lipschitz))
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan: the prefix sums as one release, the points behind it."""
+        """Returns the data-independent plan: the prefix sums as one release, the points as post-processing."""
         return _plan(self.mechanism, self.rounds, "the gradient of a round depends on its own loss and its point alone")
 
     @property
     def strength(self) -> float:
-        """lambda: as given, or sqrt(2A)/D0 for the A and D0 of :meth:`regret_bound`."""
+        """λ: as given, or sqrt(2A)/D0 for the A and D0 of :meth:`regret_bound`."""
         if self.regularisation is not None:
             return self.regularisation
         return math.sqrt(2.0 * self._drift()) / self.domain.largest_norm
 
     def regret_bound(self) -> float:
-        """Expected regret on every stream of L-Lipschitz losses: lambda D0^2 / 2 + A / lambda, D0 = max ||x||.
+        """Returns a bound on the expected regret: λ D0^2 / 2 + A / λ, D0 = max ||x||.
 
-        A = T L^2 / 2 + L sum_t sqrt(d var_t): follow the regularised leader without noise has the first part (Orabona
-        2019, chapter 7), and a sum that is off by N moves its leader by at most ||N|| / lambda.
+        It holds for every stream of L-Lipschitz losses, with A = T L^2 / 2 + L sum_t sqrt(d var_t). The first part of A
+        is that of follow the regularised leader without noise (Orabona 2019, chapter 7); an error N in a sum moves the
+        leader by at most ||N|| / λ.
         """
         return self.strength * self.domain.largest_norm**2 / 2.0 + self._drift() / self.strength
 
@@ -338,16 +349,14 @@ class PrivateFTRL:
         return self.rounds * self.lipschitz**2 / 2.0 + self.lipschitz * float(noise)
 
     def worst_case_neighbours(self) -> tuple[LinearLosses, LinearLosses]:
-        """Two streams at the largest distance: the first loss is L <e, x> or -L <e, x>, all others are 0."""
-        first, second = np.zeros((2, self.rounds, self.domain.dimension))
-        first[0, 0], second[0, 0] = self.lipschitz, -self.lipschitz
-        return LinearLosses(first), LinearLosses(second)
+        """Returns two streams at the largest distance; see ``steepest_pair``."""
+        return convex_losses.steepest_pair(self.domain, self.lipschitz, self.rounds)
 
     def simulate(self, losses: ConvexLosses, rng: np.random.Generator, runs: int) -> PublishedRuns:
-        """``runs`` independent runs, with real noise, runs on the leading axis; a loop over rounds alone."""
+        """Returns ``runs`` independent runs, with real-valued noise, on the leading axis; loops over rounds only."""
         stream = self._stream(losses)
         shape = (self.rounds - 1, self.domain.dimension)
-        sums = self.mechanism.simulate(np.zeros(shape), generator(rng), runs)  # so far its noise alone
+        sums = self.mechanism.simulate(np.zeros(shape), generator(rng), runs)  # the noise; the sums are added below
         points = np.empty((len(sums), self.rounds, self.domain.dimension))
         total = np.zeros((len(sums), self.domain.dimension))
         points[:, 0] = self._leader(total)
@@ -358,7 +367,7 @@ class PrivateFTRL:
         return PublishedRuns(sums, points)
 
     def run(self, losses: ConvexLosses, rng: np.random.Generator) -> FloatArray:
-        """The point of each round of one simulated run, shape ``(rounds, d)``: seeded, so not a private release."""
+        """Returns the point of each round of one simulated run, shape (rounds, d): seeded, so not a private release."""
         return np.asarray(self.simulate(losses, rng, 1).actions[0])
 
     def release(
@@ -370,7 +379,7 @@ class PrivateFTRL:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> FloatArray:
-        """The point of each round, shape ``(rounds, d)``, from secure noise; arguments as for a mechanism's release."""
+        """Returns the point of each round, shape (rounds, d), from secure noise; arguments as ``Laplace.release``."""
         stream, d = self._stream(losses), self.domain.dimension
         source = check_noise(noise)
 
@@ -386,13 +395,13 @@ class PrivateFTRL:
         return points
 
     def losses_of(self, losses: ConvexLosses, found: PublishedRuns) -> FloatArray:
-        """The total loss of each run's points, shape ``(R,)``."""
+        """Returns the total loss of each run's points, shape ``(R,)``."""
         stream = self._stream(losses)
         points: FloatArray = np.asarray(found.actions, dtype=np.float64)
         return np.asarray(np.sum([stream.total(points[:, t], t, t + 1) for t in range(self.rounds)], axis=0))
 
     def log_likelihood_ratio(self, found: PublishedRuns, losses0: LinearLosses, losses1: LinearLosses) -> FloatArray:
-        """ln p(sums | losses0) / p(sums | losses1), one number per run, for linear losses.
+        """Returns ln p(sums | losses0) / p(sums | losses1), one number per run, for linear losses.
 
         Raises:
             InvalidArgumentError: other losses, whose gradients depend on each run's points.
@@ -402,7 +411,7 @@ class PrivateFTRL:
             if not isinstance(losses, LinearLosses):
                 raise InvalidDataError("losses", losses, "are not linear", "give LinearLosses")
             self._stream(losses)
-            given.append(_scaled_down(losses.gradients[:-1], self.lipschitz))
+            given.append(scaled_down(losses.gradients[:-1], self.lipschitz))
         return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))
 
     def _stream(self, losses: ConvexLosses) -> ConvexLosses:
@@ -411,18 +420,13 @@ class PrivateFTRL:
         )
 
     def _gradient(self, losses: ConvexLosses, points: FloatArray, t: int) -> FloatArray:
-        return _scaled_down(losses.gradient(points, t, t + 1), self.lipschitz)
+        return scaled_down(losses.gradient(points, t, t + 1), self.lipschitz)
 
     def _leader(self, sums: FloatArray) -> FloatArray:
         return self.domain.project(-sums / self.strength)
 
 
 def _gradient_sensitivity(lipschitz: float) -> float:
-    """2L, and a little more than scaling down to L may err."""
-    # 2^13 U: norms of up to 2^24 coordinates are summed in pairs, and off by 200 U at most.
+    """Returns 2L, with a margin for the rounding error of scaling down to norm L."""
+    # Norms of up to 2^24 coordinates are summed in pairs, with a relative error of at most 200 * 2^-53.
     return 2.0 * lipschitz * (1.0 + 2.0**-40)
-
-
-def _scaled_down(rows: FloatArray, bound: float) -> FloatArray:
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))

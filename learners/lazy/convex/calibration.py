@@ -1,12 +1,13 @@
-"""Calibration of the lazy learner of convex losses: least worst-case regret bound at a certified epsilon.
+"""Calibration of the lazy learner of convex losses: least worst-case regret bound at a certified ε.
 
-For a batch size B and a draw's Gaussian-DP parameter mu, the best regularisation is
+For a batch size B and a draw's Gaussian-DP parameter μ, the best regularisation is
 
-    lambda = (L/D0) * sqrt(T*B/4 + 2*d*ln(T)/mu^2),   beta = mu^2*lambda/(2*L^2),
+    λ = (L/D0) * sqrt(T*B/4 + 2*d*ln(T)/μ^2),   β = μ^2*λ/(2*L^2),
 
-and the regret bound 2*L*D0*sqrt(T*B/4 + 2*d*ln(T)/mu^2) + L*D. So at each B the largest mu is wanted that the target
-allows, over fake-switch probabilities p. Two steps, as for experts: a fast search with closed Renyi curves, which
-promises nothing; then mu is moved, at fixed B and p/mu, until the *graph's* epsilon is as large as the target allows.
+and the regret bound 2*L*D0*sqrt(T*B/4 + 2*d*ln(T)/μ^2) + L*D. The calibration therefore looks, at each B and over
+fake-switch probabilities p, for the largest μ that the target allows. There are two steps, as for experts: a fast
+search with closed Rényi curves, which promises nothing; then μ is moved, at fixed B and p/μ, until the *graph's*
+ε is as large as the target allows.
 """
 
 import math
@@ -30,13 +31,13 @@ from hockeystick.learners.lazy.convex.losses.regularized_measure import Regulari
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, ratio_tails
 
 _LARGEST_MU = 30.0
-_FAILURE_SHARE = 0.05  # of delta, for the tails of log-ratios: they depend on its logarithm alone
-_CLIP_SHARE = 1e-3  # of the regret bound, for coins that are clipped: the normaliser depends on its logarithm alone
+_FAILURE_SHARE = 0.05  # share of δ for the tails of log-ratios, which depend on its logarithm only
+_CLIP_SHARE = 1e-3  # share of the regret bound for clipped coins; the normaliser depends on its logarithm only
 
 
 @frozen
 class ConvexParameters:
-    """What a calibration chooses."""
+    """The parameters that a calibration chooses, as in :class:`~hockeystick.learners.LazyConvex`; see there."""
 
     batch: int
     inverse_temperature: float
@@ -57,17 +58,17 @@ def calibrate(
     event: Callable[[ConvexParameters], PrivacyEvent],
     group: int = 1,
 ) -> ConvexParameters:
-    """Parameters that (nearly) minimise the regret bound subject to a certified epsilon of at most ``epsilon``.
+    """Returns parameters that nearly minimise the regret bound at a certified ε of at most ``epsilon``.
 
     Args:
         rounds: T >= 2.
-        domain: Where points lie.
+        domain: The set of points.
         lipschitz: L > 0.
         epsilon: Target, > 0.
-        delta: The delta at which epsilon is meant, in (0, 1).
+        delta: The δ of the target, in (0, 1).
         adversary: See ``ratio_tails``.
-        event: What the learner with given parameters costs a group: its graph's guarantee, as an event.
-        group: How many people the target protects together, >= 1.
+        event: Returns the privacy cost to a group of the learner with given parameters: its graph's guarantee.
+        group: Number of people that the target protects together, >= 1.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
@@ -115,7 +116,7 @@ class _Search:
         return _FAILURE_SHARE * self.target.delta / self.target.group
 
     def squared_bound(self, batch: int, mu: float) -> float:
-        """T*B/4 + 2*d*ln(T)/mu^2."""
+        """T*B/4 + 2*d*ln(T)/μ^2."""
         return 0.25 * self.rounds * batch + 2.0 * self.domain.dimension * math.log(self.rounds) / mu**2
 
     def clip_tail(self, batch: int, mu: float) -> float:
@@ -127,7 +128,7 @@ class _Search:
         return RegularizedWeights.of_replacement(mu, regularisation=regularisation, lipschitz=self.lipschitz)
 
     def best(self) -> tuple[int, float, float]:
-        """Batch, mu and fake-switch probability."""
+        """Returns the batch, μ and the fake-switch probability."""
         largest = max(1, int(min(self.rounds / 10.0, 400.0 / self.target.epsilon)))
         batches, multiples = batch_grid(largest), np.geomspace(0.1, 100.0, 16)
         least, found = math.inf, (0, 0.0, 0.0)
@@ -148,7 +149,7 @@ class _Search:
         return min(LARGEST_FAKE, multiple * mu / self.target.epsilon)
 
     def _largest_mu(self, batch: int, multiple: float, least: float) -> float | None:
-        """The largest mu, with p = multiple*mu/epsilon, that meets the target; None if it does not beat ``least``."""
+        """Returns the largest μ, with p = multiple*μ/ε, that meets the target; None if not below ``least``."""
         high = math.log(_LARGEST_MU)
         spare = least - 0.25 * self.rounds * batch
         if spare <= 0.0:
@@ -164,7 +165,7 @@ class _Search:
 
     def _meets(self, batch: int, mu: float, multiple: float) -> bool:
         n, k, p, orders = -(-self.rounds // batch), self.target.group, self._fake(mu, multiple), self.target.orders()
-        normaliser = batch * mu * math.sqrt(math.log(n / self.clip_tail(batch, mu)))  # about what keeps that tail
+        normaliser = batch * mu * math.sqrt(math.log(n / self.clip_tail(batch, mu)))  # approximately right for the tail
         tails = ratio_tails(
             self.weights(batch, mu),
             domain=self.domain,
@@ -176,13 +177,13 @@ class _Search:
             failure=self.failure,
             adversary=self.adversary,
         )
-        # People of one batch are charged the average; a group spread over batches, the largest change for each.
+        # People of one batch are charged the average, and a group spread over batches the largest change for each.
         averaged = bool(tails.grid) and k == 1
         log_ratios = k * np.array(tails.grid if averaged else (tails.change,))
         weights = -np.diff(tails.chances, append=0.0) if averaged else np.ones(1)
         draw = (0.5 * orders * (k * mu) ** 2)[None]
         redraw = np.array(
-            # Below 1, as logarithms of the rest are taken; a search, whose choice is accounted for afterwards.
+            # Below 1, so that logarithms exist: this is a search, and the graph certifies its result.
             [min(1.0 - 1e-12, -math.expm1(math.log1p(-p) - min(normaliser, tails.largest) - tails.largest))]
         )
         draws = max(0, n - 2) * mixture_curve(orders, redraw, draw) + (n - 1) * mixture_curve(

@@ -1,4 +1,4 @@
-"""How often a lazy learner's coins are clipped, and the normaliser that makes it seldom."""
+"""A bound on the clipping of a lazy learner's coins, and the normaliser that makes clipping rare."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from scipy import special
 class CoinClipping:
     """The clipping of coins at all boundaries, with exact samplers and losses fixed in advance.
 
-    With x from the current measure and y from one that is i batches older, a log-ratio r exceeds i*B^2*mu^2/4 as seldom
-    as a normal law of deviation B*mu/sqrt(2) exceeds 0 (see ``lazy/convex/ratio_tails.py``).
+    With x from the current measure and y from one that is i batches older, the excess of a log-ratio r over
+    i*B^2*μ^2/4 has at most the upper tail of a normal law with deviation B*μ/sqrt(2) (see
+    ``lazy/convex/ratio_tails.py``).
 
     Args:
-        largest: The bound on |r| that holds for sure.
-        deviation: B*mu/sqrt(2).
-        batches: Points are drawn for so many, so that there is one boundary less.
-        fake: The chance p of a redraw for no reason.
-        again: The chance that the shadow is redrawn at a boundary.
+        largest: The sure bound on |r|.
+        deviation: B*μ/sqrt(2).
+        batches: Number of batches; there is one boundary less.
+        fake: The fake-switch probability p.
+        again: The probability that the shadow is redrawn at a boundary.
     """
 
     largest: float
@@ -31,7 +32,7 @@ class CoinClipping:
     again: float
 
     def least_normaliser(self, clip_tail: float) -> float:
-        """The least log-normaliser c at which :meth:`bound` is at most ``clip_tail``, rounded up."""
+        """Returns the least log-normaliser c at which :meth:`bound` is at most ``clip_tail``, rounded up."""
         low, high = 0.0, self.largest
         for _ in range(50):
             middle = 0.5 * (low + high)
@@ -39,9 +40,9 @@ class CoinClipping:
         return high
 
     def bound(self, log_normaliser: float) -> float:
-        """Bound on the total variation distance of any point's law from its measure, at a log-normaliser c.
+        """Bounds the total variation distance of any point's law from its measure, at a log-normaliser c.
 
-        (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with the excess of that normal law.
+        The bound is (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with the normal law for r.
         """
         c, n, deviation = log_normaliser, self.batches, self.deviation
         if n < 2 or c >= self.largest:
@@ -51,13 +52,13 @@ class CoinClipping:
         mass = alive - np.append(alive[1:], 0.0)
         oldest = np.append(edges[1:] - 1.0, n - 2.0)
         margin = (c - 0.5 * oldest * deviation**2) / deviation
-        # E[(e^(sZ - m) - 1)_+] = density(m/s) * (Mills(m/s - s) - Mills(m/s)), Mills(z) = (1 - Phi(z))/density(z). For
-        # m < 0 nothing is known of the first -m, and what is known at m = 0 counts e^(-m) times.
+        # E[(e^(sZ - m) - 1)_+] = density(m/s) * (Mills(m/s - s) - Mills(m/s)), Mills(z) = (1 - Φ(z))/density(z). The
+        # tail bound says nothing below 0: for m < 0, the value at m = 0 counts e^(-m) times, plus e^(-m) - 1.
         with np.errstate(over="ignore", invalid="ignore"):
             start = np.maximum(0.0, margin)
             least, most = (special.erfcx(z / math.sqrt(2.0)) for z in (start, start - deviation))
             excess = 0.5 * np.exp(-0.5 * start**2) * (most - least * (1.0 - 1e-14))
             below = np.maximum(0.0, -margin) * deviation
-            excess = (excess * np.exp(below) + np.expm1(below)).clip(max=1e300)  # where no mass is left, nothing counts
+            excess = (excess * np.exp(below) + np.expm1(below)).clip(max=1e300)  # finite, for it may have no mass
             total = (1.0 - self.fake) * (n - 1) * float(mass @ excess) * (1.0 + 1e-9)
         return min(1.0, total)

@@ -1,15 +1,15 @@
-"""The lazy learner of convex losses, one round at a time, resumable, and as a release.
+"""The lazy learner of convex losses, one round at a time, for publication: exact, and resumable.
 
-A :class:`ConvexStream` plays the learner's points as the losses come in. Its law is that of ``LazyConvex.simulate``.
+A :class:`ConvexStream` plays the learner's points as the losses arrive. Its law is that of ``LazyConvex.simulate``.
 All of its randomness comes from one source of noise:
 
-* with ``SimulationNoise`` it simulates, with any certified sampler;
-* with secure noise it publishes. Then every step is done in exact arithmetic: losses are counted in whole numbers
+* ``SimulationNoise`` makes a simulation, with any certified sampler;
+* secure noise makes a release. Every step then uses exact arithmetic: losses are counted in whole numbers
   (:mod:`hockeystick.learners.lazy.convex.losses.loss_sums`), coins have exactly the stated probabilities
   (``LazySwitch``), and points are exact draws (:mod:`hockeystick.learners.lazy.convex.sampling.exact_normal`), rounded
-  down to a lattice far finer than any float. So what is charged, the learner's plan, covers what is published. What
-  rounding is left, of single losses and of points, is paid for by ``LIPSCHITZ_SLACK``; that of regression losses, whose
-  values take floating point, by the sampler's certificate
+  down to a lattice far finer than any float. The charge, which is the learner's plan, thus covers the publication.
+  ``LIPSCHITZ_SLACK`` covers the remaining rounding of single losses and points. The values of regression losses need
+  floating point; the sampler's certificate covers their rounding
   (:mod:`hockeystick.learners.lazy.convex.sampling.tangent_rejection`).
 
 The cost of the whole run is recorded at its start, once.
@@ -43,12 +43,14 @@ _KIND, _VERSION = "checkpoint of a ConvexStream", 1
 
 @frozen(eq=False)
 class ConvexRelease:
-    """What a run publishes. Neither its loss nor its regret is here: they are functions of the data.
+    """The published part of a run. See ``ConvexStream`` for an example.
+
+    Its loss and regret are missing: they are functions of the data that the guarantee does not cover.
 
     Attributes:
         actions: Shape ``(rounds, d)``: the point played in each round.
-        switched: Shape ``(batches,)``, bool: whether it was drawn afresh for the batch.
-        simulated: Whether the noise was simulated, so that this is no release.
+        switched: Shape ``(batches,)``, bool: whether the point was drawn afresh for the batch.
+        simulated: Whether the noise was simulated; if so, this is not a release.
     """
 
     actions: FloatArray
@@ -57,7 +59,7 @@ class ConvexRelease:
 
     @property
     def switches(self) -> int:
-        """How often the point was drawn afresh after the first draw."""
+        """Number of draws of the point after the first."""
         return int(self.switched.sum())
 
 
@@ -69,19 +71,19 @@ def start(
     reads: Iterable[str] | None = None,
     noise: Noise | None = None,
 ) -> ConvexStream:
-    """A stream at its first round; the learner's whole plan is charged here, as one event.
+    """Begins a run that reads one round at a time; charges the learner's whole plan, as one event.
 
     Args:
         learner: The learner. A release needs ``sampler=ExactSampler()``, or ``SecureTangentSampler()``. Losses that
             depend on points already played need ``adversary="adaptive"``.
-        ledger: Where the cost is recorded, before anything is drawn.
+        ledger: Records the cost before anything is drawn.
         name, reads: As for ``Laplace.release``.
         noise: None for secure noise; ``SimulationNoise`` for a simulation, which is recorded as such.
 
     Raises:
         SecureReleaseUnavailableError: secure noise is not installed (the extra ``secure``).
-        InvalidArgumentError: the learner's sampler or domain is not fit for the noise, or the ledger and its arguments
-            do not fit.
+        InvalidArgumentError: the noise does not suit the learner's sampler or domain, or the arguments do not suit the
+            ledger.
         UnsupportedEventError: the sampler has no certificate.
         HockeystickError: the ledger refuses.
     """
@@ -101,19 +103,19 @@ def start(
 
 @unchained()
 def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
-    """The stream that wrote ``checkpoint``, with fresh coins; nothing is charged, as ``start`` has paid for all of it.
+    """Continues the run that ``ConvexStream.checkpoint`` saved, with fresh coins; ``start`` has charged all of it.
 
-    Continue a checkpoint once. Two continuations of one checkpoint publish more than one run: no guarantee of the
-    learner covers both.
+    Resume a checkpoint once. Two continuations of one checkpoint publish more than one run: the learner's guarantee
+    does not cover both.
 
     Args:
         learner: The learner with which the stream was started.
-        checkpoint: What ``ConvexStream.checkpoint`` has returned, or that after a round trip through JSON.
-        noise: As for :func:`start`; secure noise for a stream that was started with it, simulated for a simulated one.
+        checkpoint: The value of ``ConvexStream.checkpoint``, possibly after a round trip through JSON.
+        noise: As for ``start``, and of the same kind as there.
 
     Raises:
-        InvalidArgumentError: the checkpoint is none, was changed, is of another version or another learner, or its
-            noise is of the other kind.
+        InvalidArgumentError: the checkpoint is malformed, was changed, belongs to another version or another learner,
+            or its noise is of the other kind.
         SecureReleaseUnavailableError: secure noise is not installed (the extra ``secure``).
     """
     source = check_noise(noise)
@@ -122,7 +124,7 @@ def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise |
     try:
         read, state = _Read.from_json(body["read"], setting), _walk_from_json(body["walk"], setting)
         if state.steps_left != setting.plan().boundaries - min(read.round // learner.batch, learner.batches - 1):
-            raise ValueError("rounds and boundaries do not agree")
+            raise ValueError("numbers of rounds and boundaries do not match")
         walk = setting.plan().resume(state, noise=source)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
@@ -138,15 +140,15 @@ def release(
     reads: Iterable[str] | None = None,
     noise: Noise | None = None,
 ) -> ConvexRelease:
-    """Plays a whole stream of losses, and returns what may be published.
+    """Returns one run for publication over a whole stream of losses.
 
     Args:
-        learner: As for :func:`start`.
+        learner: As for ``start``.
         losses: One loss per round; all of them are checked before anything is charged or drawn.
-        ledger, name, reads, noise: As for :func:`start`.
+        ledger, name, reads, noise: As for ``start``.
 
     Raises:
-        As :func:`start`; InvalidArgumentError also for losses that are none of this learner's.
+        InvalidArgumentError: losses outside the learner's class; other errors as for ``start``.
     """
     learner.checked(losses)
     source = check_noise(noise)
@@ -166,9 +168,9 @@ class _Read:
     """The losses that a stream has read.
 
     Attributes:
-        total: Those of all batches that are over.
-        batch: Those of the running one.
-        round: Their number.
+        total: The sum over all finished batches.
+        batch: The sum over the current batch.
+        round: Number of losses.
     """
 
     total: LossSum
@@ -180,13 +182,13 @@ class _Read:
 
     @classmethod
     def from_json(cls, found: dict[str, Any], setting: StreamSetting) -> _Read:
-        """Raises KeyError, TypeError or ValueError for what :meth:`to_json` has not written."""
+        """Inverts :meth:`to_json`; raises KeyError, TypeError or ValueError for other values."""
         learner, dimension = setting.learner, setting.learner.domain.dimension
         total, batch = (LossSum.from_json(found[key], dimension, setting.units) for key in ("total", "batch"))
         for losses in (*total.regressions(), *batch.regressions()):
             setting.check(losses)
         if type(found["round"]) is not int or not 0 <= found["round"] <= learner.rounds:
-            raise ValueError("no number of rounds")
+            raise ValueError("not a number of rounds")
         return cls(total, batch, found["round"])
 
 
@@ -196,7 +198,7 @@ def _walk_to_json(state: WalkState[Point]) -> dict[str, Any]:
 
 
 def _walk_from_json(found: dict[str, Any], setting: StreamSetting) -> WalkState[Point]:
-    """Raises KeyError, TypeError or ValueError for what :func:`_walk_to_json` has not written."""
+    """Inverts :func:`_walk_to_json`; raises KeyError, TypeError or ValueError for other values."""
     domain = setting.learner.domain
     points = [tuple(int(x) for x in found[key]) for key in ("action", "shadow")]
     for point in points:
@@ -205,22 +207,35 @@ def _walk_from_json(found: dict[str, Any], setting: StreamSetting) -> WalkState[
             inside = at.shape == (domain.dimension,) and np.abs(at - domain.project(at)).max() <= (
                 1e-9 * domain.largest_norm
             )
-        if not inside:  # nor where it is so far out that all of it is NaN
+        if not inside:  # also where overflow makes the distance NaN
             raise ValueError("a point outside the domain")
     if type(found["switched"]) is not bool:
-        raise ValueError("no coin")
+        raise ValueError("not a coin")
     return WalkState(points[0], points[1], found["switched"], found["steps_left"], found["draws_left"])
 
 
 class ConvexStream:
-    """One run of a lazy learner of convex losses; :func:`start` begins it, :func:`resume` takes it up again.
+    """One run of a ``LazyConvex``, which ``LazyConvex.start`` begins and ``LazyConvex.resume`` continues.
 
-    It holds the sums of linear and of quadratic losses, so that its size does not depend on the number of rounds;
-    losses of any other family are kept, all of them, and its size grows with their number. A round that ends no batch
-    costs the reading of its loss; at the end of a batch coins are tossed, and points are drawn if coins say so.
+    It holds the sums of linear and of quadratic losses, so that its size does not depend on the number of rounds.
+    Losses of other families are all stored, and its size grows with their number. Within a batch a round only reads its
+    loss; at the end of a batch coins are tossed, and points are drawn if the coins say so.
 
-    A failure in the middle of a draw leaves the stream unusable; go back to the last checkpoint only if nothing that
+    A failure in the middle of a draw leaves the stream unusable. Go back to the last checkpoint only if nothing that
     was played after it has been published.
+
+    Example:
+        >>> from hockeystick.learners import Ball, ExactSampler, LazyConvex, LinearLosses
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> learner = LazyConvex(
+        ...     rounds=4, domain=Ball(1, 1.0), lipschitz=1.0, inverse_temperature=0.1, regularisation=2.0,
+        ...     fake_switch_probability=0.3, sampler=ExactSampler())
+        >>> stream = learner.start(noise=SimulationNoise(1))
+        >>> stream.update(LinearLosses([[0.5]]))
+        >>> stream.round, stream.predict().shape
+        (1, (1,))
+        >>> learner.release(LinearLosses(np.zeros((4, 1))), noise=SimulationNoise(1)).actions.shape
+        (4, 1)
     """
 
     __slots__ = ("_read", "_setting", "_simulated", "_walk")
@@ -230,21 +245,21 @@ class ConvexStream:
 
     @property
     def round(self) -> int:
-        """How many rounds are over."""
+        """Number of rounds that are over."""
         return self._read.round
 
     @property
     def switched(self) -> bool:
-        """Whether the point was drawn afresh for this batch; False in the first."""
+        """Whether the point was drawn afresh for the current batch; False in the first."""
         return self._walk.switched
 
     @property
     def simulated(self) -> bool:
-        """Whether the noise is, so that this is no release."""
+        """Whether the noise is simulated; if so, this is not a release."""
         return self._simulated
 
     def predict(self) -> FloatArray:
-        """The point to play in this round, shape (d,); the same until the batch is over.
+        """Returns the point to play in the next round, shape (d,); the same until the batch is over.
 
         Raises:
             StreamHaltedError: all rounds have been played.
@@ -253,14 +268,14 @@ class ConvexStream:
         return self._setting.learner.domain.project(self._setting.floats(self._walk.action))
 
     def update(self, loss: ConvexLosses) -> None:
-        """Reads the loss of this round.
+        """Reads the loss of the next round.
 
         Args:
             loss: A stream of one round, such as ``LinearLosses`` with gradients of shape (1, d).
 
         Raises:
-            InvalidArgumentError: not one convex loss over the domain with the declared Lipschitz constant, or one of a
-                family of which the sampler can't draw; nothing was read.
+            InvalidArgumentError: not a single convex loss over the domain with the declared Lipschitz constant, or a
+                family from which the sampler can't draw; nothing was read.
             StreamHaltedError: all rounds have been played.
         """
         self._check_open("update")
@@ -274,7 +289,7 @@ class ConvexStream:
             raise StreamHaltedError(f"{name}: all {self.round} rounds are over; start another run")
 
     def _take(self, losses: ConvexLosses, start: int, stop: int) -> None:
-        """Takes in checked losses of one batch, and passes the boundary after it."""
+        """Reads checked losses of one batch; at the end of the batch, passes the boundary."""
         setting, learner, read = self._setting, self._setting.learner, self._read
         read.batch.read(losses, start, stop)
         read.round += stop - start
@@ -288,16 +303,16 @@ class ConvexStream:
         read.batch = setting.nothing()
 
     def checkpoint(self) -> dict[str, Any]:
-        """All that is needed to go on, as a value for ``json.dumps``; see :func:`resume`.
+        """Returns the run's state, ready for JSON, for ``LazyConvex.resume``.
 
-        It holds the sums of the losses, those of the running batch, and the shadow: it is as private as the data, and
-        must be kept like them. It holds no state of a generator and no coin to come: whoever reads it learns nothing
-        about later draws beyond their law. It has a checksum against accidents; against forgers, sign it.
+        It holds the sums of the losses, those of the current batch, and the shadow: it must stay as private as the
+        data. It holds no state of a generator and no future coin, so that it reveals nothing about later draws beyond
+        their law. Its checksum detects accidents; sign it where somebody may forge it.
 
-        Resuming one checkpoint twice publishes two continuations, which no guarantee here covers.
+        Resuming one checkpoint twice makes two continuations; the guarantee does not cover the publication of both.
 
         Raises:
-            InvalidArgumentError: the stream holds losses of a family that is none of the library's.
+            InvalidArgumentError: the stream holds losses of a family from outside the library.
         """
         return seal(
             {"walk": _walk_to_json(self._walk.state()), "read": self._read.to_json()},

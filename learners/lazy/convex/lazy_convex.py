@@ -1,28 +1,26 @@
 """Private online convex optimisation by a lazy learner: L2P over regularised multiplicative weights.
 
 One person contributes one round's convex loss; what is published is the point played in every batch of B rounds. The
-learner keeps its point as long as a data-dependent coin says so, and redraws now and then for no reason at all (fake
-switches), which hides the real ones. Beside the point x there is an unpublished shadow y from the same measures, so
-that the coin needs the last batch's losses at x and y alone, and no normaliser.
+learner keeps its point as long as a data-dependent coin says so. It also redraws at random times, whatever the data
+(fake switches), which hides the real switches. Beside the point x there is an unpublished shadow y from the same
+measures, so that the coin needs only the last batch's losses at x and y, and no normaliser.
 
-Privacy rests on the accountant graph alone, in the *full view* of every decision, draw and shadow, of which the played
-points are post-processing:
+The accountant graph alone gives the guarantee, in the *full view* of every decision, draw and shadow, of which the
+played points are post-processing:
 
-* the replaced loss is read by one decision (decisions compose in parallel), whose log-ratio it moves by kappa at most,
-  and seldom by so much: where all losses are fixed in advance, point and shadow have one law in both worlds until then,
-  and the decision costs an average over it;
-* the draw on that decision's own redraw branch is Gaussian-DP and paid in full;
+* one decision reads the replaced loss (decisions compose in parallel). The loss moves its log-ratio by at most κ,
+  and rarely by so much: if all losses are fixed in advance, point and shadow have the same law in both worlds up to
+  there, and the decision costs an average over that law;
+* the draw on that decision's own redraw branch is Gaussian-DP and charged in full;
 * every later draw happens with a probability that is equal in both worlds: a visible mixture of Gaussian-DP draws;
-* kappa, and the bound on the redraw probability, hold up to a failure probability (`ratio_tails.py`);
-* draws of an inexact sampler add theirs (`log_concave_sampling.sampling_failure`).
+* κ, and the bound on the redraw probability, hold up to a failure probability (`ratio_tails.py`);
+* draws of an inexact sampler add their own failure probability (`samplers.sampling_failure`).
 
-Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Section 3.2). Of its proof only the algorithm is used here.
+Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Section 3.2). The algorithm is theirs; their proof is not used.
 """
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,25 +31,30 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.lazy.convex import convex_stream
 from hockeystick.learners.lazy.convex.calibration import ConvexParameters, calibrate
-from hockeystick.learners.lazy.convex.convex_stream import ConvexRelease, ConvexStream
-from hockeystick.learners.lazy.convex.losses.convex_losses import Box, ConvexLosses, Domain, LinearLosses
+from hockeystick.learners.lazy.convex.losses.convex_losses import (
+    ConvexLosses,
+    Domain,
+    LinearLosses,
+    checked_domain,
+    steepest_pair,
+)
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, minimiser
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler
-from hockeystick.learners.lazy.convex.setting import ConvexSetting, checked_domain
-from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
+from hockeystick.learners.lazy.convex.setting import ConvexSetting
+from hockeystick.learners.lazy.walk.simulation import simulated_walks, walk_log_ratio
 from hockeystick.mechanisms.contract.arguments import generator
-from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.release import AnyLedger
 
 
 @frozen(eq=False)
 class ConvexTranscripts:
-    """What an analyst with full view sees of R runs of n batches; the played points are its first field alone.
+    """The full view of R runs of n batches; only its first field, the points, is played.
+
+    See ``LazyConvex`` for an example.
 
     Attributes:
         actions: Shape ``(R, n, d)``: the point played in each batch.
-        switched: Shape ``(R, n)``, bool: whether it was drawn afresh for the batch. Column 0 is False.
+        switched: Shape ``(R, n)``, bool: whether the point was drawn afresh for the batch. Column 0 is False.
         shadows: Shape ``(R, n, d)``: the shadow.
         refreshed: Shape ``(R, n)``, bool: whether the shadow was drawn afresh.
     """
@@ -69,13 +72,15 @@ class ConvexTranscripts:
 
 @frozen(eq=False)
 class ConvexRun:
-    """One simulated run. Simulation noise is seeded and reproducible, so this is not a private release.
+    """One simulated run of a lazy learner of convex losses. Its noise is seeded, so it is not a private release.
+
+    See ``LazyConvex`` for an example.
 
     Attributes:
         actions: Shape ``(rounds, d)``: the point played in each round.
         transcript: The full view, one run.
         loss: Total loss of the played points.
-        best_point: The (nearly) best fixed point in hindsight, shape ``(d,)``.
+        best_point: The best fixed point in hindsight, or nearly so, shape ``(d,)``.
         regret: ``loss`` minus the best fixed point's loss.
     """
 
@@ -93,30 +98,41 @@ class LazyConvex(ConvexSetting):
     Neighbouring streams differ in one round's loss, replaced by any other convex L-Lipschitz one (replace-one; rounds
     keep their places).
 
-    Source: Asi, Koren, Liu & Talwar 2024, Algorithm 1 and Section 3.2; of its proof nothing is used.
+    Source: Asi, Koren, Liu & Talwar 2024, Algorithm 1 and Section 3.2; its proof is not used.
 
     Args:
         rounds: T >= 1, one person each.
         domain: A ball or a box; points are regularised towards the origin.
         lipschitz: L > 0, of every loss over the domain in the Euclidean norm.
         batch: B in 1 .. T; rounds per point played.
-        inverse_temperature: beta > 0, per unit of loss.
-        regularisation: lambda > 0, in units of loss per squared length.
-        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
-        shadow_probability: p_y in [0, 1): the chance, per batch, that the shadow is redrawn; None for p. At 0 the
+        inverse_temperature: β > 0, per unit of loss.
+        regularisation: λ > 0, in units of loss per squared length.
+        fake_switch_probability: p in [0, 1): the probability, per batch, of a redraw whatever the data.
+        shadow_probability: p_y in [0, 1): the probability, per batch, that the shadow is redrawn; None for p. At 0 the
             shadow's measure stays the first one, and coins are clipped ever more often.
-        failure: The probability, part of delta, with which the bounds on log-ratios may fail. Unused where the domain
-            is so small that they hold for sure.
-        clip_tail: The total variation distance, a matter of utility alone, that the last point's law may have from its
-            measure because coins are clipped: it chooses the log-normaliser c.
-        normaliser: c >= 0 itself, instead.
-        adversary: "oblivious": all losses are fixed in advance. "adaptive": each may depend on all that was drawn
-            before it; costs more.
-        draw_budget: After so many draws of points and shadows the learner keeps its point for good; None for no limit.
-        sampler: How points are drawn; its certificate enters the plan.
+        failure: The probability, part of δ, with which the bounds on log-ratios may fail. Unused if the domain is
+            so small that they hold surely.
+        clip_tail: The total variation distance that clipped coins may cause between the last point's law and its
+            measure. It determines the log-normaliser c; it affects utility, not privacy.
+        normaliser: c >= 0; None to derive it from ``clip_tail``.
+        adversary: "oblivious": all losses are fixed in advance. "adaptive": each may depend on all earlier draws, which
+            costs more.
+        draw_budget: The learner keeps its point for good after so many draws of points and shadows; None for no limit.
+        sampler: Draws the points; its certificate enters the plan.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Ball
+        >>> learner = LazyConvex(
+        ...     rounds=20, domain=Ball(2, 1.0), lipschitz=1.0, inverse_temperature=0.05, regularisation=5.0,
+        ...     fake_switch_probability=0.2, shadow_probability=0.0)
+        >>> round(learner.weights.replacement_mu, 4), round(learner.regret_bound(), 1)
+        (0.1414, 127.8)
+        >>> losses, _ = learner.worst_case_neighbours()
+        >>> learner.run(losses, np.random.default_rng(1)).actions.shape
+        (20, 2)
     """
 
     @classmethod
@@ -132,9 +148,9 @@ class LazyConvex(ConvexSetting):
         adversary: Adversary = "oblivious",
         sampler: Sampler | None = None,
     ) -> "LazyConvex":
-        """The learner of least worst-case regret bound whose certified epsilon at ``delta`` is <= ``epsilon``.
+        """Returns the learner of least worst-case regret bound whose certified ε at ``delta`` is <= ``epsilon``.
 
-        The target holds for any ``group`` of people together: for a user who contributes so many rounds. See
+        The target holds for any ``group`` of people together, or for a user who contributes so many rounds. See
         :mod:`hockeystick.learners.lazy.convex.calibration`.
 
         Raises:
@@ -174,64 +190,32 @@ class LazyConvex(ConvexSetting):
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def worst_case_neighbours(self) -> tuple[LinearLosses, LinearLosses]:
-        """Two neighbouring streams that are hard to keep apart: the first loss is +L<e, x> or -L<e, x>, all others 0.
-
-        The direction e is an axis along which the domain is widest.
-        """
-        gradients = np.zeros((self.rounds, self.domain.dimension))
-        axis = 0
-        if isinstance(self.domain, Box):
-            axis = int(np.argmax(np.array(self.domain.upper) - np.array(self.domain.lower)))
-        first, second = gradients.copy(), gradients
-        first[0, axis], second[0, axis] = self.lipschitz, -self.lipschitz
-        return LinearLosses(first), LinearLosses(second)
+        """Returns two neighbouring streams with a large privacy loss; see ``steepest_pair``."""
+        return steepest_pair(self.domain, self.lipschitz, self.rounds)
 
     # --- releases ----------------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> ConvexStream:
-        """Begins a run that is fed one round at a time, and records its whole cost: see ``convex_stream.start``."""
-        return convex_stream.start(self, ledger=ledger, name=name, reads=reads, noise=noise)
-
-    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
-        """Takes up the run that ``ConvexStream.checkpoint`` saved: see ``convex_stream.resume``."""
-        return convex_stream.resume(self, checkpoint, noise=noise)
-
-    def release(
-        self,
-        losses: ConvexLosses,
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> ConvexRelease:
-        """One run for publication over all of ``losses``: see ``convex_stream.release``."""
-        return convex_stream.release(self, losses, ledger=ledger, name=name, reads=reads, noise=noise)
+    start = convex_stream.start
+    resume = convex_stream.resume
+    release = convex_stream.release
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def measure(self, losses: ConvexLosses, batch: int) -> RegularizedMeasure:
-        """The measure from which a point for ``batch`` (0-based) is drawn."""
+        """Returns the measure from which a point for ``batch`` (0-based) is drawn."""
         return self.weights.measure(self.domain, losses, min(self.rounds, batch * self.batch))
 
     def log_keep(self, losses: ConvexLosses, batch: int, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Log-probability, shape (R,), of keeping x of shape (R, d) at the boundary into ``batch`` >= 1 (0-based)."""
-        kept: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(losses, batch, x, y)
-        return kept
+        """Returns ln P(keep x), shape (R,), for x of shape (R, d) at the boundary into ``batch`` >= 1 (0-based)."""
+        log_probability: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(losses, batch, x, y)
+        return log_probability
 
     def _log_real_keep(self, losses: ConvexLosses, batch: int, x: FloatArray, y: FloatArray) -> FloatArray:
         ratio = self.weights.log_ratio(losses, (batch - 1) * self.batch, batch * self.batch, x, y)
         return np.minimum(0.0, ratio - self.log_normaliser)
 
     def simulate(self, losses: ConvexLosses, rng: np.random.Generator, runs: int) -> ConvexTranscripts:
-        """``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
+        """Returns ``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
 
         The real switch, the fake switch, the shadow's coin and the two kinds of draws come from five independent
         substreams seeded by ``rng``.
@@ -252,7 +236,7 @@ class LazyConvex(ConvexSetting):
         )
 
     def run(self, losses: ConvexLosses, rng: np.random.Generator) -> ConvexRun:
-        """One simulated run over ``losses``."""
+        """Returns one simulated run over ``losses``."""
         transcript = self.simulate(losses, rng, 1)
         points, starts = transcript.actions[0], range(0, self.rounds, self.batch)
         loss = math.fsum(
@@ -266,34 +250,32 @@ class LazyConvex(ConvexSetting):
     def log_likelihood_ratio(
         self, transcripts: ConvexTranscripts, losses0: ConvexLosses, losses1: ConvexLosses
     ) -> FloatArray:
-        """ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
+        """Returns ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
 
         Raises:
             InvalidArgumentError: a measure's normaliser has no closed form (see ``RegularizedMeasure``).
         """
         streams = self.checked(losses0), self.checked(losses1)
-        total = np.zeros(transcripts.runs)
-        budget = 2 * self.batches if self.draw_budget is None else self.draw_budget
-        used = np.cumsum(transcripts.switched + 0 + transcripts.refreshed, axis=1)
-        for s in range(1, self.batches):
-            x, y = transcripts.actions[:, s - 1], transcripts.shadows[:, s - 1]
-            keep0, keep1 = (self.log_keep(losses, s, x, y) for losses in streams)
-            bits = decision_loss(transcripts.switched[:, s], keep0, keep1)
-            total += np.where(used[:, s - 1] < budget, bits, 0.0)
-            measures = [self.measure(losses, s) for losses in streams]
-            constant = measures[1].log_normaliser() - measures[0].log_normaliser()
-            for drawn, points in (
-                (transcripts.switched[:, s], transcripts.actions[:, s]),
-                (transcripts.refreshed[:, s], transcripts.shadows[:, s]),
-            ):
-                gap = measures[1].losses_at(points) - measures[0].losses_at(points)
-                total += np.where(drawn, gap + constant, 0.0)
-        return total
+
+        def density_gap(s: int, points: FloatArray) -> FloatArray:
+            one, other = (self.measure(losses, s) for losses in streams)
+            gap = other.losses_at(points) - one.losses_at(points)
+            return np.asarray(gap + (other.log_normaliser() - one.log_normaliser()))
+
+        return walk_log_ratio(
+            transcripts.actions,
+            transcripts.switched,
+            transcripts.shadows,
+            transcripts.refreshed,
+            log_keeps=lambda s, x, y: (self.log_keep(streams[0], s, x, y), self.log_keep(streams[1], s, x, y)),
+            density_gap=density_gap,
+            draw_budget=self.draw_budget,
+        )
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
     def expected_regret(self, losses: LinearLosses) -> float:
-        """Exact expected regret for linear losses over a box, were every point to follow its measure exactly.
+        """Returns the exact expected regret for linear losses over a box, if every point follows its measure.
 
         It does if coins are never clipped; otherwise the true value differs by at most B*L*D*clip_bound per batch.
         """
@@ -304,16 +286,17 @@ class LazyConvex(ConvexSetting):
         return float(np.einsum("si,si->", means, sums) - losses.total(best[None], 0, self.rounds)[0])
 
     def regret_bound(self) -> float:
-        """Worst-case expected regret, for oblivious losses and exact draws.
+        """Returns the worst-case expected regret, for oblivious losses and exact draws.
 
-        lambda*D0^2 + T*B*L^2/(4*lambda) + d*ln(T)/beta + L*D, with D0 the largest norm, and L*D*T times the clip bound:
-        Herbst's argument per batch, telescoping, and comparison with the domain shrunk to 1/T around the best point.
+        It is λ*D0^2 + T*B*L^2/(4*λ) + d*ln(T)/β + L*D, with D0 the largest norm, plus L*D*T times the clip
+        bound. The proof applies Herbst's argument to each batch, sums over the batches (which telescopes), and
+        compares with the domain shrunk to 1/T around the best point.
 
         Raises:
             InvalidArgumentError: with a draw budget, for which no bound is known.
         """
         if self.draw_budget is not None:
-            raise InvalidArgumentError("draw_budget", self.draw_budget, "has no regret bound", "simulate instead")
+            raise InvalidArgumentError("draw_budget", self.draw_budget, "has no known regret bound", "simulate instead")
         steep, reach = self.lipschitz, self.lipschitz * self.domain.diameter
         return (
             self.regularisation * self.domain.largest_norm**2

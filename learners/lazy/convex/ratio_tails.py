@@ -1,42 +1,42 @@
-"""How far the log-ratios of the lazy learner of convex losses stray: what its decisions and its redraws cost.
+"""Bounds on the log-ratios of the lazy learner of convex losses, and so on the costs of its decisions and redraws.
 
-At a boundary the learner's coin looks at r = -beta*(l(x) - l(y)), l the last batch's loss, x the point and y its
-shadow. Replacing a loss in that batch moves r by at most 2*beta*L*D, D the diameter, for sure. Where that is large,
-tails are used. Points are drawn from m-strongly log-concave measures, m = 2*beta*lambda, mu = 2*beta*L/sqrt(m), and of
-those
+At a boundary the learner's coin depends on r = -β*(l(x) - l(y)), with l the last batch's loss, x the point and y its
+shadow. Replacing a loss in that batch surely moves r by at most 2*β*L*D, with D the diameter. Where that is large,
+tail bounds are used. Points are drawn from m-strongly log-concave measures, m = 2*β*λ, μ = 2*β*L/sqrt(m).
+For these measures
 
-* a G-Lipschitz function exceeds its median by u*G/sqrt(m) with probability at most 1 - Phi(u), also on products of
+* a G-Lipschitz function exceeds its median by u*G/sqrt(m) with probability at most 1 - Φ(u), also on products of
   such measures (Bakry & Ledoux 1996; by Caffarelli's contraction theorem, 2000, from Sudakov & Tsirelson 1974);
-* two whose potentials differ by a G-Lipschitz function have draws, suitably coupled, at distance at most G/m: let one
-  Brownian motion drive the Langevin diffusions of both.
+* two measures whose potentials differ by a G-Lipschitz function have draws, suitably coupled, at distance at most G/m:
+  let one Brownian motion drive the Langevin diffusions of both.
 
 **Losses fixed in advance** ("oblivious"), exact draws. Say x was drawn k boundaries ago and y was l ago.
 
-1. A draw of x outlives k boundaries with probability at most (1-p)^k, whatever else happens; that of y with exactly
-   (1-p_y)^k. A redraw of x has a probability of at most q in all states with |r| <= R, q = 1 - (1-p)*exp(-c-R). So for
-   any set A, with nu_k the measure k boundaries ago,
+1. A draw of x survives k boundaries with probability at most (1-p)^k, and a draw of y with exactly (1-p_y)^k. A redraw
+   of x has a probability of at most q in all states with |r| <= R, q = 1 - (1-p)*exp(-c-R). So for any set A, with ν_k
+   the measure k boundaries ago,
 
-       P[(x, y) in A, ages k and l, |r| <= R at the draw of x] <= w_k * P[l] * (nu_k x nu_l)(A),
+       P[(x, y) in A, ages k and l, |r| <= R at the draw of x] <= w_k * P[l] * (ν_k x ν_l)(A),
 
-   w_k = q*(1-p)^k, but (1-p)^k for the very first draw: whichever of the two draws came first, the later one is
-   independent of it. The w_k add up to W = (1-p)^a + q*(1-(1-p)^a)/p for a boundaries, and those from k on to at most
-   (1-p)^k*W. That (x, y) follow the current measure is not used: it fails as soon as a coin is clipped.
-2. Let g be the difference of the two losses. Were x and y from one measure, beta*(g(x) - g(y)) would have the median
-   0; it is sqrt(2)*mu-Lipschitz in units of 1/sqrt(m). Measures that are k boundaries apart move it by up to
-   k*B*mu^2/2. Hence
+   w_k = q*(1-p)^k, except (1-p)^k for the very first draw: the later of the two draws is independent of the earlier
+   one. The w_k sum to W = (1-p)^a + q*(1-(1-p)^a)/p over a boundaries, and those from k on to at most (1-p)^k*W. The
+   argument does not assume that (x, y) follow the current measure, which fails as soon as a coin is clipped.
+2. Let g be the difference of the two losses. Were x and y from one measure, β*(g(x) - g(y)) would have the median
+   0; it is sqrt(2)*μ-Lipschitz in units of 1/sqrt(m). Measures that are k boundaries apart move it by up to
+   k*B*μ^2/2. Hence
 
-       P[|r - r'| > t] <= sum over ages of w_k * P[l] * 2*(1 - Phi((t - max(k, l)*B*mu^2/2)_+ / (sqrt(2)*mu))).
+       P[|r - r'| > t] <= sum over ages of w_k * P[l] * 2*(1 - Φ((t - max(k, l)*B*μ^2/2)_+ / (sqrt(2)*μ))).
 
-3. r itself, of a batch of B losses, is bounded in the same way by B/2 times as much. As q depends on R, that is done
-   twice: at first with q = 1.
+3. The same argument bounds r itself, for a batch of B losses, by B/2 times as much. As q depends on R, it is applied
+   twice, first with q = 1.
 
-A learner with a budget of draws decides nothing more once it is spent; until then all of this holds.
+A learner with a budget of draws stops deciding once the budget is spent; until then all of this holds.
 
-**Losses chosen after seeing x and y** ("adaptive"). Then |r - r'| <= 2*beta*L*||x - y||. A draw lies within
-(sqrt(d) + u)/sqrt(m) of its measure's mode but for exp(-u^2/2), modes move by beta*L*B/m per batch, and since the
-adversary may wait for a bad draw, all 2n draws must be good: kappa = 2*mu*(sqrt(d) + u) + a*B*mu^2/2.
+**Losses chosen after seeing x and y** ("adaptive"). Then |r - r'| <= 2*β*L*||x - y||. A draw lies within
+(sqrt(d) + u)/sqrt(m) of its measure's mode except with probability exp(-u^2/2), and modes move by β*L*B/m per batch.
+Since the adversary may wait for a bad draw, all 2n draws must be good: κ = 2*μ*(sqrt(d) + u) + a*B*μ^2/2.
 
-Draws of samplers within a total variation of tau are exact ones but for a probability of 2n*tau in a run.
+Draws of samplers within a total variation of τ are exact ones except with probability 2n*τ per run.
 """
 
 import math
@@ -55,35 +55,33 @@ Adversary = Literal["oblivious", "adaptive"]
 
 _CELLS, _POINTS, _AGES = 24, 8, 40
 _AT_DRAW = 0.05
-# 9000 U: sums of at most a few hundred positive terms, products and roots.
+# 9000 times 2^-53: the error of products, roots and sums of at most a few hundred positive terms is smaller.
 _SLACK = 1.0 + 1e-12
-# A normal tail at x counts its argument's round-off x² times: 40² times 10 U, of 9e6 U.
+# A normal tail at x multiplies its argument's rounding error by x²: 40² * 10 * 2^-53 is far below 1e-9.
 _TAIL_SLACK = 1.0 + 1e-9
 
 
 def adversary_of(value: object) -> Adversary:
-    """``value``, if it is one of the two; else raises InvalidArgumentError."""
+    """Returns ``value``, which must be "oblivious" or "adaptive"; raises InvalidArgumentError for anything else."""
     return one_of("adversary", value, "oblivious", "adaptive")
 
 
 @frozen
 class RatioTails:
-    """How far the log-ratio r of the last batch may stray, and how it may change when one of its losses is replaced.
+    """Bounds on the log-ratio r of the last batch, and on its change when one of the batch's losses is replaced.
 
     Attributes:
-        change: kappa, the bound on |r - r'| at the boundary after the batch with the replaced loss.
-        largest: R, the bound on |r| at any boundary; (B/2)*kappa.
-        age: Boundaries for which no action and no shadow lives on (up to the failure).
-        per_boundary: Chance that the bound needed at one given boundary fails; 0 where they hold for sure.
-        overall: Chance, paid once, that any of them fails.
-        grid: Increasing numbers up to kappa.
-        chances: For each of them, the mean of P[t < |r - r'| <= kappa] over t from the number before (at first, 0) to
-            it: for a state whose law is that before the replaced loss. Empty where it is as good as kappa for sure.
+        change: κ, the bound on |r - r'| at the boundary after the batch with the replaced loss.
+        largest: R, the bound on |r| at any boundary; (B/2)*κ.
+        per_boundary: Probability that the bound at one given boundary fails; 0 if the bounds are sure.
+        overall: Probability, charged once, that any bound fails.
+        grid: Increasing numbers up to κ.
+        chances: For each number, the mean of P[t < |r - r'| <= κ] over t from the previous number (0 at first) to
+            it, for a state with the law before the replaced loss. Empty where the average does not improve on κ.
     """
 
     change: float
     largest: float
-    age: int
     per_boundary: float
     overall: float
     grid: tuple[float, ...] = field(default=())
@@ -92,13 +90,13 @@ class RatioTails:
 
 @frozen
 class _Walk:
-    """The ages that x and y may have at a boundary, and how far r may change there.
+    """The possible ages of x and y at a boundary, and the resulting change of r.
 
     Attributes:
         mu: The Gaussian-DP parameter of a draw.
         batch: B.
         fake, shadow: p and p_y.
-        longest: The largest age there can be.
+        longest: The largest possible age.
     """
 
     mu: float
@@ -108,26 +106,26 @@ class _Walk:
     longest: int
 
     def total(self, redraw: float) -> float:
-        """W, if x is redrawn with probability at most ``redraw`` (> p)."""
+        """Returns W, if x is redrawn with probability at most ``redraw`` (> p)."""
         log_first = self.longest * math.log1p(-self.fake)
         others = float(self.longest) if self.fake == 0.0 else -math.expm1(log_first) / self.fake
         return (math.exp(log_first) + redraw * others) * _SLACK
 
     def age(self, tail: float) -> int:
-        """An age that neither x nor y exceeds, but for twice ``tail``."""
+        """Returns an age that x or y exceeds with probability at most twice ``tail``."""
         return max(_age(chance, tail, self.longest) for chance in (self.fake, self.shadow))
 
     def drift(self, age: FloatArray | float) -> FloatArray:
-        """How far measures of that age move |r - r'|."""
+        """Returns the contribution of measures of that age to |r - r'|."""
         return np.asarray(0.5 * self.batch * self.mu**2 * np.asarray(age, dtype=float))
 
     def change(self, total: float, failure: float) -> float:
-        """A bound on |r - r'|, but for ``failure``: half of it for the ages, half for the draws."""
+        """Returns a bound on |r - r'| that fails with probability ``failure``, half of it for ages, half for draws."""
         deviations = -special.ndtri(0.25 * failure / total)
         return float(math.sqrt(2.0) * self.mu * deviations + self.drift(self.age(0.25 * failure))) * _SLACK
 
     def exceeds(self, total: float, change: FloatArray) -> FloatArray:
-        """A bound on P[|r - r'| > change], at each of several numbers."""
+        """Returns a bound on P[|r - r'| > change], for each of several numbers."""
         ages = np.floor(np.geomspace(1.0, max(1.0, float(self.age(1e-40))), _AGES))
         edges = np.unique(np.concatenate([[0.0], ages]))
         older = 1.0 - (1.0 - self._outlives(self.fake, edges)) * (1.0 - self._outlives(self.shadow, edges))
@@ -154,46 +152,44 @@ def ratio_tails(
     adversary: Adversary = "oblivious",
     total_variation: float = 0.0,
 ) -> RatioTails:
-    """The bounds that hold at all boundaries, in either of two neighbouring worlds, up to a ``failure`` in total.
+    """Returns bounds for all boundaries, in either of two neighbouring worlds, up to a ``failure`` in total.
 
     Args:
         weights: The family of measures.
-        domain: Where points lie.
+        domain: The set of points.
         batch: B.
         batches: n.
-        fake: p in [0, 1), the chance of a redraw of x for no reason.
-        shadow: p_y in [0, 1), that of a redraw of y.
+        fake: p in [0, 1), the fake-switch probability of x.
+        shadow: p_y in [0, 1), the probability of a redraw of y.
         normaliser: c >= 0, the log-normaliser.
         failure: In (0, 1).
-        adversary: "oblivious" or "adaptive", see above.
-        total_variation: How far the sampler's draws may be from their measure.
+        adversary: "oblivious" or "adaptive"; see the module.
+        total_variation: Bound on the distance of the sampler's draws from their measure.
     """
     n, mu = batches, weights.replacement_mu
     certain = 2.0 * weights.inverse_temperature * weights.lipschitz * domain.diameter * (1.0 + 2.0 * LIPSCHITZ_SLACK)
     if n < 2:
-        return RatioTails(certain, 0.5 * batch * certain, 0, 0.0, 0.0)
+        return RatioTails(certain, 0.5 * batch * certain, 0.0, 0.0)
     inexact = 2.0 * n * total_variation
     walk = _Walk(mu, batch, fake, shadow, n - 2)
     if adversary == "adaptive":
-        age = walk.age(0.25 * failure / n)
         deviations = math.sqrt(domain.dimension) + math.sqrt(2.0 * math.log(4.0 * n / failure))
-        change = float(2.0 * mu * deviations + walk.drift(age)) * _SLACK
+        change = float(2.0 * mu * deviations + walk.drift(walk.age(0.25 * failure / n))) * _SLACK
         if change >= certain:
-            return RatioTails(certain, 0.5 * batch * certain, age, 0.0, 0.0)
-        return RatioTails(change, 0.5 * batch * change, age, 0.0, failure + inexact)
+            return RatioTails(certain, 0.5 * batch * certain, 0.0, 0.0)
+        return RatioTails(change, 0.5 * batch * change, 0.0, failure + inexact)
 
-    # A boundary's share is for the bounds there; a little of it for those at the draw of x, as long as x lives on.
+    # Each boundary has a share for its own bounds, and a little for the bounds at the draw of x, while x is played.
     share, little = (1.0 - _AT_DRAW) * failure / (n - 1), _AT_DRAW * failure / (n - 1)
     crude = walk.total(1.0)
     first = min(certain, walk.change(crude, little / crude))
     total = walk.total(-math.expm1(math.log1p(-fake) - normaliser - 0.5 * batch * first) * _SLACK)
     change = min(certain, walk.change(total, share))
     grid, chances = _averages(walk, total, change)
-    sure = change == certain  # and so was the bound on r
+    sure = change == certain  # then the bound on r is sure as well
     return RatioTails(
         change,
         0.5 * batch * change,
-        walk.age(0.25 * share),
         0.0 if sure else share + little,
         0.0 if sure and not grid else inexact,
         grid,
@@ -202,7 +198,7 @@ def ratio_tails(
 
 
 def _averages(walk: _Walk, total: float, change: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Grid and chances of ``RatioTails``: means of a decreasing function, from the left ends of small steps."""
+    """Returns ``grid`` and ``chances`` of ``RatioTails``: means of a decreasing function, from left ends of steps."""
     steps: FloatArray = np.asarray(np.arange(_CELLS * _POINTS) * (change / (_CELLS * _POINTS)), dtype=np.float64)
     chances = walk.exceeds(total, steps).reshape(_CELLS, _POINTS).mean(axis=1) * _TAIL_SLACK
     if chances.mean() > 0.9:
@@ -213,7 +209,7 @@ def _averages(walk: _Walk, total: float, change: float) -> tuple[tuple[float, ..
 
 
 def _age(chance: float, tail: float, longest: int) -> int:
-    """The least age a with (1 - chance)^(a + 1) <= tail, or the ``longest`` that there can be."""
+    """Returns the least age a with (1 - chance)^(a + 1) <= tail, at most ``longest``."""
     if chance == 0.0:
         return longest
     return min(longest, max(0, math.ceil(math.log(tail) / math.log1p(-chance) * _SLACK) - 1))

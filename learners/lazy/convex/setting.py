@@ -7,7 +7,7 @@ from functools import cached_property
 
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, PrivacyEvent
 from hockeystick.accounting.events.catalogue import (
     AveragedSwitchDecision,
     BoundedRange,
@@ -19,28 +19,13 @@ from hockeystick.accounting.events.catalogue import (
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.coin_clipping import CoinClipping
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
-    Ball,
-    Box,
-    ConvexLosses,
-    Domain,
-    checked_losses,
-)
-from hockeystick.learners.lazy.convex.losses.regularized_measure import (
-    RegularizedWeights,
-)
+from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, checked_domain, checked_losses
+from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
 from hockeystick.learners.lazy.convex.ratio_tails import Adversary, RatioTails, adversary_of, ratio_tails
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler, sampling_failure
 from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
 from hockeystick.mechanisms import LazySwitch
-
-
-def checked_domain(value: object) -> Domain:
-    """The field of that name: a ball or a box; raises InvalidArgumentError for anything else."""
-    if not isinstance(value, Ball | Box):
-        raise InvalidArgumentError("domain", value, "is no domain", "use Ball or Box")
-    return value
 
 
 def _open_probability(name: str, value: object) -> float:
@@ -61,7 +46,7 @@ def _draw_budget(value: object) -> int | None:
 
 @frozen(kw_only=True, slots=False)
 class ConvexSetting(Batched):
-    """What :class:`LazyConvex` is given, and what follows from it alone; see there."""
+    """The parameters of ``LazyConvex`` and everything that follows from them alone; documented there."""
 
     rounds: int = field(converter=arguments.rounds)
     domain: Domain = field(converter=checked_domain)
@@ -80,9 +65,9 @@ class ConvexSetting(Batched):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        _ = self.weights  # checks beta and lambda
+        _ = self.weights  # checks β and λ
 
-    # --- what follows for points and coins ---------------------------------------------------------------------------
+    # --- points and coins --------------------------------------------------------------------------------------------
 
     @cached_property
     def weights(self) -> RegularizedWeights:
@@ -98,13 +83,13 @@ class ConvexSetting(Batched):
 
     @property
     def largest_log_ratio(self) -> float:
-        """The bound on |r| that holds for sure: beta*L*B times the diameter."""
-        # Ten times ``LIPSCHITZ_SLACK``, by which declared constants may be exceeded; products are off by U.
+        """The sure bound on |r|: β*L*B times the diameter."""
+        # Ten times ``LIPSCHITZ_SLACK``, by which losses may exceed the declared constant; products have error U.
         return self.inverse_temperature * self.lipschitz * self.batch * self.domain.diameter * (1.0 + 1e-8)
 
     @property
     def _clipping(self) -> CoinClipping:
-        """How often the boundaries' coins are clipped."""
+        """The clipping of the boundaries' coins."""
         return CoinClipping(
             largest=self.largest_log_ratio,
             deviation=self.batch * self.weights.replacement_mu / math.sqrt(2.0),
@@ -115,11 +100,11 @@ class ConvexSetting(Batched):
 
     @cached_property
     def log_normaliser(self) -> float:
-        """The number c: as given, or the least at which :meth:`clip_bound` is at most ``clip_tail``."""
+        """The log-normaliser c: as given, or the least at which :meth:`clip_bound` is at most ``clip_tail``."""
         return self._clipping.least_normaliser(self.clip_tail) if self.normaliser is None else self.normaliser
 
     def clip_bound(self, log_normaliser: float) -> float:
-        """Bound on the total variation distance of any point's law from its measure, at c: see ``CoinClipping``."""
+        """Bounds the total variation distance of any point's law from its measure, at c: see ``CoinClipping``."""
         return self._clipping.bound(log_normaliser)
 
     @cached_property
@@ -139,14 +124,14 @@ class ConvexSetting(Batched):
         )
 
     def checked(self, losses: ConvexLosses) -> ConvexLosses:
-        """``losses``, if they are a stream for this learner; raises InvalidArgumentError if they are not."""
+        """Returns ``losses``, which must be a stream for this learner; raises InvalidArgumentError otherwise."""
         return checked_losses("losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
 
     # --- plan --------------------------------------------------------------------------------------------------------
 
     @property
     def switch(self) -> LazySwitch:
-        """One boundary's decision; its log-ratio moves by at most kappa when one person changes."""
+        """The decision at a boundary; its log-ratio moves by at most κ when one person changes."""
         certain = self.largest_log_ratio
         return LazySwitch(
             self.fake_switch_probability,
@@ -158,7 +143,7 @@ class ConvexSetting(Batched):
 
     @property
     def decision(self) -> PrivacyEvent:
-        """What one decision costs: on average over point and shadow, if the losses are fixed in advance."""
+        """The cost of one decision, averaged over point and shadow if the losses are fixed in advance."""
         worst = self.switch.event()
         if not self.tails.grid or not isinstance(worst, LazySwitchDecision) or worst.log_ratio < self.tails.change:
             return worst
@@ -168,10 +153,10 @@ class ConvexSetting(Batched):
 
     @property
     def draw(self) -> PrivacyEvent:
-        """One draw of a point, for one replaced loss: Gaussian-DP, and the sampler's failure.
+        """The cost of one draw of a point, for one replaced loss: Gaussian-DP, and the sampler's failure.
 
-        On a small domain the replacement moves log-densities by less than Gaussian-DP allows for: by twice beta*L times
-        the diameter at most, from one point to another. That is a bounded range, whose zCDP decides which is charged.
+        On a small domain the replacement moves log-densities by less than Gaussian-DP assumes: by at most 2*β*L
+        times the diameter between any two points. That is a bounded range; the event with the smaller zCDP is charged.
         """
         mu, certificate = self.weights.replacement_mu, self.sampler.certificate()
         if not certificate.exact:
@@ -185,7 +170,7 @@ class ConvexSetting(Batched):
         return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.tails.largest))
 
     def plan(self) -> LazyPlan:
-        """What decisions and draws cost.
+        """Returns the costs of decisions and draws.
 
         Raises:
             UnsupportedEventError: the sampler has no certificate.
@@ -207,5 +192,5 @@ class ConvexSetting(Batched):
         )
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view (see ``LazyPlan.graph``); raises as :meth:`plan`."""
+        """Returns the data-independent plan, for the full view (see ``LazyPlan.graph``); raises as :meth:`plan`."""
         return self.plan().graph()

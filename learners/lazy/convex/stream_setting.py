@@ -1,7 +1,7 @@
-"""What a stream of convex losses has to know of its learner before it starts: units, checks, and how points are drawn.
+"""The public setting of a stream of convex losses: units, checks, and the draws of points.
 
-A point is a vector of whole numbers, in a unit that depends on no data and is far finer than a float of the domain's
-size: coins and checkpoints use it as it is, and what is played is the nearest point in floats.
+A point is a vector of whole numbers, in a unit that does not depend on data and is far finer than a float of the
+domain's size. Coins and checkpoints use this vector; the played point is the nearest one in floats.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTa
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.mechanisms import LazySampler, Noise, SimulationNoise
 
-_DIGITS = 160  # binary digits, after the point, of a point in units of the domain's size
+_DIGITS = 160  # binary digits of a coordinate after the point, relative to the domain's size
 
 Point = tuple[int, ...]
 
 
 @frozen(eq=False)
 class StreamSetting:
-    """What a stream's arithmetic needs to know; all of it is public.
+    """The parameters of a stream's arithmetic; all of them are public.
 
     Attributes:
         learner: The learner.
         secure: Its sampler, if that is fit for release.
-        units: Of losses.
-        unit: Of points.
+        units: The units of losses.
+        unit: The unit of points.
     """
 
     learner: ConvexSetting
@@ -55,15 +55,15 @@ class StreamSetting:
             raise InvalidArgumentError(
                 "sampler",
                 sampler,
-                "draws in floating point, which is no release",
+                "draws in floating point, which is not fit for release",
                 "use ExactSampler() for linear and quadratic losses, SecureTangentSampler() for regression losses in "
                 "few dimensions, or noise=SimulationNoise(seed)",
             )
         if secure is not None:
             secure.check_release(learner.weights, domain, learner.rounds, learner.batch)
         unit = math.ldexp(1.0, math.frexp(domain.largest_norm)[1] - _DIGITS)
-        # To round point and shadow moves r - r' by up to 4*beta*L*sqrt(d)*unit = 2*sqrt(d*m)*unit*mu. Its tails are mu
-        # wide, and are bounded with a relative margin of 1e-9, for losses steeper than these by LIPSCHITZ_SLACK/4.
+        # Rounding point and shadow moves r - r' by up to 4*β*L*sqrt(d)*unit = 2*sqrt(d*m)*unit*μ. The tails of
+        # r - r' have width μ; their bounds have a relative margin of 1e-9, and cover LIPSCHITZ_SLACK/4 more.
         if (
             not 2.0 * math.sqrt(domain.dimension * 2.0 * learner.inverse_temperature * learner.regularisation) * unit
             <= 1e-12
@@ -74,19 +74,19 @@ class StreamSetting:
         return cls(learner, secure, LossUnits.of(domain, learner.lipschitz), Fraction(unit))
 
     def check(self, losses: ConvexLosses) -> None:
-        """Refuses a family of losses of which the sampler can't draw."""
+        """Refuses a family of losses from which the sampler can't draw."""
         counted = isinstance(losses, LinearLosses | QuadraticLosses)
         fits = isinstance(losses, RegressionLosses) and isinstance(self.secure, SecureTangentSampler)
         if self.secure is not None and not (counted or fits):
             raise InvalidDataError(
                 "losses",
                 losses,
-                f"are none of which {type(self.secure).__name__} draws",
+                f"belong to a family from which {type(self.secure).__name__} can't draw",
                 "use SecureTangentSampler() for regression losses, or another sampler with SimulationNoise(seed)",
             )
 
     def plan(self) -> LazySampler:
-        """The walk over all boundaries; with a single batch there is one that is never reached."""
+        """Returns the walk over all boundaries; with a single batch there is one that is never reached."""
         learner = self.learner
         return LazySampler(
             learner.switch,
@@ -97,15 +97,15 @@ class StreamSetting:
         )
 
     def nothing(self) -> LossSum:
-        """The sum of no losses."""
+        """Returns the empty sum of losses."""
         return LossSum(self.learner.domain.dimension, self.units)
 
     def floats(self, point: Point) -> FloatArray:
-        """A point in the domain's units, shape (d,)."""
+        """Returns a point in the domain's units, shape (d,)."""
         return np.array([float(x * self.unit) for x in point])
 
     def draw(self, total: LossSum, noise: Noise) -> Point:
-        """A point from the measure after the losses in ``total``."""
+        """Returns a point drawn from the measure after the losses in ``total``."""
         learner = self.learner
         if self.secure is not None:
             return self.secure.released(learner.weights, learner.domain, total, self.unit, noise)

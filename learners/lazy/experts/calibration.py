@@ -1,11 +1,11 @@
-"""Calibration of the lazy learners: the parameters of least worst-case regret whose certified epsilon meets a target.
+"""Calibration of the lazy learners of experts: least worst-case regret at a certified ε that meets a target.
 
-Two steps. A fast search over batch, fake-switch probability and learning rate uses closed Renyi curves, vectorised;
-it may err by a little in either direction and promises nothing. Then the learning rate is moved, at fixed batch and
-fixed ratio of fake-switch probability to learning rate, until the *graph's* epsilon is as large as the target allows.
-Only that last number counts, and it never exceeds the target. Neither step takes longer for more rounds.
+There are two steps. A fast vectorised search over batch, fake-switch probability and learning rate uses closed Rényi
+curves; it may err a little in either direction and promises nothing. Then the learning rate is moved, at fixed batch
+and fixed ratio of fake-switch probability to learning rate, until the *graph's* ε is as large as the target
+allows. Only that last number counts, and it never exceeds the target. Neither step takes longer for more rounds.
 
-The search for learners of experts; what all calibrations share is in ``learners/common/calibration_search.py``.
+``learners/common/calibration_search.py`` holds the parts that all calibrations share.
 """
 
 import math
@@ -31,7 +31,7 @@ from hockeystick.learners.experts.multiplicative_weights import best_learning_ra
 
 @frozen
 class LazyParameters:
-    """Batch B, learning rate eta and fake-switch probability p (of the action and of the shadow)."""
+    """Batch B, learning rate η and fake-switch probability p (of the action and of the shadow)."""
 
     batch: int
     learning_rate: float
@@ -49,18 +49,18 @@ def calibrate(
     group: int = 1,
     beyond: float | None = None,
 ) -> LazyParameters:
-    """Parameters that (nearly) minimise ln(d)/eta + eta*T*B/8 subject to a certified epsilon of at most ``epsilon``.
+    """Returns parameters that nearly minimise ln(d)/η + η*T*B/8 at a certified ε of at most ``epsilon``.
 
     Args:
         rounds: T >= 2.
         experts: d >= 2.
         epsilon: Target, > 0.
-        delta: The delta at which epsilon is meant, in (0, 1).
+        delta: The δ of the target, in (0, 1).
         shadow: True for L2P with the tight normaliser, False for the dartboard.
-        event: What the learner with given parameters costs a group: its graph's guarantee, as an event.
-        group: How many people the target protects together, >= 1.
-        beyond: The chance with which a run may wish for more draws than the budget that ``event`` charges in full; None
-            where there is no budget.
+        event: Returns the privacy cost to a group of the learner with given parameters: its graph's guarantee.
+        group: Number of people that the target protects together, >= 1.
+        beyond: The probability that a run would draw more often than the budget that ``event`` charges in full; None
+            without a budget.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a target that no learning rate meets.
@@ -117,7 +117,7 @@ class _Search:
         return best[1]
 
     def _rates(self, batch: int, multiples: FloatArray) -> list[tuple[float, LazyParameters, float]]:
-        """For each multiple m, with p = m*eta/epsilon: the largest rate that meets the target, and its bound."""
+        """Returns the largest rate that meets the target, and its bound, for each multiple m with p = m*η/ε."""
         high = np.full(multiples.shape, math.log(self.cap(batch)))
         start = low = high - LOOK_BELOW
         low = np.where(self._meets(batch, high, multiples), high, low)
@@ -137,7 +137,7 @@ class _Search:
         orders, n, k = self.target.orders(), -(-self.rounds // batch), self.target.group
         eta = np.exp(log_rate)[:, None]
         p = np.minimum(LARGEST_FAKE, multiples[:, None] * eta / self.target.epsilon)
-        draw = np.minimum(orders * (k * eta) ** 2 / 2.0, 2.0 * k * eta)  # range 2*k*eta: rho = (2*k*eta)^2/8
+        draw = np.minimum(orders * (k * eta) ** 2 / 2.0, 2.0 * k * eta)  # range 2*k*η: ρ = (2*k*η)^2/8
         log_ratio = (2.0 if self.shadow else 1.0) * eta
         redraw = -np.expm1(np.log1p(-p) - batch * log_ratio)
         if self.beyond is None:
@@ -145,7 +145,7 @@ class _Search:
             if self.shadow:
                 draws = draws + (n - 1) * mixture_curve(orders, p, draw)
         else:
-            draws, own = _wishes(n - 1, redraw, self.beyond) * draw, 0.0 * draw
+            draws, own = _binomial_quantile(n - 1, redraw, self.beyond) * draw, 0.0 * draw
         found = approximate_delta(
             self.target,
             orders,
@@ -158,8 +158,8 @@ class _Search:
         return np.asarray(found <= self.target.delta)
 
 
-def _wishes(trials: int, chance: FloatArray, beyond: float) -> FloatArray:
-    """About how many successes of a binomial law are exceeded with a given probability."""
+def _binomial_quantile(trials: int, chance: FloatArray, beyond: float) -> FloatArray:
+    """Returns about the number of successes that a binomial law exceeds with probability ``beyond``."""
     z = math.sqrt(-2.0 * math.log(beyond))
     mean = trials * chance
     return np.asarray(np.minimum(trials, mean + z * np.sqrt(mean) + z * z / 3.0))

@@ -1,15 +1,15 @@
-"""The lazy transform: a chain that mostly repeats its last expert, hides why it moves, and keeps the base marginal.
+"""The lazy transform over experts: a chain that mostly repeats its last expert and keeps the base measure's marginals.
 
-One `LazyChain` is the law of the whole transcript on one loss stream, in batches (Asi, Koren, Liu & Talwar 2024,
+A `LazyChain` is the law of the whole transcript on one loss stream, in batches (Asi, Koren, Liu & Talwar 2024,
 Algorithm 1, over multiplicative weights; the shadowless variant is the shrinking dartboard of Geulen, Voecking &
-Winkler 2010 with fake switches added). At the boundary into batch s it looks at the losses L of batch s-1 only:
+Winkler 2010 with fake switches added). At the boundary into batch s it reads only the losses L of batch s-1:
 
-    keep x with probability (1 - p) * exp(min(0, r - c)),   r = -eta * (L[x] - L[y])      (with a shadow y)
-    keep x with probability (1 - p) * exp(min(0, -eta * L[x]))                            (dartboard: no shadow)
+    keep x with probability (1 - p) * exp(min(0, r - c)),   r = -η * (L[x] - L[y])      (with a shadow y)
+    keep x with probability (1 - p) * exp(min(0, -η * L[x]))                            (dartboard: no shadow)
 
-and otherwise draws x afresh from the measure before batch s; the shadow y is redrawn with probability p_y, whatever
-the data. A chain asks nothing of its losses: guarantees, and the checks they need, belong to the learner above it.
-That is why broken variants, their exact law included, are chains as well.
+and otherwise draws x afresh from the measure before batch s. The shadow y is redrawn with probability p_y, whatever
+the data. A chain does not restrict its losses: the guarantees and the checks that they need belong to the learner. So
+a chain can also represent a broken variant, with its exact law.
 """
 
 from functools import cached_property
@@ -27,7 +27,7 @@ from hockeystick.learners.experts.multiplicative_weights import log_weights
 
 @frozen(eq=False)
 class Transcripts:
-    """What an analyst with full view sees of R runs of n batches; the played actions are its first field alone.
+    """The full view of R runs of n batches; only its first field, the actions, is played.
 
     Attributes:
         actions: Shape ``(R, n)``: the expert played in each batch.
@@ -35,6 +35,11 @@ class Transcripts:
             expert again). Column 0 is False: the first draw is uniform and no decision precedes it.
         shadows: Shape ``(R, n)``: the shadow expert, or None without a shadow.
         refreshed: Shape ``(R, n)``, bool: whether the shadow was drawn afresh, or None without a shadow.
+
+    Example:
+        >>> seen = Transcripts(np.array([[2, 2, 0]]), np.array([[False, False, True]]))
+        >>> seen.runs, seen.draws.tolist(), seen.stopped(0).actions.tolist()
+        (1, [[0, 0, 1]], [[2, 2, 2]])
     """
 
     actions: npt.NDArray[np.integer]
@@ -49,15 +54,15 @@ class Transcripts:
 
     @property
     def draws(self) -> npt.NDArray[np.intp]:
-        """How many draws each run has made up to each batch, the first ones not counted; shape ``(R, n)``."""
+        """Number of draws of each run up to each batch, not counting the first ones; shape ``(R, n)``."""
         made = self.switched if self.refreshed is None else self.switched + self.refreshed.astype(np.int8)
         return np.cumsum(made, axis=1, dtype=np.intp)
 
     def stopped(self, draws: int) -> "Transcripts":
-        """The same runs, had each stayed where it was from its ``draws``-th draw on.
+        """Returns the same runs, each frozen after its ``draws``-th draw.
 
-        At a boundary the action is drawn before the shadow. Coins come from what a run has seen so far, so that this is
-        the law of runs that stop tossing them.
+        At a boundary the action is drawn before the shadow. Coins depend on the past of a run only, so that this is the
+        law of runs that stop tossing them.
         """
         before = np.concatenate([np.zeros((self.runs, 1), np.intp), self.draws[:, :-1]], axis=1)
         switched = self.switched & (before < draws)
@@ -69,7 +74,7 @@ class Transcripts:
 
 
 def _held(values: npt.NDArray[np.integer], drawn: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
-    """Each row's value at its latest draw, or at the start."""
+    """Returns each row's value at its latest draw, or at the start."""
     latest = np.maximum.accumulate(np.where(drawn, np.arange(drawn.shape[1]), 0), axis=1)
     return np.take_along_axis(values, latest, axis=1)
 
@@ -87,10 +92,17 @@ class LazyChain:
 
     Args:
         batch_losses: Shape ``(n, d)``: the summed losses of each batch; any finite numbers.
-        learning_rate: eta > 0, per unit of loss.
+        learning_rate: η > 0, per unit of loss.
         fake_switch_probability: p in [0, 1).
         shadow_probability: p_y in [0, 1), or None for the dartboard chain, which has no shadow.
-        log_normaliser: c >= 0; the dartboard chain has none (0).
+        log_normaliser: c >= 0; 0 for the dartboard chain, which has no normaliser.
+
+    Example:
+        >>> chain = LazyChain(batch_losses=[[1.0, 0.0], [0.0, 0.0]], learning_rate=0.5, fake_switch_probability=0.1)
+        >>> np.exp(chain.log_keep(1, np.array([0, 1]), None)).round(4).tolist()
+        [0.5459, 0.9]
+        >>> chain.simulate(np.random.default_rng(1), runs=3).actions.shape
+        (3, 2)
     """
 
     batch_losses: FloatArray = field(converter=_batch_losses)
@@ -121,19 +133,19 @@ class LazyChain:
         return log_weights(self.batch_losses, self.learning_rate)
 
     def log_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
-        """Log-probability of keeping x at the boundary into batch s (0-based, s >= 1); broadcasts over x and y."""
-        kept: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(s, x, y)
-        return kept
+        """Returns the log-probability of keeping x at the boundary into batch s >= 1 (0-based); broadcasts x and y."""
+        log_probability: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(s, x, y)
+        return log_probability
 
     def _log_real_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
-        # Sums of losses, never a ratio of densities: equal (x, y) then get bit-identical coins whatever the past.
+        # Sums of losses, never a ratio of densities: equal (x, y) then have bit-identical coins whatever the past.
         before = self.batch_losses[s - 1]
         if y is None:
             log_ratio = -self.learning_rate * before[x]
         else:
             log_ratio = -self.learning_rate * (before[x] - before[y]) - self.log_normaliser
-        kept: FloatArray = np.minimum(0.0, log_ratio)
-        return kept
+        log_probability: FloatArray = np.minimum(0.0, log_ratio)
+        return log_probability
 
     def simulate(self, rng: np.random.Generator, runs: int) -> Transcripts:
         """Draws ``runs`` independent transcripts, vectorised over runs: O(d + runs) per batch.
@@ -178,10 +190,10 @@ class LazyChain:
 def log_likelihood_ratio(
     transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain, *, most_draws: int | None = None
 ) -> FloatArray:
-    """ln P0(transcript) / P1(transcript) for every run, shape ``(R,)``; +-inf where one law excludes the transcript.
+    """Returns ln P0(transcript) / P1(transcript) of each run, shape ``(R,)``; +-inf where one law excludes it.
 
-    The full view is used: the switching decisions and every draw, shadows included. Runs that stop after ``most_draws``
-    draws decide nothing from then on, so that keeping says nothing.
+    This is the full view: the switching decisions and every draw, including shadows. Runs that stop after
+    ``most_draws`` draws decide nothing from then on, so that their keeping carries no information.
     """
     total = decision_log_likelihood_ratio(transcripts, chain0, chain1, most_draws=most_draws)
     drawn = chain0.log_weights - chain1.log_weights
@@ -195,7 +207,7 @@ def log_likelihood_ratio(
 def decision_log_likelihood_ratio(
     transcripts: Transcripts, chain0: LazyChain, chain1: LazyChain, *, most_draws: int | None = None
 ) -> FloatArray:
-    """The switching decisions' share of :func:`log_likelihood_ratio`, shape ``(R,)``.
+    """Returns the switching decisions' part of :func:`log_likelihood_ratio`, shape ``(R,)``.
 
     Only boundaries right after a batch on which the two streams differ contribute.
     """
@@ -211,22 +223,22 @@ def decision_log_likelihood_ratio(
     for s in np.flatnonzero(differ) + 1:
         x = transcripts.actions[:, s - 1]
         y = None if transcripts.shadows is None else transcripts.shadows[:, s - 1]
-        kept, moved = bit_log_ratios(chain0, chain1, int(s), x, y)
-        told = np.where(transcripts.switched[:, s], moved, kept)
-        total += told if most_draws is None else np.where(transcripts.draws[:, s - 1] < most_draws, told, 0.0)
+        stayed, moved = bit_log_ratios(chain0, chain1, int(s), x, y)
+        ratio = np.where(transcripts.switched[:, s], moved, stayed)
+        total += ratio if most_draws is None else np.where(transcripts.draws[:, s - 1] < most_draws, ratio, 0.0)
     return total
 
 
 def bit_log_ratios(
     chain0: LazyChain, chain1: LazyChain, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """``(ln k0/k1, ln (1-k0)/(1-k1))``: losses of keeping and of moving at the boundary into batch s, given (x, y)."""
+    """Returns ``(ln k0/k1, ln (1-k0)/(1-k1))``: losses of keeping and moving at the boundary into s, given (x, y)."""
     keep0, keep1 = chain0.log_keep(s, x, y), chain1.log_keep(s, x, y)
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = keep0 - keep1
+        stayed = keep0 - keep1
         moved = np.log(-np.expm1(keep0)) - np.log(-np.expm1(keep1))
-    # Impossible under both laws: such a transcript does not occur, its ratio is immaterial.
-    return np.nan_to_num(kept, nan=0.0, posinf=np.inf, neginf=-np.inf), np.nan_to_num(
+    # A transcript that is impossible under both laws does not occur: its ratio is immaterial.
+    return np.nan_to_num(stayed, nan=0.0, posinf=np.inf, neginf=-np.inf), np.nan_to_num(
         moved, nan=0.0, posinf=np.inf, neginf=-np.inf
     )
 
@@ -241,13 +253,13 @@ def _require_alike(chain0: LazyChain, chain1: LazyChain) -> None:
 
 
 def substreams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
-    """Independent generators seeded by the state of ``rng``, which advances."""
+    """Returns independent generators seeded by the state of ``rng``, which advances."""
     seed = np.random.SeedSequence(rng.integers(0, 2**32, size=8, dtype=np.uint32).tolist())
     return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(count)]
 
 
 def _draw(weights: FloatArray, rng: np.random.Generator, size: int) -> npt.NDArray[np.intp]:
-    """``size`` draws from ``weights`` (shape (d,), summing to 1 up to rounding) by inverting their sums."""
+    """Returns ``size`` draws from ``weights`` (shape (d,), summing to 1 up to rounding) by inverting their sums."""
     sums = np.cumsum(weights)
     drawn: npt.NDArray[np.intp] = np.searchsorted(sums[:-1], rng.random(size) * sums[-1], side="right")
     return drawn

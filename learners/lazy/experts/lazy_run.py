@@ -1,11 +1,13 @@
 """One simulated run of a lazy learner of experts over a stream of any length, as fast as the losses can be read.
 
-Most coins keep whatever the losses are. Between two draws the action x and the shadow y stand still, so the others are
-compared, many at once, with the keep probabilities that two columns of the losses give. Nothing else is looked at.
+Most coins say "keep" whatever the losses are. Between two draws the action x and the shadow y do not change, so the
+other coins are compared, many at once, with the keep probabilities that two columns of the losses give. No other loss
+is read.
 
-Nor does every draw look at all d experts: weights that are a little old dominate the present ones, so that an expert
-from the old ones is taken with probability e^(-rate*(its losses since then)), or another one is tried. They are renewed
-when that probability may be below 1/e. What is held is the sum of all losses so far, and a few chunks.
+A draw does not compute the weights of all d experts either. Slightly outdated weights dominate the present ones: an
+expert drawn from them is accepted with probability e^(-rate*(its losses since then)), otherwise another one is drawn.
+The weights are recomputed when that probability may fall below 1/e. The memory holds the sum of all losses so far and a
+few chunks.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from hockeystick.learners.experts.loss_batches import Batches, loss_batches
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy.experts.setting import ExpertsSetting
 
-_STALE = 1.0  # of learning rate times rounds, after which weights are renewed
-_FEW = 4  # places that are looked at one by one after a draw; then as many at once, and twice as many each time
+_STALE = 1.0  # weights are recomputed after so many rounds times the learning rate
+_FEW = 4  # places examined one by one after a draw; then as many at once, and twice as many each time
 
 
 @frozen(eq=False)
 class LazyRun:
-    """One simulated run. Simulation noise is seeded and reproducible, so this is not a private release.
+    """One simulated run of a lazy learner of experts. Its noise is seeded, so it is not a private release.
+
+    See ``LazyExperts`` for an example.
 
     Attributes:
         actions: Shape ``(rounds,)``: the expert played in each round.
@@ -51,7 +55,7 @@ class LazyRun:
 
     @property
     def switches(self) -> int:
-        """How often the action was drawn afresh after the first draw, the same expert or another."""
+        """Number of draws of the action after the first, whether the expert changed or not."""
         return int(self.transcript.switched.sum())
 
 
@@ -71,7 +75,7 @@ def play(learner: ExpertsSetting, losses: npt.ArrayLike | Iterable[npt.ArrayLike
 
 @define(eq=False)
 class _Walk:
-    """The learner between two blocks; the five generators serve one kind of coin or draw each."""
+    """The state of a run between two blocks; each of the five generators serves one kind of coin or draw."""
 
     learner: ExpertsSetting
     real: np.random.Generator
@@ -79,16 +83,16 @@ class _Walk:
     again: np.random.Generator
     x_draw: np.random.Generator
     y_draw: np.random.Generator
-    total: FloatArray = field(init=False)  # of all batches before number `_added` of those at hand
+    total: FloatArray = field(init=False)  # losses of all batches before number `_added` of the current block
     loss: float = field(init=False, default=0.0)
     _batch: int = field(init=False, default=0)
-    _at_hand: Batches | None = field(init=False, default=None)  # of which those before number `_row` are over
+    _block: Batches | None = field(init=False, default=None)  # the current block; batches before `_row` are over
     _added: int = field(init=False, default=0)
     _row: int = field(init=False, default=0)
-    _old: FloatArray = field(init=False)  # the total at which the weights were taken
-    _weights: FloatArray = field(init=False)  # their running sums
-    _taken: int = field(init=False)  # the batch before which they were taken
-    _left: float = field(init=False)
+    _old: FloatArray = field(init=False)  # the total from which the weights were computed
+    _weights: FloatArray = field(init=False)  # running sums of the weights
+    _taken: int = field(init=False)  # the batch before which the weights were computed
+    _left: float = field(init=False)  # draws that the budget still allows
     _x: int = field(init=False)
     _y: int | None = field(init=False)
     _actions: npt.NDArray[np.integer] = field(init=False)
@@ -114,8 +118,8 @@ class _Walk:
         count, rate = len(batches), self.learner.learning_rate
         places, limit, any_draw, again = self._coins(count)
         first_batch, at = self._batch, 0
-        self._at_hand, self._added, self._row = batches, 0, 0
-        moves = [(0, self._x, self._y)]  # from which row on which expert and shadow
+        self._block, self._added, self._row = batches, 0, 0
+        moves = [(0, self._x, self._y)]  # (first row, expert, shadow)
         while self._left:
             at, switch = self._next(batches, places, limit, any_draw, at)
             if at == len(places):
@@ -132,28 +136,28 @@ class _Walk:
         self._batch = first_batch + count
         self._record(batches, first_batch, moves)
         self._add_up_to(count)
-        self._at_hand = None
+        self._block = None
 
     def _add_up_to(self, row: int) -> None:
-        """Adds the batches at hand before ``row`` to the total."""
-        if self._at_hand is not None:
-            self.total = self.total + self._at_hand.total(self._added, row)
+        """Adds the batches of the current block before ``row`` to the total."""
+        if self._block is not None:
+            self.total = self.total + self._block.total(self._added, row)
         self._added = row
 
     def _coins(self, count: int) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray, npt.NDArray[np.bool_]]:
         """Tosses the coins of the next batches.
 
         Returns:
-            Where anything can be drawn: the places, the gaps from which on the expert is drawn, those from which on
-            anything is, and whether the shadow is. Shape ``(places,)`` each.
+            The places where a draw is possible, and for each of them, shape ``(places,)``: the least gap at which the
+            expert is drawn, the least gap at which anything is, and whether the shadow is.
         """
         learner = self.learner
         coin, moves = self.real.random(count), self.fake.random(count) < learner.fake_switch_probability
         again = np.zeros(count, np.bool_)
         if self._y is not None:
             again = np.asarray(self.again.random(count) < learner.refresh_probability)
-        # A coin u keeps if u < e^(r - c), r = -rate*gap: it moves where the gap reaches (-ln u - c)/rate. No gap is
-        # larger than B: elsewhere nothing can be drawn. Logarithms of coins that are clearly too small are not taken.
+        # A coin u keeps if u < e^(r - c), r = -rate*gap: it moves where the gap reaches (-ln u - c)/rate. As no gap is
+        # above B, no other coin can move. Coins that are clearly too small are dropped before any logarithm is taken.
         largest = math.exp(-learner.log_normaliser - learner.learning_rate * learner.batch)
         places = np.flatnonzero((coin >= (1.0 - 1e-9) * largest) | moves | again)
         again = again[places]
@@ -167,12 +171,12 @@ class _Walk:
     def _next(
         self, batches: Batches, places: npt.NDArray[np.intp], limit: FloatArray, any_draw: FloatArray, at: int
     ) -> tuple[int, bool]:
-        """The first place from number ``at`` on where anything is drawn, or their number; whether the expert is."""
+        """Returns the first place from ``at`` on with a draw, or the number of places; also whether x is drawn."""
         x, y, most = self._x, self._y, self.learner.batch
         few = min(at + _FEW, len(places))
         while at < few:
             row, gap, least = places.item(at), 0.0, limit.item(at)
-            if -math.inf < least <= most:  # elsewhere the coins alone decide
+            if -math.inf < least <= most:  # otherwise the coins alone decide
                 gap = batches.loss(row, x) - (0.0 if y is None else batches.loss(row, y))
             if gap >= any_draw.item(at):
                 return at, gap >= least
@@ -191,7 +195,7 @@ class _Walk:
         return at, False
 
     def _record(self, batches: Batches, first: int, moves: list[tuple[int, int, int | None]]) -> None:
-        """Writes down what was played in ``batches``, of which the first is number ``first``."""
+        """Records the plays in ``batches``, of which the first has the number ``first``."""
         rows, span = len(batches), slice(first, first + len(batches))
         lengths = np.diff([row for row, _, _ in moves], append=rows)
         played = np.repeat([x for _, x, _ in moves], lengths)
@@ -209,28 +213,28 @@ class _Walk:
             self._left -= 1
 
     def _drawn(self, rng: np.random.Generator) -> int:
-        """An expert from the weights after all losses so far, by rejection from those taken last."""
+        """Returns an expert drawn from the present weights, by rejection from the weights computed last."""
         rate = self.learner.learning_rate
-        # Below what the exponential of any such loss comes to in floats: it saves work and decides nothing else.
+        # A lower bound on the acceptance probability below, in floats: it saves work and changes no outcome.
         surely = (1.0 - 1e-9) * math.exp(-rate * self.learner.batch * (self._batch - self._taken))
         while True:
             at, accept = rng.random(2).tolist()
             x = int(self._weights[:-1].searchsorted(at * self._weights.item(-1), side="right"))
-            if accept < surely:  # whatever the expert has lost since then
+            if accept < surely:
                 return x
             since = self.total.item(x) - self._old.item(x)
-            if self._at_hand is not None:
-                since += self._at_hand.lost(x, self._added, self._row)
+            if self._block is not None:
+                since += self._block.lost(x, self._added, self._row)
             if accept < math.exp(-rate * since):
                 return x
 
     def _take_weights(self, total: FloatArray) -> None:
-        """Weights from ``total``, the sum of all batches so far, as running sums, to be inverted."""
+        """Computes running sums of the weights from ``total``, the sum of all batches so far."""
         self._old, self._taken = total, self._batch
         self._weights = np.cumsum(np.exp(-self.learner.learning_rate * (total - total.min())))
 
     def transcript(self) -> Transcripts:
-        """The full view, one run."""
+        """Returns the full view, one run."""
         shadows, refreshed = self._shadows, self._refreshed
         return Transcripts(
             self._actions[None],

@@ -1,9 +1,9 @@
-"""The lazy learner of experts one round at a time, for publication: exact coins and draws, a state that can be saved.
+"""The lazy learner of experts, one round at a time, for publication: exact coins and draws, and resumable.
 
-Losses are rounded to whole multiples of 2^-30 (coarser beyond 2^32 rounds) as they come in. From there on all sums are
-whole numbers, so one person's losses change them by exactly what the guarantee says; the coins have exactly the stated
-probabilities (``LazySwitch``), and the draws exactly the stated odds (``ExponentialMechanism``). What is published is
-the experts that were played; when they were drawn afresh, and the shadow, would be covered as well.
+Losses are rounded to whole multiples of 2^-30 (coarser beyond 2^32 rounds) when they are read. All sums are then whole
+numbers, so that one person's losses change them by exactly the amount in the guarantee. The coins have exactly the
+stated probabilities (``LazySwitch``), and the draws exactly the stated odds (``ExponentialMechanism``). Only the played
+experts are published; the guarantee would also cover the times of the draws and the shadow.
 
 Memory is two rows of losses, whatever the number of rounds.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,19 +35,21 @@ from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
 
 _FINEST = 30  # binary digits of a loss after the point
-_WHOLE_BITS = 62  # of a sum of losses
+_WHOLE_BITS = 62  # bits of a sum of losses
 _KIND, _VERSION = "checkpoint of a LazyStream", 1
-_ROWS = 4096  # rounds that are rounded together
+_ROWS = 4096  # number of rounds that are rounded together
 
 
 @frozen(eq=False)
 class LazyRelease:
-    """What a run publishes. No loss and no regret: they are functions of the data that no guarantee here covers.
+    """The published part of a run. See ``LazyStream`` for an example.
+
+    Its loss and regret are missing: they are functions of the data that the guarantee does not cover.
 
     Attributes:
         actions: Shape ``(rounds,)``: the expert played in each round.
-        switched: Shape ``(batches,)``, bool: whether it was drawn afresh for the batch.
-        simulated: Whether the noise was, so that this is no release.
+        switched: Shape ``(batches,)``, bool: whether the expert was drawn afresh for the batch.
+        simulated: Whether the noise was simulated; if so, this is not a release.
     """
 
     actions: npt.NDArray[np.integer]
@@ -55,14 +58,25 @@ class LazyRelease:
 
     @property
     def switches(self) -> int:
-        """How often the expert was drawn afresh after the first draw, the same one or another."""
+        """Number of draws of the expert after the first, whether it changed or not."""
         return int(self.switched.sum())
 
 
 class LazyStream:
-    """One run of a ``LazyExperts``, which ``LazyExperts.start`` begins and ``LazyExperts.resume`` takes up again.
+    """One run of a ``LazyExperts``, which ``LazyExperts.start`` begins and ``LazyExperts.resume`` continues.
 
-    It can't be copied or pickled: what was charged is one run. See :meth:`checkpoint` for saving it.
+    It can't be copied or pickled, because the charge covers one run. :meth:`checkpoint` saves it.
+
+    Example:
+        >>> from hockeystick.learners import LazyExperts
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> learner = LazyExperts(rounds=3, experts=2, learning_rate=0.5, fake_switch_probability=0.2)
+        >>> stream = learner.start(noise=SimulationNoise(1))
+        >>> stream.update([1.0, 0.0])
+        >>> stream.round, stream.predict() in (0, 1)
+        (1, True)
+        >>> learner.release(np.zeros((3, 2)), noise=SimulationNoise(1)).actions.shape
+        (3,)
     """
 
     __slots__ = ("_batch", "_bits", "_draw", "_learner", "_rate", "_round", "_simulated", "_total", "_walk")
@@ -72,51 +86,51 @@ class LazyStream:
         self._bits = min(_FINEST, _WHOLE_BITS - learner.rounds.bit_length())
         unit = float(2**self._bits)
         self._rate = Fraction(learner.learning_rate) / 2**self._bits
-        # The scores are whole; the scale is rounded so that a draw costs no more than it is charged for.
+        # The scores are whole; the scale is rounded so that a draw costs no more than its charge.
         self._draw = ExponentialMechanism(quotient_up(unit, learner.learning_rate), sensitivity=unit)
         self._total, self._batch = np.zeros((2, learner.experts), np.int64)
         self._round = 0
 
     @property
     def round(self) -> int:
-        """How many rounds are over."""
+        """Number of rounds that are over."""
         return self._round
 
     @property
     def switched(self) -> bool:
-        """Whether the expert was drawn afresh for this batch."""
+        """Whether the expert was drawn afresh for the current batch."""
         return isinstance(self._walk, LazyWalk) and self._walk.switched
 
     @property
     def simulated(self) -> bool:
-        """Whether the noise is, so that this is no release."""
+        """Whether the noise is simulated; if so, this is not a release."""
         return self._simulated
 
     def predict(self) -> int:
-        """Returns the expert for the round to come; the same one until ``update`` has been told of it.
+        """Returns the expert for the next round; the same one until ``update``.
 
         Raises:
             StreamHaltedError: all rounds are over.
         """
-        self._go_on()
+        self._check_open()
         return self._action
 
     def update(self, loss: npt.ArrayLike) -> None:
-        """Takes in the losses of the round that ``predict`` was asked about, shape ``(experts,)``, in [0, 1].
+        """Reads the losses of the next round, shape ``(experts,)``, in [0, 1].
 
         Raises:
             StreamHaltedError: all rounds are over.
-            InvalidArgumentError: bad losses; they were not taken in.
+            InvalidArgumentError: bad losses; nothing was read.
         """
-        self._go_on()
+        self._check_open()
         self._add(self._whole(as_array("losses", loss, data=True)[None], self._round))
 
     def checkpoint(self) -> dict[str, Any]:
-        """Returns the run's state, ready for JSON, with which ``LazyExperts.resume`` goes on.
+        """Returns the run's state, ready for JSON, for ``LazyExperts.resume``.
 
-        It holds sums of the losses, and is to be kept as private as they are. It holds no seed and no coin yet to be
-        tossed: whoever reads it cannot tell what will be drawn. A run that is resumed twice is two runs, of which only
-        one may be published; nothing here can see to that.
+        It holds sums of the losses and must stay as private as they are. It holds no seed and no future coin, so that
+        it does not reveal the next draws. A run that is resumed twice becomes two runs, of which only one may be
+        published; the library can't enforce that.
         """
         walk = self._walk
         body = {
@@ -131,12 +145,12 @@ class LazyStream:
     def _action(self) -> int:
         return self._walk.action if isinstance(self._walk, LazyWalk) else self._walk
 
-    def _go_on(self) -> None:
+    def _check_open(self) -> None:
         if self._round == self._learner.rounds:
             raise StreamHaltedError(f"all {self._round} rounds are over; start another run")
 
     def _whole(self, rows: npt.NDArray[Any], first: int) -> IntArray:
-        """Checked losses as whole multiples of 2^-bits."""
+        """Returns losses, checked, as whole multiples of 2^-bits."""
         shape = (len(rows), self._learner.experts)
         checked = checked_losses(
             "losses", rows, rounds=shape[0], experts=shape[1], clip=self._learner.clip, first=first
@@ -145,7 +159,7 @@ class LazyStream:
         return found
 
     def _add(self, rows: IntArray) -> None:
-        """Takes in rounds that all lie in the present batch."""
+        """Adds rounds that all lie in the current batch."""
         self._batch += rows.sum(axis=0)
         self._round += len(rows)
         if self._round % self._learner.batch == 0 and self._round < self._learner.rounds:
@@ -165,15 +179,31 @@ class LazyStream:
         raise TypeError("a LazyStream can't be copied or pickled: its cost covers one run; see checkpoint()")
 
 
+# --- the methods of LazyExperts --------------------------------------------------------------------------------------
+
+
 def start(
     learner: ExpertsSetting,
     *,
-    ledger: AnyLedger | None,
-    name: str | None,
-    reads: Iterable[str] | None,
-    noise: Noise | None,
+    ledger: AnyLedger | None = None,
+    name: str | None = None,
+    reads: Iterable[str] | None = None,
+    noise: Noise | None = None,
 ) -> LazyStream:
-    """See ``LazyExperts.start``."""
+    """Begins a run that reads one round at a time; records its whole cost before anything is drawn.
+
+    Args:
+        learner: The learner.
+        ledger: Records the learner's ``event()`` under ``name``; see ``Laplace.release``.
+        name: The run's name in the ledger.
+        reads: The sources that the run reads, for a ``FilteredLedger``.
+        noise: None for secure noise (the extra ``secure``); ``SimulationNoise`` for reproducible runs, which are not
+            releases.
+
+    Raises:
+        SecureReleaseUnavailableError: there is no secure source of noise.
+        HockeystickError: the ledger refuses.
+    """
     source = check_noise(noise)
 
     def first(noise: Noise) -> int:
@@ -188,8 +218,14 @@ def start(
 
 
 @unchained()
-def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise | None) -> LazyStream:
-    """See ``LazyExperts.resume``."""
+def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> LazyStream:
+    """Continues the run that ``LazyStream.checkpoint`` saved; its cost was recorded at its start.
+
+    Raises:
+        SecureReleaseUnavailableError: there is no secure source of noise.
+        InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
+            to noise of the other kind.
+    """
     source = check_noise(noise)
     body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=learner, simulated=source.simulated)
     sampler = learner.sampler()
@@ -208,13 +244,29 @@ def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise 
     return stream
 
 
-def play(stream: LazyStream, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> LazyRelease:
-    """Plays all rounds of ``stream``, which has just been started."""
-    learner = stream._learner
+def release(
+    learner: ExpertsSetting,
+    losses: npt.ArrayLike | Iterable[npt.ArrayLike],
+    *,
+    ledger: AnyLedger | None = None,
+    name: str | None = None,
+    reads: Iterable[str] | None = None,
+    noise: Noise | None = None,
+) -> LazyRelease:
+    """Returns one run for publication; ``losses`` as for ``run``, other arguments and errors as for ``start``.
+
+    An array is checked before anything is recorded. Losses that arrive in blocks are checked on arrival: a bad one ends
+    the run, and the charge remains.
+    """
+    batches = partial(loss_batches, losses, rounds=learner.rounds, experts=learner.experts, clip=learner.clip)
+    if hasattr(losses, "shape"):
+        for _ in batches(batch=learner.batch):
+            pass
+    stream = start(learner, ledger=ledger, name=name, reads=reads, noise=noise)
     label = np.min_scalar_type(learner.experts - 1)
     actions, switched = np.empty(learner.batches, label), np.zeros(learner.batches, np.bool_)
     actions[0] = stream.predict()
-    for single in loss_batches(losses, rounds=learner.rounds, experts=learner.experts, batch=1, clip=learner.clip):
+    for single in batches(batch=1):
         for block in np.split(single.sums, range(_ROWS, len(single.sums), _ROWS)):
             whole = stream._whole(block, stream.round)
             while len(whole):

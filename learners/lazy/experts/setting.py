@@ -31,7 +31,7 @@ def _variant(value: object) -> Variant:
 
 @frozen(kw_only=True)
 class BatchedExperts(Batched, TakesLosses):
-    """What all lazy learners of experts are given, whatever their coin; see them."""
+    """The parameters of all lazy learners of experts, whatever their coin; documented there."""
 
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
@@ -41,13 +41,13 @@ class BatchedExperts(Batched, TakesLosses):
 
     @property
     def draw(self) -> ExponentialMechanism:
-        """One draw from the weights, for scores -eta*(cumulative losses); one person moves a score by at most eta."""
+        """The draw from the weights, for scores -η*(cumulative losses); one person moves a score by at most η."""
         return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
 
 
 @frozen(kw_only=True)
 class ExpertsSetting(BatchedExperts):
-    """What :class:`LazyExperts` is given, and what follows from it alone; see there."""
+    """The parameters of ``LazyExperts`` and everything that follows from them alone; documented there."""
 
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     variant: Variant = field(default="l2p", converter=_variant)
@@ -61,12 +61,12 @@ class ExpertsSetting(BatchedExperts):
             for name, default in (("shadow_probability", None), ("normaliser", "tight")):
                 if getattr(self, name) != default:
                     raise InvalidArgumentError(
-                        name, getattr(self, name), "has no meaning for the dartboard", f"leave it at {default!r}"
+                        name, getattr(self, name), "does not apply to the dartboard", f"leave it at {default!r}"
                     )
 
     @property
     def log_normaliser(self) -> float:
-        """The number c; 0 for the dartboard, which has none."""
+        """The log-normaliser c; 0 for the dartboard, which has none."""
         if self.variant == "dartboard":
             return 0.0
         tight = self.batch * self.learning_rate
@@ -83,7 +83,7 @@ class ExpertsSetting(BatchedExperts):
 
     @property
     def switch(self) -> LazySwitch:
-        """One boundary's decision; its log-ratio moves by at most 2*eta (dartboard: eta) when one person changes."""
+        """The decision at a boundary; its log-ratio moves by at most 2*η (dartboard: η) when one person changes."""
         p, span = self.fake_switch_probability, self.batch * self.learning_rate
         if self.variant == "dartboard":
             return LazySwitch.dartboard(p, sensitivity=self.learning_rate, lowest=-span)
@@ -97,7 +97,7 @@ class ExpertsSetting(BatchedExperts):
         return largest_redraw(self.fake_switch_probability, -(self.log_normaliser + self.batch * self.learning_rate))
 
     def plan(self) -> LazyPlan:
-        """What decisions and draws cost."""
+        """Returns the costs of decisions and draws."""
         return LazyPlan(
             batches=self.batches,
             switch=self.switch.event(),
@@ -109,11 +109,11 @@ class ExpertsSetting(BatchedExperts):
         )
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
+        """Returns the data-independent plan, for the full view (see ``LazyPlan.graph``)."""
         return self.plan().graph()
 
     def sampler(self) -> LazySampler | None:
-        """The walk over experts as a mechanism; None where no data are read: one batch, or no draw allowed."""
+        """Returns the walk over experts as a mechanism; None where no data are read: one batch, or no draw allowed."""
         if self.batches == 1 or self.draw_budget == 0:
             return None
         shadow = self.refresh_probability if self.variant == "l2p" else None
@@ -122,6 +122,6 @@ class ExpertsSetting(BatchedExperts):
         )
 
     def event(self) -> PrivacyEvent:
-        """What a whole run costs, as one event for a larger graph or a ledger; the same as :meth:`graph`."""
+        """Returns the cost of a whole run as one event, for a larger graph or a ledger; the same as :meth:`graph`."""
         sampler = self.sampler()
         return compose() if sampler is None else sampler.event()

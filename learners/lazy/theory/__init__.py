@@ -1,4 +1,4 @@
-"""What the paper prints, lower bounds, rates and exact oracles."""
+"""The paper's printed statements, lower bounds, rates, and exact oracles."""
 
 from lazy_loader import attach
 

@@ -1,10 +1,10 @@
-"""Exact law of the lazy learner's privacy loss on two given streams, without sampling: the truth behind all bounds.
+"""The exact law of the lazy learner's privacy loss on two given streams, without sampling: the oracle for all bounds.
 
 The loss ln P0(transcript)/P1(transcript) of the full view is accumulated by dynamic programming over
 (state of the chain) x (loss of the first decision) x (loss of the draws, on a grid). Experts that both streams treat
-alike are merged first, which is exact: neither the coins nor the loss tell them apart. So the usual worst case, two
-halves of the experts, has two states whatever the number of experts, and its draws lose exactly +-eta: no rounding.
-In general draws are rounded to the grid, once up and once down, and the result is a bracket.
+alike are merged first, which is exact: neither the coins nor the loss distinguish them. So the usual worst case, two
+halves of the experts, has two states whatever the number of experts, and its draws lose exactly +-η: no rounding.
+In general the losses of draws are rounded to the grid, once up and once down, and the result is a bracket.
 """
 
 from collections.abc import Callable
@@ -19,21 +19,29 @@ from hockeystick.accounting.validate import integer
 from hockeystick.learners.common.exact_loss import ExactLoss, LossLaw
 from hockeystick.learners.lazy.experts.lazy_chain import LazyChain, bit_log_ratios
 
-_SNAP = 1e-9  # draws within this of a multiple of the grid step (relative to it) count as on the grid
+_SNAP = 1e-9  # losses within this relative distance of a multiple of the grid step count as on the grid
 _CELLS = 2**22  # largest table of the dynamic programme
 _NEGLIGIBLE = 1e-32  # mass of a column below which the ends of the table are cut
 
 
 def exact_loss(chain0: LazyChain, chain1: LazyChain, *, steps: int = 64) -> ExactLoss:
-    """Exact privacy loss of the whole run, full view, between two chains whose streams differ within one batch.
+    """Returns the exact privacy loss of the whole run, full view, of two chains whose streams differ within one batch.
 
     Args:
         chain0: Law of the transcript on one stream.
         chain1: Law of the transcript on the other.
-        steps: Grid steps per largest loss of one draw, where draws lie on no common lattice.
+        steps: Grid steps per largest loss of one draw, if the losses of draws have no common lattice.
 
     Raises:
         InvalidArgumentError: the streams differ in several batches, or the exact computation would be too large.
+
+    Example:
+        >>> from hockeystick.learners import LazyExperts
+        >>> learner = LazyExperts(rounds=9, experts=2, learning_rate=0.1, fake_switch_probability=0.3)
+        >>> chains = [learner.chain(losses) for losses in learner.worst_case_neighbours()]
+        >>> lower, upper = exact_loss(*chains).epsilon(1e-3)
+        >>> round(lower, 3), lower <= upper <= learner.epsilon_for(0, 1e-3)
+        (0.73, True)
     """
     steps = integer("steps", steps, low=1)
     lumped = _lump(chain0, chain1)
@@ -45,7 +53,16 @@ def exact_loss(chain0: LazyChain, chain1: LazyChain, *, steps: int = 64) -> Exac
 
 
 def exact_decision_loss(chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
-    """As :func:`exact_loss`, of the switching decision after the changed batch alone (no rounding)."""
+    """Returns the exact privacy loss of the switching decision after the changed batch; no rounding.
+
+    Arguments and errors are as for :func:`exact_loss`.
+
+    Example:
+        >>> chains = [LazyChain(batch_losses=[row, [0.0, 0.0]], learning_rate=0.1, fake_switch_probability=0.2)
+        ...           for row in ([1.0, 0.0], [0.0, 1.0])]
+        >>> round(exact_decision_loss(*chains).epsilon(1e-3)[0], 3)
+        0.315
+    """
     lumped = _lump(chain0, chain1)
     s0 = _changed_batch(chain0, chain1)
     laws = []
@@ -64,7 +81,15 @@ def exact_decision_loss(chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
 
 
 def exact_marginals(chain: LazyChain) -> FloatArray:
-    """Exact law of the action of every batch, shape ``(n, d)``: the forward chain of (action, shadow), O(n d^2)."""
+    """Returns the exact law of the action of every batch, shape ``(n, d)``, in time O(n d^2).
+
+    Example:
+        >>> chain = LazyChain(
+        ...     batch_losses=[[1.0, 0.0], [0.0, 0.0]], learning_rate=0.5, fake_switch_probability=0.1,
+        ...     shadow_probability=0.1, log_normaliser=0.0)
+        >>> exact_marginals(chain)[1].round(4).tolist(), np.exp(chain.log_weights)[1].round(4).tolist()
+        ([0.4326, 0.5674], [0.3775, 0.6225])
+    """
     weights = np.exp(chain.log_weights)
     joint = _initial(chain, weights)
     marginals = np.empty_like(weights)
@@ -75,7 +100,7 @@ def exact_marginals(chain: LazyChain) -> FloatArray:
     return marginals
 
 
-# --- the chain of (action, shadow), as a table [x, y]; without a shadow y takes one value ---------------------------
+# --- the chain of (action, shadow), as a table [x, y]; y takes one value if there is no shadow -----------------------
 
 
 def _initial(chain: LazyChain, weights: FloatArray, multiplicity: FloatArray | None = None) -> FloatArray:
@@ -105,7 +130,7 @@ def _advance(chain: LazyChain, joint: FloatArray, s: int, weights: FloatArray) -
 
 @frozen(eq=False)
 class _Pair:
-    """Two chains over classes of experts, and how many experts each class holds."""
+    """Two chains over classes of experts, and the number of experts in each class."""
 
     chain0: LazyChain
     chain1: LazyChain
@@ -142,7 +167,7 @@ def _lump(chain0: LazyChain, chain1: LazyChain) -> _Pair:
 
 
 def _changed_batch(chain0: LazyChain, chain1: LazyChain) -> int | None:
-    """Index of the only batch on which the streams differ, or None if they are equal."""
+    """Returns the index of the only batch on which the streams differ, or None if they are equal."""
     changed = np.flatnonzero(np.any(chain0.batch_losses != chain1.batch_losses, axis=1))
     if changed.size > 1:
         raise InvalidArgumentError(
@@ -152,7 +177,7 @@ def _changed_batch(chain0: LazyChain, chain1: LazyChain) -> int | None:
 
 
 def _state_at(pair: _Pair, s0: int) -> FloatArray:
-    """Joint law of (action, shadow) in batch s0, equal in both worlds."""
+    """Returns the joint law of (action, shadow) in batch s0, which is equal in both worlds."""
     joint = _initial(pair.chain0, pair.weights0, pair.sizes)
     for s in range(1, s0 + 1):
         joint = _advance(pair.chain0, joint, s, pair.weights0[s])
@@ -160,17 +185,17 @@ def _state_at(pair: _Pair, s0: int) -> FloatArray:
 
 
 def _decision(pair: _Pair, s0: int) -> tuple[FloatArray, FloatArray]:
-    """Masses and losses of (kept, moved) at the boundary after batch s0, each of shape (2, x, y)."""
+    """Returns masses and losses of (stayed, moved) at the boundary after batch s0, each of shape (2, x, y)."""
     joint = _state_at(pair, s0)
     if s0 + 1 >= pair.chain0.batches:
         return np.stack([joint, np.zeros_like(joint)]), np.zeros((2, *joint.shape))
     x = np.arange(pair.chain0.experts)
     if pair.chain0.shadow_probability is None:
-        kept, moved = (ratio[:, None] for ratio in bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x, None))
+        stayed, moved = (ratio[:, None] for ratio in bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x, None))
     else:
-        kept, moved = bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x[:, None], x[None, :])
+        stayed, moved = bit_log_ratios(pair.chain0, pair.chain1, s0 + 1, x[:, None], x[None, :])
     keep = _keep(pair.chain0, s0 + 1)
-    return np.stack([joint * keep, joint * (1.0 - keep)]), np.stack([kept, moved])
+    return np.stack([joint * keep, joint * (1.0 - keep)]), np.stack([stayed, moved])
 
 
 def _run_laws(pair: _Pair, s0: int, steps: int) -> tuple[LossLaw, LossLaw]:
@@ -188,7 +213,7 @@ def _run_laws(pair: _Pair, s0: int, steps: int) -> tuple[LossLaw, LossLaw]:
 def _grid_laws(
     pair: _Pair, s0: int, drawn: FloatArray, step: float, rounding: Callable[[FloatArray], FloatArray]
 ) -> tuple[LossLaw, LossLaw]:
-    """The law with draws' losses rounded to multiples of ``step``: without, and with, the negligible mass cut off."""
+    """Returns the law with draws' losses rounded to multiples of ``step``; the cut mass counts as 0, or as inf."""
     chain, n = pair.chain0, pair.chain0.batches
     ratio = drawn / step
     nearest = np.round(ratio)
@@ -200,40 +225,40 @@ def _grid_laws(
     cut = 0.0
 
     # Tables are [x, y, loss of the decision, loss of the draws]; column j of the last axis is a loss (lowest + j)*step.
-    kept, moved = (np.zeros((*masses.shape[1:], finite.size, 1)) for _ in range(2))
-    for table, mass, loss in ((kept, masses[0], losses[0]), (moved, masses[1], losses[1])):
+    stayed, moved = (np.zeros((*masses.shape[1:], finite.size, 1)) for _ in range(2))
+    for table, mass, loss in ((stayed, masses[0], losses[0]), (moved, masses[1], losses[1])):
         x, y = np.nonzero((mass > 0.0) & np.isfinite(loss))
         table[x, y, np.searchsorted(finite, loss[x, y]), 0] = mass[x, y]
     lowest = 0
     for s in range(s0 + 1, n):
         if s > s0 + 1:
             keep = _keep(chain, s)[:, :, None, None]
-            kept, moved = kept * keep, kept * (1.0 - keep)
-        kept, below = _redraw(kept, moved.sum(axis=0), pair.weights0[s], shifts[s], axis=0)
+            stayed, moved = stayed * keep, stayed * (1.0 - keep)
+        stayed, below = _redraw(stayed, moved.sum(axis=0), pair.weights0[s], shifts[s], axis=0)
         lowest -= below
         if chain.shadow_probability:
             again = chain.shadow_probability
-            left = again * kept.sum(axis=1)
-            kept, below = _redraw((1.0 - again) * kept, left, pair.weights0[s], shifts[s], axis=1)
+            left = again * stayed.sum(axis=1)
+            stayed, below = _redraw((1.0 - again) * stayed, left, pair.weights0[s], shifts[s], axis=1)
             lowest -= below
-        columns = kept.sum(axis=(0, 1, 2))
+        columns = stayed.sum(axis=(0, 1, 2))
         worth = np.flatnonzero(columns > _NEGLIGIBLE)
         if worth.size and (worth[0] > 0 or worth[-1] < columns.size - 1):
             cut += float(columns[: worth[0]].sum() + columns[worth[-1] + 1 :].sum())
-            kept = kept[..., worth[0] : worth[-1] + 1]
+            stayed = stayed[..., worth[0] : worth[-1] + 1]
             lowest += int(worth[0])
-        if kept.size > _CELLS:
+        if stayed.size > _CELLS:
             raise InvalidArgumentError(
                 "chain0",
                 chain.batch_losses.shape,
                 f"the exact law needs a table of over {_CELLS} cells",
                 "use fewer distinguishable experts, fewer batches or fewer grid steps",
             )
-    grid = step * (lowest + np.arange(kept.shape[-1]))
+    grid = step * (lowest + np.arange(stayed.shape[-1]))
     atoms = (finite[:, None] + grid[None, :]).ravel()
-    weight = (kept if s0 + 1 < n else kept + moved).sum(axis=(0, 1)).ravel()
+    weight = (stayed if s0 + 1 < n else stayed + moved).sum(axis=(0, 1)).ravel()
     order = np.argsort(atoms, kind="stable")
-    # Sums of losses are off by 1e-12 at most, and each snapped draw by ``_SNAP`` of a step, in up to four terms.
+    # Sums of losses have an error of at most 1e-12, and each snapped draw of ``_SNAP`` steps, in up to four terms.
     slack = 1e-12 + 4 * _SNAP * step * (n - s0)
     return (
         LossLaw(atoms[order], weight[order], infinite, slack),
@@ -244,7 +269,10 @@ def _grid_laws(
 def _redraw(
     stay: FloatArray, gone: FloatArray, weights: FloatArray, shifts: npt.NDArray[np.int64], *, axis: int
 ) -> tuple[FloatArray, int]:
-    """``stay``, plus ``gone`` spread over the classes of ``axis``, each by its own loss; and columns added below."""
+    """Adds to ``stay`` the mass ``gone``, spread over the classes of ``axis`` and shifted by their losses.
+
+    Returns the table and the number of columns added below.
+    """
     below, above = max(0, -int(shifts.min())), max(0, int(shifts.max()))
     table = np.pad(stay, [(0, 0)] * 3 + [(below, above)])
     width = gone.shape[-1]

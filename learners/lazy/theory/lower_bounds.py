@@ -1,15 +1,14 @@
-"""Lower bounds for private learners that rarely switch: the class, the adversary, and what the argument misses.
+"""Lower bounds for private learners that rarely switch: the class, the adversary, and the gap in the printed argument.
 
 Asi, Koren, Liu & Talwar 2024, section 4, bound the regret of every private learner that at each round keeps its expert
-or draws a fresh one independently of all else (Condition 4.1), on losses that stay the same for an epoch and are coins
-otherwise. Three parts of that argument are here as objects that can be run:
+or draws a fresh one independently of all else (Condition 4.1), on losses that are fair coins, constant within an epoch.
+This module implements three parts of that argument:
 
-* the class: :class:`Resamplings`, and an exact test of whether a learner's draws are fresh (tree-based learners' are
-  not);
-* the adversary: :class:`EpochAdversary`; and :class:`ParallelEpochLearner`, which is eps^2-zCDP, lies in the class and
-  has *negative* regret on it. The printed proof of Theorem 4.2 adds up privacy over epochs, but people of different
-  epochs are paid in parallel. The theorem's statement is thereby neither proved nor refuted: its curve is a reference,
-  :func:`printed_regret_floor`;
+* the class: :class:`Resamplings` (the draws of tree-based learners are not in it);
+* the adversary: :class:`EpochAdversary`; and :class:`ParallelEpochLearner`, which is ε^2-zCDP, lies in the class and
+  has *negative* regret against it. The printed proof of Theorem 4.2 adds up privacy over epochs, but the costs for
+  people of different epochs compose in parallel. This neither proves nor refutes the theorem's statement: its curve is
+  a reference, :func:`printed_regret_floor`;
 * the price of one epoch (Lemma 4.4), sharp: :func:`repeated_loss_floor`.
 """
 
@@ -22,7 +21,7 @@ from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Reach
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
-from hockeystick.accounting.validate import array, integer, probability, real
+from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 from hockeystick.learners.experts.expert_losses import checked_losses, opposite_halves, regret_floor
@@ -34,13 +33,17 @@ from hockeystick.mechanisms import ExponentialMechanism
 
 @frozen(eq=False)
 class Resamplings:
-    """What a learner of the class publishes, in R runs: when it drew an expert, and which.
+    """The published part of R runs of a learner of the class: the draws and their times.
 
     Attributes:
         rounds: T, rounds per run.
-        times: Shape ``(R, m)``, ascending along a run: the round (0-based) from which the i-th draw is played; T where
-            a run has fewer than m draws. Round 0 is always the first.
-        samples: Shape ``(R, m)``: the expert drawn; 0 where there is none.
+        times: Shape ``(R, m)``, ascending along a run: the round (0-based) from which the i-th draw is played; T if a
+            run has fewer than i draws. Round 0 is always the first.
+        samples: Shape ``(R, m)``: the drawn expert; 0 if there is none.
+
+    Example:
+        >>> Resamplings(4, np.array([[0, 2]]), np.array([[1, 0]])).actions().tolist()
+        [[1, 1, 0, 0]]
     """
 
     rounds: int
@@ -48,7 +51,7 @@ class Resamplings:
     samples: AnyIntArray
 
     def actions(self) -> AnyIntArray:
-        """The expert played in each round, shape ``(R, rounds)``."""
+        """Returns the expert played in each round, shape ``(R, rounds)``."""
         runs, draws = self.times.shape
         played = np.zeros((runs, self.rounds), dtype=np.int64)
         drawn = self.times < self.rounds
@@ -61,18 +64,23 @@ class Resamplings:
 
 
 def resamplings(transcripts: Transcripts, *, batch: int, rounds: int) -> Resamplings:
-    """The draws of the lazy learner's runs; its shadow, which is never played, is not among them.
+    """Returns the draws of the lazy learner's runs, without its shadow, which is never played.
 
     Args:
         transcripts: R runs of n batches.
         batch: Rounds per batch.
         rounds: T; n must be ceil(rounds / batch).
+
+    Example:
+        >>> seen = Transcripts(np.array([[2, 0]]), np.array([[False, True]]))
+        >>> resamplings(seen, batch=3, rounds=5).actions().tolist()
+        [[2, 2, 2, 0, 0]]
     """
     batch = integer("batch", batch, low=1)
     rounds = integer("rounds", rounds, low=1)
     runs, batches = transcripts.actions.shape
     if batches != -(-rounds // batch):
-        raise InvalidArgumentError("transcripts", (runs, batches), f"has not the batches of {rounds} rounds by {batch}")
+        raise InvalidArgumentError("transcripts", (runs, batches), f"do not have {-(-rounds // batch)} batches")
     drawn = transcripts.switched.copy()
     drawn[:, 0] = True
     most = int(drawn.sum(axis=1).max())
@@ -85,36 +93,6 @@ def resamplings(transcripts: Transcripts, *, batch: int, rounds: int) -> Resampl
     return Resamplings(rounds, times, samples)
 
 
-def fresh_draws_pvalue(found: Resamplings, log_law: npt.ArrayLike) -> float:
-    """An exact p-value of the hypothesis that every draw is fresh, from the stated law of its round.
-
-    Under Condition 4.1, among the runs that draw for round t and played z before, the number of draws of each expert is
-    binomial, whatever the runs did earlier. All these counts are tested together (Bonferroni); a draw that leans on the
-    noise of the draw before it, as tree-based learners' do, is told by the expert played before.
-
-    Args:
-        found: R runs; few experts, so that counts are large enough to say something.
-        log_law: Shape ``(rounds, experts)``: log-probabilities of the measure from which round t's expert is drawn.
-
-    Returns:
-        A number in [0, 1]: at most x with probability at most x if the hypothesis holds.
-    """
-    law = np.exp(array("log_law", log_law, ndim=2, shape=(found.rounds, None)))
-    experts = law.shape[1]
-    drawn = found.times < found.rounds
-    before = np.full_like(found.samples, experts)  # before the first draw nothing was played
-    before[:, 1:] = found.samples[:, :-1]
-    cell = (found.times[drawn] * (experts + 1) + before[drawn]) * experts + found.samples[drawn]
-    counts = np.bincount(cell, minlength=found.rounds * (experts + 1) * experts).reshape(-1, experts + 1, experts)
-    totals = counts.sum(axis=2, keepdims=True)
-    seen = np.broadcast_to(totals > 0, counts.shape)
-    k, n = counts[seen], np.broadcast_to(totals, counts.shape)[seen]
-    q = np.broadcast_to(law[:, None, :], counts.shape)[seen]
-    tails = np.minimum(stats.binom.cdf(k, n, q), stats.binom.sf(k - 1, n, q))
-    # The number of cells is fixed beforehand; how many are met depends on the runs.
-    return float(min(1.0, 2.0 * counts.size * tails.min(initial=1.0)))
-
-
 # --- the adversary and the learner that beats it ---------------------------------------------------------------------
 
 
@@ -124,15 +102,20 @@ def _epoch(value: object) -> int:
 
 @frozen(kw_only=True)
 class EpochAdversary:
-    """Losses that are fair coins, drawn once per epoch and expert and repeated for the whole epoch.
+    """The adversary whose losses are fair coins, drawn once per epoch and expert and constant within the epoch.
 
-    There are E = floor((T eps)^(4/3)) epochs of floor(T/E) rounds (Asi et al. 2024, proof of Theorem 4.2). Rounds that
-    are left over have loss 0 for every expert, so they add to nobody's regret.
+    There are E = floor((T ε)^(4/3)) epochs of floor(T/E) rounds (Asi et al. 2024, proof of Theorem 4.2). In the
+    remaining rounds every expert has loss 0, so they do not affect regret.
 
     Args:
         rounds: T >= 1.
         experts: d >= 2.
-        epsilon: In [1/T, T^(-1/4)]: outside there is no epoch, or epochs are shorter than a round.
+        epsilon: In [1/T, T^(-1/4)]; outside there is no epoch, or epochs are shorter than a round.
+
+    Example:
+        >>> adversary = EpochAdversary(rounds=20_000, experts=3, epsilon=0.02)
+        >>> adversary.epochs, adversary.epoch, round(adversary.expected_floor(), 1)
+        (2947, 6, 8703.2)
     """
 
     rounds: int = field(converter=arguments.rounds)
@@ -146,8 +129,8 @@ class EpochAdversary:
 
     @property
     def epochs(self) -> int:
-        """E."""
-        # A number that is whole but for rounding counts as whole.
+        """Number of epochs E."""
+        # The factor makes a number whole that is whole up to rounding.
         return math.floor(math.pow(self.rounds * self.epsilon, 4.0 / 3.0) * (1.0 + 1e-12))
 
     @property
@@ -156,15 +139,15 @@ class EpochAdversary:
         return self.rounds // self.epochs
 
     def losses(self, rng: np.random.Generator) -> FloatArray:
-        """One loss stream, shape ``(rounds, experts)``."""
+        """Returns one loss stream, shape ``(rounds, experts)``."""
         stream = np.zeros((self.rounds, self.experts))
         coins = rng.integers(0, 2, size=(self.epochs, self.experts))
         stream[: self.epochs * self.epoch] = np.repeat(coins, self.epoch, axis=0)
         return stream
 
     def expected_floor(self) -> float:
-        """Exact expected total loss of the best expert: epoch * E min of d binomials."""
-        spread = 6.0 * math.sqrt(self.epochs)  # 12 standard deviations: what is beyond weighs less than 1e-30
+        """Returns the exact expected total loss of the best expert: epoch * E[min of d binomials]."""
+        spread = 6.0 * math.sqrt(self.epochs)  # 12 standard deviations: the rest has probability below 1e-30
         low = max(0, math.floor(self.epochs / 2.0 - spread))
         high = min(self.epochs, math.ceil(self.epochs / 2.0 + spread))
         least = low + float(np.sum(stats.binom.sf(np.arange(low, high), self.epochs, 0.5) ** self.experts))
@@ -173,18 +156,24 @@ class EpochAdversary:
 
 @frozen(kw_only=True)
 class ParallelEpochLearner:
-    """Watches the first half of every epoch, then draws an expert for its second half by that half's losses alone.
+    """The learner that observes the first half of every epoch and draws an expert for the second half from it.
 
-    In the first half of an epoch of b rounds (floor(b/2) of them) it plays a uniform draw, in the second a draw with
-    weights exp(-sqrt(2) eps * losses of the first half). A person is in one epoch, so draws compose in parallel: the
-    learner is eps^2-zCDP however many epochs there are. Neighbouring streams differ in one round's losses, replaced by
-    any others in [0, 1]; the adversary may be adaptive.
+    In the first floor(b/2) rounds of an epoch of b rounds it plays a uniform draw, in the second half a draw with
+    weights exp(-sqrt(2) ε * losses of the first half). A person is in one epoch, so draws compose in parallel: the
+    learner is ε^2-zCDP for any number of epochs. Neighbouring streams differ in one round's losses, replaced by any
+    others in [0, 1]; the adversary may be adaptive.
 
     Args:
         rounds: T.
         experts: d >= 2.
         epoch: b in 2 .. T, rounds per epoch. Rounds after the last whole epoch keep the last expert.
-        epsilon: > 0; the learner is epsilon^2-zCDP.
+        epsilon: > 0; the learner is ε^2-zCDP.
+
+    Example:
+        >>> adversary = EpochAdversary(rounds=2000, experts=2, epsilon=0.05)
+        >>> learner = ParallelEpochLearner(rounds=2000, experts=2, epoch=adversary.epoch, epsilon=0.05)
+        >>> round(learner.graph().guarantee().event.zcdp_rho(), 5), round(learner.expected_regret_on(adversary), 2)
+        (0.0025, 7.92)
     """
 
     rounds: int = field(converter=arguments.rounds)
@@ -203,21 +192,21 @@ class ParallelEpochLearner:
 
     @property
     def watched(self) -> int:
-        """Rounds of an epoch that are watched, floor(b/2)."""
+        """Number of observed rounds of an epoch, floor(b/2)."""
         return self.epoch // 2
 
     @property
     def learning_rate(self) -> float:
-        """sqrt(2) eps, per unit of loss."""
+        """sqrt(2) ε, per unit of loss."""
         return math.sqrt(2.0) * self.epsilon
 
     @property
     def draw(self) -> ExponentialMechanism:
-        """One draw, for scores -learning_rate*(losses watched); one person moves a score by at most learning_rate."""
+        """The draw, for scores -learning_rate*(observed losses); one person moves a score by at most learning_rate."""
         return ExponentialMechanism(1.0, sensitivity=self.learning_rate)
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan: one draw per epoch, each reading its own epoch alone."""
+        """Returns the data-independent plan: one draw per epoch, each reading only its own epoch."""
         return (
             AccountantGraph(
                 adjacency=Adjacency.REPLACE_ONE,
@@ -229,11 +218,11 @@ class ParallelEpochLearner:
         )
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Two streams that differ in round 0: losses 1 on one half of the experts, or on the other; 0 elsewhere."""
+        """Returns two streams that differ in round 0: losses 1 on one half of the experts or on the other; else 0."""
         return opposite_halves(self.rounds, self.experts)
 
     def log_law(self, losses: npt.ArrayLike) -> FloatArray:
-        """Log-probabilities from which round t's expert is or would be drawn, shape ``(rounds, experts)``."""
+        """Returns the log-probabilities of a draw for each round, shape ``(rounds, experts)``."""
         stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts)
         law = np.full(stream.shape, -math.log(self.experts))
         second = np.repeat(self._draws(stream), self.epoch, axis=0)
@@ -244,7 +233,7 @@ class ParallelEpochLearner:
         return law
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Resamplings:
-        """``runs`` independent runs, two draws an epoch, runs on the leading axis."""
+        """Returns ``runs`` independent runs, two draws per epoch, runs on the leading axis."""
         stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts)
         runs = integer("runs", runs, low=1)
         starts = np.arange(self.epochs) * self.epoch
@@ -257,12 +246,12 @@ class ParallelEpochLearner:
         return Resamplings(self.rounds, np.broadcast_to(times, samples.shape), samples)
 
     def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> AnyIntArray:
-        """The expert played in each round of one simulated run (seeded, so not a private release)."""
+        """Returns the expert played in each round of one simulated run (seeded, so not a private release)."""
         played: AnyIntArray = self.simulate(losses, rng, 1).actions()[0]
         return played
 
     def log_likelihood_ratio(self, found: Resamplings, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
-        """ln P(draws | losses0) / P(draws | losses1), one number per run."""
+        """Returns ln P(draws | losses0) / P(draws | losses1), one number per run."""
         law0, law1 = (
             self._draws(checked_losses(name, given, rounds=self.rounds, experts=self.experts))
             for name, given in (("losses0", losses0), ("losses1", losses1))
@@ -272,27 +261,27 @@ class ParallelEpochLearner:
         return ratio
 
     def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Exact expected regret on ``losses`` of shape (rounds, experts)."""
+        """Returns the exact expected regret on ``losses`` of shape (rounds, experts)."""
         stream = checked_losses("losses", losses, rounds=self.rounds, experts=self.experts)
         return float(np.sum(np.exp(self.log_law(stream)) * stream)) - regret_floor(stream)[1]
 
     def expected_regret_on(self, adversary: EpochAdversary) -> float:
-        """Exact expected regret over the adversary's coins and the learner's, without simulation.
+        """Returns the exact expected regret over the coins of adversary and learner, without simulation.
 
         Raises:
-            InvalidArgumentError: the adversary's rounds, experts or epochs are not this learner's.
+            InvalidArgumentError: the adversary's rounds, experts or epochs differ from the learner's.
         """
         if (adversary.rounds, adversary.experts, adversary.epoch) != (self.rounds, self.experts, self.epoch):
             raise InvalidArgumentError("adversary", adversary, "has other rounds, experts or epochs than the learner")
         bad = np.arange(self.experts + 1)  # experts whose coin is 1
         weight = bad * math.exp(-self.learning_rate * self.watched)
         missed = float(np.sum(stats.binom.pmf(bad, self.experts, 0.5) * weight / (weight + self.experts - bad)))
-        # Further epochs of the learner lie in the rounds that the adversary leaves over.
+        # Any further epochs of the learner lie in the adversary's remaining rounds.
         loss = adversary.epochs * (0.5 * self.watched + missed * (self.epoch - self.watched))
         return loss - adversary.expected_floor()
 
     def _draws(self, stream: FloatArray) -> FloatArray:
-        """Log-probabilities of the second half's draw in each epoch, shape ``(epochs, experts)``."""
+        """Returns the log-probabilities of the second half's draw in each epoch, shape ``(epochs, experts)``."""
         whole = stream[: self.epochs * self.epoch].reshape(self.epochs, self.epoch, self.experts)
         scores = -self.learning_rate * whole[:, : self.watched].sum(axis=1)
         found: FloatArray = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
@@ -300,9 +289,9 @@ class ParallelEpochLearner:
 
 
 def printed_regret_floor(*, rounds: int, experts: int, epsilon: float) -> PrintedFloor:
-    """The printed lower bound sqrt(T) + T^(1/3) eps^(-2/3) for eps^2-zCDP learners of the class: a reference, unproven.
+    """Returns the printed bound sqrt(T) + T^(1/3) ε^(-2/3) for ε^2-zCDP learners of the class, which is unproven.
 
-    The second condition is the construction's own: without it epochs are shorter than a round.
+    The second condition comes from the construction: if it fails, epochs are shorter than a round.
     """
     rounds = integer("rounds", rounds, low=1)
     experts = integer("experts", experts, low=2)
@@ -321,17 +310,18 @@ def printed_regret_floor(*, rounds: int, experts: int, epsilon: float) -> Printe
 
 
 def repeated_loss_law(copies: int, epsilon: float, delta: float = 0.0) -> FloatArray:
-    """How the best private rule for two experts chooses: P(it plays expert 0 | expert 0 lost in k of T copies).
+    """Returns P(the best private rule for two experts plays expert 0 | expert 0 lost in k of T copies), for k = 0 .. T.
 
-    Losses are (c, 1 - c) in every copy. The rule is (epsilon, delta)-DP under replacement of one copy, symmetric in the
-    experts, and attains :func:`repeated_loss_floor`. Steps away from the middle lose as much probability as a step may.
+    Losses are (c, 1 - c) in every copy. The rule is (ε, δ)-DP under replacement of one copy, symmetric in the
+    experts, and attains :func:`repeated_loss_floor`. Each step away from the middle loses as much probability as
+    privacy allows.
 
     Returns:
-        Shape ``(copies + 1,)``, for k = 0 .. T; not increasing.
+        Shape ``(copies + 1,)``, nonincreasing.
     """
     copies = integer("copies", copies, low=1)
     epsilon, delta = real("epsilon", epsilon, low=0.0), probability("delta", delta)
-    # At the middle the law is 1/2; an odd T has an edge there, of which one end is the mirror image of the other.
+    # The law is 1/2 at the middle. For odd T the middle is between two values of k, which mirror each other.
     steps = [0.5] if copies % 2 == 0 else [(1.0 - delta) / (1.0 + math.exp(epsilon))]
     while len(steps) < (copies + 2) // 2:
         steps.append(max(0.0, (steps[-1] - delta) * math.exp(-epsilon)))
@@ -341,27 +331,16 @@ def repeated_loss_law(copies: int, epsilon: float, delta: float = 0.0) -> FloatA
 
 
 def repeated_loss_floor(copies: int, epsilon: float, delta: float = 0.0) -> float:
-    """Sharp lower bound on the expected loss of T plays, when one loss of fair coins is given in T private copies.
+    """Returns the sharp lower bound on the expected loss of T plays, given T private copies of one loss of fair coins.
 
-    Every (epsilon, delta)-DP rule that reads T copies of one loss, each expert's a fair coin, and plays T times has at
-    least this expected loss: for each play, going from T copies of a loss l to T copies of 1 - l in T steps can move
-    the chance of an expert with l = 1 no further than the T-fold trade-off curve of (epsilon, delta)-DP allows (Dong,
-    Roth & Su 2022, Thm 2.14), and the two ends are equally likely. For delta = 0 it is
+    Every (ε, δ)-DP rule that reads T copies of one loss, each expert's a fair coin, and plays T times has at
+    least this expected loss. For each play, going from T copies of a loss l to T copies of 1 - l in T steps can move
+    the probability of an expert with l = 1 only as far as the T-fold trade-off curve of (ε, δ)-DP allows
+    (Dong, Roth & Su 2022, Thm 2.14), and the two ends are equally likely. For δ = 0 it is
 
-        T e^(-T eps/2) / 2 (even T),   T e^(-(T-1) eps/2) / (1 + e^eps) (odd T),
+        T e^(-T ε/2) / 2 (even T),   T e^(-(T-1) ε/2) / (1 + e^ε) (odd T),
 
-    larger than T / (1 + e^(T eps)), which counts the first and the last step's limits at every step, for T > 1. It is
-    attained for two experts whose coins differ, by :func:`repeated_loss_law`.
+    which for T > 1 is larger than T / (1 + e^(T ε)), the bound that counts the limits of the first and the last step
+    at every step. :func:`repeated_loss_law` attains it for two experts whose coins differ.
     """
     return integer("copies", copies, low=1) * float(repeated_loss_law(copies, epsilon, delta)[-1])
-
-
-def printed_repeated_loss_floor(copies: int, epsilon: float, *, experts: int, delta: float = 0.0) -> float:
-    """The printed bound T (1/2 - T eps/2) - T^2 d delta / 2 (Asi et al. 2024, Lemma 4.4): true, and never above ours.
-
-    It is stated for eps <= 1/T and delta <= 1/2.
-    """
-    copies = integer("copies", copies, low=1)
-    epsilon, delta = real("epsilon", epsilon, low=0.0), probability("delta", delta)
-    experts = integer("experts", experts, low=2)
-    return copies * (0.5 - copies * epsilon / 2.0) - copies**2 * experts * delta / 2.0

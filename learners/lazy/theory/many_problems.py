@@ -1,8 +1,8 @@
-"""How many problems of experts can share the same people and one budget, at a regret that is almost free of privacy.
+"""The number of expert problems that can share the same people and one budget, at almost no cost in regret.
 
-Asi, Koren, Liu & Talwar 2024 (section 1.1) promise T^(1/2) of them, since each is free of privacy down to epsilon =
-T^(-1/4), and single epsilons add up like a square root. No learner is known for that rate. But the count does grow
-so, if curves are added up instead of epsilons: see :func:`free_instances`.
+Asi, Koren, Liu & Talwar 2024 (section 1.1) promise T^(1/2) of them: privacy is free for each down to ε =
+T^(-1/4), and the ε of k problems add up to about sqrt(k) ε. No learner is known that reaches this rate at that ε. The
+number does grow at that rate if privacy curves are composed instead of ε: see :func:`free_instances`.
 """
 
 import math
@@ -27,12 +27,14 @@ _ORDERS = 1.0 + np.geomspace(0.02, 1e5, 96)
 
 @frozen
 class FreeInstances:
-    """How many problems share one budget, and the learner of each; certified by the learners' graphs.
+    """A number of problems that share one budget, and the learner of each; the learners' graphs certify it.
+
+    See ``free_instances`` for an example.
 
     Attributes:
-        instances: The count K.
-        learner: Plays each of them.
-        epsilon: The epsilon of one problem alone that was counted by, or None if curves were.
+        instances: The number K.
+        learner: The learner of each problem.
+        epsilon: The ε of a single problem, or None if the number is certified by curves.
     """
 
     instances: int
@@ -50,38 +52,51 @@ def free_instances(
     variant: Variant = "dartboard",
     known: Known = "curve",
 ) -> FreeInstances:
-    """The most problems of experts that can all take the same people's losses at (epsilon, delta) in total.
+    """Returns the largest number of expert problems that can read the same people's losses at (ε, δ) in total.
 
     Each has a worst-case regret of at most ``excess`` * sqrt(T ln d); without privacy it is sqrt(T ln d / 2). Batches
     and fake-switch probabilities are searched on a grid, and every learner has the smallest learning rate that its
-    regret allows, of order T^(-1/2). How the count grows depends on what is known of each problem's learner:
+    regret allows, of order T^(-1/2). The growth depends on the known description of each problem's learner:
 
-    * its "curve": the count is certified by the Renyi curve of the composed graphs. A decision costs rate^2/p in Renyi
-      terms and all redraws T p rate^2, so that p ~ T^(-1/2) is best and the count grows like T^(1/2). A single
+    * its "curve": the Rényi curve of the composed graphs certifies the number. A decision costs rate^2/p in Rényi
+      terms and all redraws T p rate^2, so that p ~ T^(-1/2) is best and the number grows like T^(1/2). A single
       decision's worst loss, rate/p, is then of order 1;
-    * its "epsilon" alone, at delta/(2K): the count is certified by the optimal composition of K equal (epsilon, delta)
-      guarantees (Kairouz, Oh & Viswanath 2015). Now rate/p has to fall with epsilon_1 ~ K^(-1/2), and redraws cost
-      epsilon_1^2 ~ T p rate^2 > T rate^3/epsilon_1: epsilon_1 ~ T^(-1/6) and the count grows like T^(1/3).
+    * its "epsilon" only, at δ/(2K): the optimal composition of K equal (ε, δ) guarantees certifies the
+      number (Kairouz, Oh & Viswanath 2015). Now rate/p has to fall with ε_1 ~ K^(-1/2), and redraws cost
+      ε_1^2 ~ T p rate^2 > T rate^3/ε_1: ε_1 ~ T^(-1/6) and the number grows like T^(1/3).
 
-    Problems may be played side by side: both compositions hold for interactive mechanisms, interleaved (Lyu 2022).
+    Problems may run concurrently: both compositions hold for interleaved interactive mechanisms (Lyu 2022).
+
+    Args:
+        rounds: T >= 2.
+        experts: d >= 2.
+        epsilon, delta: The total budget, ε > 0 and δ in (0, 1).
+        excess: At least 0.75.
+        variant: The variant of the lazy learner.
+        known: "curve" or "epsilon".
 
     Raises:
-        InvalidArgumentError: an argument outside its domain (``excess`` at least 0.75), or not one problem fits.
+        InvalidArgumentError: an argument outside its domain, or not even one problem fits.
+
+    Example:
+        >>> found = free_instances(rounds=20, experts=2, epsilon=4.0, delta=1e-3)
+        >>> found.instances, found.learner.variant
+        (31, 'dartboard')
     """
     rounds = integer("rounds", rounds, low=2)
     experts = integer("experts", experts, low=2)
     epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
     allowed = real("excess", excess, low=0.75) * math.sqrt(rounds * math.log(experts))
     one_of("known", known, "curve", "epsilon")
-    offered = [(learner, _paid(learner, _ORDERS)) for learner in _offered(rounds, experts, allowed, variant)]
+    candidates = [(learner, _cost(learner, _ORDERS)) for learner in _candidates(rounds, experts, allowed, variant)]
     if known == "curve":
         spare = epsilon - _conversion(delta)
-        learner = max(offered, key=lambda pair: float(np.max(spare / pair[1])))[0]
+        learner = max(candidates, key=lambda pair: float(np.max(spare / pair[1])))[0]
         return _certified(learner, epsilon, delta)
     found: FreeInstances | None = None
-    while True:  # which learner is best depends on delta/(2K), by its logarithm alone
+    while True:  # the best learner depends on δ/(2K), but only through its logarithm
         each = _conversion(delta / (2.0 * (1 if found is None else found.instances)))
-        learner = min(offered, key=lambda pair: float(np.min(pair[1] + each)))[0]
+        learner = min(candidates, key=lambda pair: float(np.min(pair[1] + each)))[0]
         more = _certified_alone(learner, epsilon, delta)
         if found is not None and more.instances <= found.instances:
             return found
@@ -89,18 +104,18 @@ def free_instances(
 
 
 def _conversion(delta: float) -> FloatArray:
-    """What is added to a Renyi curve to make it an epsilon (Canonne, Kamath & Steinke 2020, Prop. 12), per order."""
+    """Returns the term, per order, from a Rényi curve to ε (Canonne, Kamath & Steinke 2020, Prop. 12)."""
     found: FloatArray = np.log1p(-1.0 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1.0)
     return found
 
 
-def _offered(rounds: int, experts: int, allowed: float, variant: Variant) -> Iterator[LazyExperts]:
-    """Learners whose regret bound is ``allowed``."""
+def _candidates(rounds: int, experts: int, allowed: float, variant: Variant) -> Iterator[LazyExperts]:
+    """Yields learners whose regret bound is ``allowed``."""
     for batch in range(1, rounds + 1):
         root = allowed**2 - rounds * batch * math.log(experts) / 2.0
         if root < 0.0:
             break
-        # The smaller root of ln(d)/rate + rate*T*B/8 = allowed, by the stable one of its two forms.
+        # The smaller root of ln(d)/rate + rate*T*B/8 = allowed, in its numerically stable form.
         rate = 2.0 * math.log(experts) / (allowed + math.sqrt(root))
         for p in np.unique(np.minimum(0.9, rate * np.geomspace(0.5, 1e4, 40))):
             yield LazyExperts(
@@ -113,8 +128,8 @@ def _offered(rounds: int, experts: int, allowed: float, variant: Variant) -> Ite
             )
 
 
-def _paid(learner: LazyExperts, orders: FloatArray) -> FloatArray:
-    """The Renyi curve of the first person's events, as in the learner's graph; a search may err, it certifies none."""
+def _cost(learner: LazyExperts, orders: FloatArray) -> FloatArray:
+    """Returns the Rényi curve of the first person's events, as in the learner's graph; for a search, not certified."""
     draw = learner.draw.event()
     later = VisibleMixture(learner.largest_redraw_probability, draw).rdp(orders)
     shadow = VisibleMixture(learner.refresh_probability, draw).rdp(orders)
@@ -124,7 +139,7 @@ def _paid(learner: LazyExperts, orders: FloatArray) -> FloatArray:
 
 
 def _certified(learner: LazyExperts, epsilon: float, delta: float) -> FreeInstances:
-    """The largest count at which the composed event meets the target."""
+    """Returns the largest number at which the composed event meets the target."""
     event = learner.graph().guarantee().event
 
     def meets(instances: int) -> bool:
@@ -135,7 +150,7 @@ def _certified(learner: LazyExperts, epsilon: float, delta: float) -> FreeInstan
 
 
 def _certified_alone(learner: LazyExperts, epsilon: float, delta: float) -> FreeInstances:
-    """The largest count at which the optimal composition of single guarantees meets the target."""
+    """Returns the largest number at which the optimal composition of single guarantees meets the target."""
     event = learner.graph().guarantee().event
 
     def one(instances: int) -> float:
@@ -150,9 +165,9 @@ def _certified_alone(learner: LazyExperts, epsilon: float, delta: float) -> Free
 
 
 def _most(meets: Callable[[int], bool], epsilon: float) -> int:
-    """The largest count that meets a condition which fewer meet as well."""
+    """Returns the largest number that meets a condition which all smaller numbers meet as well."""
     if not meets(1):
-        raise InvalidArgumentError("epsilon", epsilon, "is not enough for one problem", "allow more epsilon or regret")
+        raise InvalidArgumentError("epsilon", epsilon, "is too small for one problem", "allow more epsilon or regret")
     low, high = 1, 2
     while meets(high):
         low, high = high, 2 * high

@@ -1,22 +1,23 @@
-"""What the played experts alone give away, all decisions, draws and shadows hidden: their likelihood, and its law.
+"""The privacy loss of the played experts, with all decisions, draws and shadows hidden: their likelihood and its law.
 
-Given its stream, the learner's expert x is the visible part of a hidden Markov chain: what is hidden is the shadow y.
-With m the law of y given the experts played so far, the next expert has the probability
+Given the stream, the learner's expert x is the visible part of a hidden Markov chain with the hidden shadow y. With m
+the law of y given the experts played so far, the next expert has the probability
 
     P(x' | x) = sum_y m(y) P(x' | x, y),    P(x' | x, y) = k(x, y) 1[x' = x] + (1 - k(x, y)) v(x'),
 
 and m moves on by Bayes' rule and the shadow's own redraws (:func:`actions_log_likelihood_ratio`). Shadows whose losses
 are equal in every batch share one entry of m, which is exact.
 
-Where all later coins forget the shadow, x is a Markov chain of its own; on the usual worst pair of streams its privacy
-loss lies on a lattice of two steps, what a stay loses and what a move loses, and :func:`exact_actions_loss` is its law.
+If later coins do not depend on the shadow, x is a Markov chain of its own. On the usual worst pair of streams its
+privacy loss then lies on a lattice with two generators, the loss of a stay and that of a move;
+:func:`exact_actions_loss` computes its law.
 """
 
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common.exact_loss import ExactLoss, LossLaw
 from hockeystick.learners.lazy.experts.lazy_chain import LazyChain
@@ -27,7 +28,7 @@ _CELLS = 2**21  # largest table
 
 
 def actions_log_likelihood_ratio(actions: npt.NDArray[np.integer], chain0: LazyChain, chain1: LazyChain) -> FloatArray:
-    """ln P0(actions) / P1(actions) of every run, shape ``(R,)``; +-inf where one law excludes the actions.
+    """Returns ln P0(actions) / P1(actions) of every run, shape ``(R,)``; +-inf where one law excludes the actions.
 
     O(batches * runs * shadows that differ), vectorised over runs.
 
@@ -37,7 +38,13 @@ def actions_log_likelihood_ratio(actions: npt.NDArray[np.integer], chain0: LazyC
         chain1: Law of the transcript on the other.
 
     Raises:
-        InvalidArgumentError: shapes that do not fit together.
+        InvalidArgumentError: shapes that do not match.
+
+    Example:
+        >>> chains = [LazyChain(batch_losses=[row, [0.0, 0.0]], learning_rate=0.1, fake_switch_probability=0.2)
+        ...           for row in ([1.0, 0.0], [0.0, 1.0])]
+        >>> actions_log_likelihood_ratio(np.array([[0, 0], [0, 1]]), *chains).round(3).tolist()
+        [-0.057, 0.423]
     """
     _require_alike(chain0, chain1)
     played = np.asarray(actions)
@@ -57,7 +64,7 @@ def actions_log_likelihood_ratio(actions: npt.NDArray[np.integer], chain0: LazyC
 def _log_likelihood(
     actions: npt.NDArray[np.integer], chain: LazyChain, first: npt.NDArray[np.intp], inverse: npt.NDArray[np.intp]
 ) -> FloatArray:
-    """The forward filter, on actions of shape (n, R); ``first`` and ``inverse`` are the classes of shadows."""
+    """Returns the log-likelihood by the forward filter; actions of shape (n, R), classes of shadows as `_classes`."""
     again = chain.shadow_probability
     weights = np.exp(chain.log_weights)
     classes = np.zeros((chain.experts, len(first)))
@@ -91,15 +98,22 @@ def _log_likelihood(
 
 
 def exact_actions_loss(chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
-    """Exact privacy loss of the played experts alone, on streams whose experts differ in one batch only.
+    """Returns the exact privacy loss of the played experts, on streams whose experts differ in one batch only.
 
-    In all batches but the changed one every expert has the same loss, and two halves of the experts exchange theirs
+    In all batches except the changed one every expert has the same loss, and two halves of the experts exchange theirs
     in the changed one, as in ``LazyExperts.worst_case_neighbours()``. Then, from the second boundary after it on, all
-    coins fall alike, a stay loses +a or -a and a move loses +b or -b, by the half it ends in: a table of
-    (half, net stays, net moves) is advanced from boundary to boundary. Nothing is rounded.
+    coins have the same law, a stay loses +a or -a, and a move loses +b or -b, depending on the half where it ends. A
+    table of (half, net stays, net moves) is advanced from boundary to boundary. Nothing is rounded.
 
     Raises:
         InvalidArgumentError: other streams, or a table that would be too large.
+
+    Example:
+        >>> from hockeystick.learners import LazyExperts, exact_loss
+        >>> learner = LazyExperts(rounds=9, experts=2, learning_rate=0.1, fake_switch_probability=0.3)
+        >>> chains = [learner.chain(losses) for losses in learner.worst_case_neighbours()]
+        >>> round(exact_actions_loss(*chains).epsilon(1e-3)[0], 3), round(exact_loss(*chains).epsilon(1e-3)[0], 3)
+        (0.394, 0.73)
     """
     _require_alike(chain0, chain1)
     changed = np.flatnonzero(np.any(chain0.batch_losses != chain1.batch_losses, axis=1))
@@ -112,7 +126,7 @@ def exact_actions_loss(chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
     others = np.delete(chain0.batch_losses, s0, axis=0)
     if np.any(others != others[:, :1]):
         raise InvalidArgumentError(
-            "chain0", s0, "tells experts apart in other batches than the changed one: its actions have no simple law",
+            "chain0", s0, "has different losses in other batches than the changed one: its actions have no simple law",
             "use the worst-case neighbours, or estimate from actions_log_likelihood_ratio",
         )  # fmt: skip
     return ExactLoss(_laws(chain0, chain1, s0), _laws(chain1, chain0, s0))
@@ -120,21 +134,21 @@ def exact_actions_loss(chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
 
 @frozen(eq=False)
 class _Step:
-    """One boundary, between halves of the experts: tables of shape (halves,) and [from, to], a stay not among moves."""
+    """One boundary between halves of the experts: P(stay), shape (halves,), and P(move to another one) [from, to]."""
 
     stay: FloatArray
     move: FloatArray
 
     def losses(self, other: "_Step") -> tuple[FloatArray, FloatArray]:
-        """ln P0/P1 of a stay and of a move."""
+        """Returns ln P0/P1 of a stay and of a move."""
         with np.errstate(divide="ignore", invalid="ignore"):
             stay, move = np.log(self.stay) - np.log(other.stay), np.log(self.move) - np.log(other.move)
-        # What neither law allows does not occur: its loss is immaterial.
+        # Transitions that neither law allows do not occur: their loss is immaterial.
         return np.where(np.isnan(stay), 0.0, stay), np.where(np.isnan(move), 0.0, move)
 
 
 def _step(chain: LazyChain, s: int, first: npt.NDArray[np.intp], sizes: FloatArray) -> _Step:
-    """The boundary into batch s, with a shadow that is uniform given all that was played."""
+    """Returns the boundary into batch s, with a shadow that is uniform given all earlier plays."""
     if chain.shadow_probability is None:
         keep = np.exp(chain.log_keep(s, first, None))
     else:
@@ -164,7 +178,7 @@ def _laws(chain0: LazyChain, chain1: LazyChain, s0: int) -> tuple[LossLaw, LossL
     moves, unit_b = _multiples(_into(move, sizes))
     table, lowest, cut = _advanced(later[0], stays, moves, steps)
 
-    # Every way over the first boundary, [from, to], then whatever the table says from there.
+    # Every transition at the first boundary, followed by the table for the later ones.
     start = sizes / sizes.sum()
     losses_stay, losses_move = opening[0].losses(opening[1])
     ways = [(start[i] * opening[0].stay[i], losses_stay[i], i) for i in range(len(sizes))]
@@ -183,7 +197,7 @@ def _laws(chain0: LazyChain, chain1: LazyChain, s0: int) -> tuple[LossLaw, LossL
             masses.append((mass * ended[half]).ravel())
     loss, mass = np.concatenate([*atoms, np.zeros(1)]), np.concatenate([*masses, np.zeros(1)])
     order = np.argsort(loss, kind="stable")
-    # Sums of losses are off by 1e-12 at most, and each that counts as equal by ``_EQUAL`` of its unit.
+    # Sums of losses have an error of at most 1e-12, and each loss that counts as equal one of ``_EQUAL`` units.
     slack = 1e-12 + _EQUAL * (unit_a + unit_b) * (steps + 1)
     return (
         LossLaw(loss[order], mass[order], infinite, slack),
@@ -192,27 +206,24 @@ def _laws(chain0: LazyChain, chain1: LazyChain, s0: int) -> tuple[LossLaw, LossL
 
 
 def _into(move: FloatArray, sizes: FloatArray) -> FloatArray:
-    """What a move into each half loses, from whichever half (a half of one expert has no move inside)."""
+    """Returns the loss of a move into each half, from any half (there is no move within a half of one expert)."""
     halves = len(sizes)
     found: FloatArray = np.array([move[(j + 1) % halves if sizes[j] == 1 else j, j] for j in range(halves)])
     return found
 
 
 def _multiples(losses: FloatArray) -> tuple[npt.NDArray[np.int64], float]:
-    """``losses`` as -1, 0 or 1 times a unit, and the unit."""
+    """Returns ``losses`` as -1, 0 or 1 times a unit, and the unit."""
     unit = float(np.abs(losses).max())
     if not np.isfinite(unit):
-        raise InvalidArgumentError("chain0", unit, "excludes what the other chain allows in a later batch")
+        raise InvalidArgumentError("chain0", unit, "excludes a transition that chain1 allows in a later batch")
     if unit < 1e-15:
         return np.zeros(len(losses), dtype=np.int64), 0.0
     ratio = losses / unit
     nearest = np.round(ratio)
     if np.any(np.abs(ratio - nearest) > _EQUAL):
-        raise InvalidArgumentError(
-            "chain0",
-            losses.tolist(),
-            "has losses on no common lattice",
-            "change two halves of an even number of experts",
+        raise InvalidDataError(
+            "chain0", losses, "has no common lattice of losses", "change two halves of an even number of experts"
         )
     return nearest.astype(np.int64), unit
 
@@ -220,9 +231,9 @@ def _multiples(losses: FloatArray) -> tuple[npt.NDArray[np.int64], float]:
 def _advanced(
     step: _Step, stays: npt.NDArray[np.int64], moves: npt.NDArray[np.int64], steps: int
 ) -> tuple[FloatArray, tuple[int, int], float]:
-    """Masses [half at first, half at last, net stays, net moves] after ``steps`` equal boundaries.
+    """Returns masses [first half, last half, net stays, net moves] after ``steps`` equal boundaries.
 
-    Also the net numbers of the table's first cells, and the mass cut off its ends.
+    Also returns the net numbers of the table's first cells, and the mass cut off at its ends.
     """
     halves = len(stays)
     table = np.eye(halves)[:, :, None, None]
@@ -252,7 +263,7 @@ def _advanced(
 
 
 def _classes(chain0: LazyChain, chain1: LazyChain) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Experts with equal losses throughout, in both worlds: one of each class, and the class of each expert."""
+    """Returns the classes of experts with equal losses in both worlds: one expert per class, each expert's class."""
     both = np.concatenate([chain0.batch_losses, chain1.batch_losses])
     _, first, inverse = np.unique(both, axis=1, return_index=True, return_inverse=True)
     return first, inverse.ravel()

@@ -1,9 +1,9 @@
-"""The parameters that the theorems on the lazy learner print, as learners, with what is wrong about each.
+"""The printed parameters of the theorems on the lazy learner, as learners, with the defects of each.
 
-Asi, Koren, Liu & Talwar 2024 set the parameters of Theorems 3.10 (experts) and 3.12 (convex losses) up to constants and
-rounding, and not without contradictions. A preset takes them as they stand, makes of them a learner that can run, says
-in typed warnings what had to be filled in and which printed conditions fail, and sets beside the epsilon that was asked
-for what the learner's graph certifies. To be private, calibrate (``LazyExperts.calibrated``,
+Asi, Koren, Liu & Talwar 2024 give the parameters of Theorems 3.10 (experts) and 3.12 (convex losses) up to constants
+and rounding, and not without contradictions. A preset makes them into a learner that can run. Its typed warnings list
+the parameters that had to be filled in and the printed conditions that fail, and it states the ε that the
+learner's graph certifies beside the target. For a private learner, calibrate (``LazyExperts.calibrated``,
 ``LazyConvex.calibrated``).
 """
 
@@ -21,23 +21,23 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon, paper_epsilon_convex, paper_rate
 
-_FAILURE_SHARE = 0.05  # of delta, for the bounds behind the convex learner's certificate
+_FAILURE_SHARE = 0.05  # share of δ for the bounds behind the convex learner's certificate
 
 L = TypeVar("L", LazyExperts, LazyConvex)
 
 
 @frozen(eq=False)
 class Preset(Generic[L]):
-    """A theorem's parameters.
+    """A theorem's parameters as a learner. See ``paper_stmt_3_10`` for an example.
 
     Attributes:
         source: The theorem.
-        learner: The learner that has them.
-        epsilon: The target that was asked for, and that the theorem promises.
-        delta: The delta of all epsilons here.
-        certified: What the learner's graph certifies, full view.
-        printed: What the formula of Theorem 3.2 gives for these parameters, and its conditions.
-        warnings: What to know.
+        learner: The learner with these parameters.
+        epsilon: The target, which the theorem promises.
+        delta: The δ of all epsilons here.
+        certified: The ε that the learner's graph certifies, full view.
+        printed: The value of the formula of Theorem 3.2 for these parameters, with its conditions.
+        warnings: The defects.
     """
 
     source: str
@@ -57,20 +57,26 @@ class Preset(Generic[L]):
 def paper_stmt_3_10(
     *, rounds: int, experts: int, epsilon: float, delta: float, fake_switch_probability: float | None = None
 ) -> Preset[LazyExperts]:
-    """The statement of Theorem 3.10: B = 1/eps, eta = min(eps_0, eps)^(2/3) T^(-1/3), eps_0 = T^(-1/4) ln(d)^(3/4).
+    """Returns the learner of Theorem 3.10 as stated.
 
-    It names no p, and lacks the 1/ln(T/delta) of its proof's eta. For small targets no p makes the learner as private
-    as stated: at T = 1e4, d = 2, eps = 0.1, every p leaves an exact epsilon of more than twice that at delta = 1e-6.
+    B = 1/ε, η = min(ε_0, ε)^(2/3) T^(-1/3), ε_0 = T^(-1/4) ln(d)^(3/4). The statement does not give p, and
+    lacks the factor 1/ln(T/δ) of its proof's η. For small targets no p makes the learner as private as stated: at
+    T = 1e4, d = 2, ε = 0.1, every p leaves an exact ε of more than twice that at δ = 1e-6.
 
     Args:
         rounds: T >= 1.
         experts: d >= 2.
         epsilon: Target, at least 1e-100.
         delta: In [1e-300, 1).
-        fake_switch_probability: p in (0, 1); None for the proof's 10 eta/eps.
+        fake_switch_probability: p in (0, 1); None for the proof's 10 η/ε.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> preset = paper_stmt_3_10(rounds=50, experts=2, epsilon=0.5, delta=1e-3)
+        >>> [warning.defect for warning in preset.warnings], preset.certified_private
+        (['missing', 'out of range', 'condition', 'condition', 'not private'], False)
     """
     rounds, experts, epsilon, delta = _checked(rounds, experts, epsilon, delta)
     fake = fake_switch_probability
@@ -78,17 +84,23 @@ def paper_stmt_3_10(
         fake = real("fake_switch_probability", fake, low=0.0, high=1.0, low_open=True, high_open=True)
     rate = _experts_rate(rounds, experts, epsilon)
     filled = "p = 10 eta/eps, from the proof" if fake is None else f"p = {fake:g}, as given"
-    missing = PresetWarning("missing", f"the statement names no fake-switch probability; here {filled}")
+    missing = PresetWarning("missing", f"the statement gives no fake-switch probability; here {filled}")
     return _experts("Theorem 3.10, as stated", rounds, experts, epsilon, delta, rate, fake, (missing,))
 
 
 def paper_proof_3_10(*, rounds: int, experts: int, epsilon: float, delta: float) -> Preset[LazyExperts]:
-    """The proof of Theorem 3.10: B = 1/eps, p = 10 eta/eps, and the statement's eta divided by ln(T/delta).
+    """Returns the learner of Theorem 3.10 as in its proof.
 
-    The arguments are those of :func:`paper_stmt_3_10`. Its eta is a largest one; any smaller one would do.
+    B = 1/ε, p = 10 η/ε, and η is the statement's divided by ln(T/δ). That η is the largest that the proof
+    allows. The arguments are those of :func:`paper_stmt_3_10`.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> preset = paper_proof_3_10(rounds=50, experts=2, epsilon=0.5, delta=1e-3)
+        >>> [warning.defect for warning in preset.warnings], preset.certified_private
+        (['condition'], True)
     """
     rounds, experts, epsilon, delta = _checked(rounds, experts, epsilon, delta)
     rate = _experts_rate(rounds, experts, epsilon) / math.log(rounds / delta)
@@ -96,21 +108,28 @@ def paper_proof_3_10(*, rounds: int, experts: int, epsilon: float, delta: float)
 
 
 def paper_3_12(*, rounds: int, domain: Domain, lipschitz: float, epsilon: float, delta: float) -> Preset[LazyConvex]:
-    """Theorem 3.12: B = 1/(2 eps ln(1/delta)), p = eta/eps, eta = eps^(2/3) / (T^(1/3) ln(T/delta)).
+    """Returns the learner of Theorem 3.12.
 
-    And lambda = (L/D) max(sqrt(T), sqrt(d ln T)/eta), beta = eta^2 lambda / (20 L^2). That beta is too large for the
-    eta at any delta_0 small enough to be of use: ln(2/delta_0) could be 2.5 at most. The certificate does not rest on
-    eta; the normaliser 2 B eta does, which at worst clips more coins.
+    B = 1/(2 ε ln(1/δ)), p = η/ε, η = ε^(2/3) / (T^(1/3) ln(T/δ)), λ = (L/D) max(sqrt(T),
+    sqrt(d ln T)/η), β = η^2 λ / (20 L^2). That β is too large for η at every useful δ_0:
+    ln(2/δ_0) could be at most 2.5. The certificate does not depend on η; only the normaliser 2 B η does, which
+    at worst clips more coins.
 
     Args:
         rounds: T >= 2.
-        domain: Where points lie; D is its diameter.
+        domain: The set of points; D is its diameter.
         lipschitz: L > 0.
         epsilon: Target, at least 1e-100.
         delta: In [1e-300, 1).
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners import Ball
+        >>> preset = paper_3_12(rounds=50, domain=Ball(1, 0.1), lipschitz=1.0, epsilon=0.5, delta=1e-3)
+        >>> [warning.defect for warning in preset.warnings]
+        ['rounded', 'condition', 'condition', 'condition']
     """
     rounds, _, epsilon, delta = _checked(integer("rounds", rounds, low=2), 2, epsilon, delta)
     lipschitz = real("lipschitz", lipschitz, low=0.0, low_open=True)
@@ -143,7 +162,7 @@ def paper_3_12(*, rounds: int, domain: Domain, lipschitz: float, epsilon: float,
 
 
 def _checked(rounds: int, experts: int, epsilon: float, delta: float) -> tuple[int, int, float, float]:
-    """The arguments; of what is sought, what the formulas take without leaving the floats."""
+    """Returns the arguments after checks; the formulas would overflow for smaller ε or δ."""
     real("epsilon", epsilon, low=0.0, low_open=True)
     real("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True)
     return (
@@ -186,18 +205,17 @@ def _experts(
 
 
 def _batch(rounds: int, printed: float, formula: str) -> tuple[int, tuple[PresetWarning, ...]]:
-    """The whole number of rounds, 1 .. T, below a printed batch; a number that is whole up to rounding counts as it."""
-    # A number that is whole but for rounding counts as whole.
+    """Returns a printed batch rounded down to 1 .. T; a number that is whole up to rounding errors is not lowered."""
     batch = max(1, min(rounds, math.floor(printed * (1.0 + 1e-12))))
     if abs(printed - batch) <= 1e-9 * batch:
         return batch, ()
-    return batch, (PresetWarning("rounded", f"the batch B = {formula} = {printed:.6g} was made {batch}"),)
+    return batch, (PresetWarning("rounded", f"the batch B = {formula} = {printed:.6g} was rounded to {batch}"),)
 
 
 def _fake(printed: float, formula: str) -> tuple[float, tuple[PresetWarning, ...]]:
     if printed < 1.0:
         return printed, ()
-    text = f"the fake-switch probability p = {formula} = {printed:.6g} is none; here {LARGEST_FAKE:g}"
+    text = f"the fake-switch probability p = {formula} = {printed:.6g} is not below 1; here {LARGEST_FAKE:g}"
     return LARGEST_FAKE, (PresetWarning("out of range", text),)
 
 
@@ -210,7 +228,7 @@ def _preset(
     notes: tuple[PresetWarning, ...],
     own: tuple[Condition, ...],
 ) -> Preset[L]:
-    """The preset, with warnings for what fails: the theorem's own conditions, Theorem 3.2's, and the target."""
+    """Returns the preset, with warnings for failures: the theorem's own conditions, Theorem 3.2's, and the target."""
     certified = learner.graph().guarantee().epsilon(delta, bracket=True)
     warnings = list(notes)
     for condition in (*own, *printed.conditions):

@@ -1,14 +1,14 @@
-"""The printed guarantee of the lazy learner, as a named baseline: never a certificate.
+"""The printed guarantee of the lazy learner, as a baseline: never a certificate.
 
-Asi, Koren, Liu & Talwar 2024, Theorem 3.2: if consecutive measures are (eta, delta_0)-indistinguishable, then for every
-delta_1,
+Asi, Koren, Liu & Talwar 2024, Theorem 3.2: if consecutive measures are (η, δ_0)-indistinguishable, then for every
+δ_1,
 
-    epsilon = 2 eta/p + eta + (3 T eta^2 p / (2B)) ln(1/delta_1) + sqrt(6 T eta^2 p / B) ln(1/delta_1),
-    delta   = 2 T (2/eta + ln(1/delta_1)/p) e B delta_0 + 2 T delta_1,
+    ε = 2 η/p + η + (3 T η^2 p / (2B)) ln(1/δ_1) + sqrt(6 T η^2 p / B) ln(1/δ_1),
+    δ   = 2 T (2/η + ln(1/δ_1)/p) e B δ_0 + 2 T δ_1,
 
-stated for T p / B >= 1, eta B ln(1/delta_1)/p <= 1 and eta <= 1/10. Multiplicative weights have delta_0 = 0; for the
-regularised ones of convex losses, Lemma 3.11 trades eta for delta_0. The formula is set beside the certified epsilon to
-show what exact accounting gains; the graph of the learner is what holds.
+stated for T p / B >= 1, η B ln(1/δ_1)/p <= 1 and η <= 1/10. Multiplicative weights have δ_0 = 0; for the
+regularised weights of convex losses, Lemma 3.11 trades η for δ_0. The formula stands beside the certified ε
+to show the gain of exact accounting; only the graph of the learner is a guarantee.
 """
 
 import math
@@ -17,23 +17,28 @@ from hockeystick.accounting import NumericalError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 
-_SMALLEST_LOG = -700.0  # of delta_0: what is below does not fit in a float
+_SMALLEST_LOG = -700.0  # the exponential of smaller numbers does not fit in a float
 
 
 def paper_epsilon(
     *, rounds: int, batch: int, learning_rate: float, fake_switch_probability: float, delta: float
 ) -> PrintedGuarantee:
-    """The printed epsilon of Theorem 3.2 for L2P over multiplicative weights, with its conditions checked.
+    """Returns the printed ε of Theorem 3.2 for L2P over multiplicative weights, with its conditions.
 
     Args:
         rounds: T >= 1.
         batch: B in 1 .. T.
-        learning_rate: eta > 0.
+        learning_rate: η > 0.
         fake_switch_probability: p in (0, 1); the formula divides by it.
-        delta: The delta at which epsilon is meant, in [1e-300, 1); delta_1 = delta / (2T).
+        delta: The δ of the guarantee, in [1e-300, 1); δ_1 = δ / (2T).
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> printed = paper_epsilon(rounds=200, batch=1, learning_rate=0.02, fake_switch_probability=0.1, delta=1e-6)
+        >>> round(printed.epsilon, 2), [condition.statement for condition in printed.failing]
+        (5.0, ['eta B ln(1/delta_1) / p <= 1'])
     """
     rounds, batch, p, delta = _shared(rounds, batch, fake_switch_probability, delta)
     eta = real("learning_rate", learning_rate, low=0.0, low_open=True)
@@ -50,23 +55,30 @@ def paper_epsilon_convex(
     fake_switch_probability: float,
     delta: float,
 ) -> PrintedGuarantee:
-    """The printed epsilon of Theorem 3.2 for L2P over the regularised weights of convex losses.
+    """Returns the printed ε of Theorem 3.2 for L2P over the regularised weights of convex losses.
 
-    Half of delta goes to the switches, delta_1 = delta / (4T), and half to the measures: delta_0 is the number at which
-    the theorem's first term is delta / 2, with eta = :func:`paper_rate` of that delta_0.
+    Half of δ goes to the switches, δ_1 = δ / (4T), and half to the measures: δ_0 is the number at which
+    the theorem's first term is δ / 2, with η = :func:`paper_rate` of that δ_0.
 
     Args:
         rounds: T >= 1.
         batch: B in 1 .. T.
-        inverse_temperature: beta > 0, per unit of loss.
-        regularisation: lambda > 0, in units of loss per squared length.
+        inverse_temperature: β > 0, per unit of loss.
+        regularisation: λ > 0, in units of loss per squared length.
         lipschitz: L > 0.
         fake_switch_probability: p in (0, 1); the formula divides by it.
-        delta: The delta at which epsilon is meant, in [1e-300, 1).
+        delta: The δ of the guarantee, in [1e-300, 1).
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
-        NumericalError: the delta_0 that is needed does not fit in a float.
+        NumericalError: the necessary δ_0 does not fit in a float.
+
+    Example:
+        >>> printed = paper_epsilon_convex(
+        ...     rounds=1000, batch=1, inverse_temperature=5e-5, regularisation=1e4, lipschitz=1.0,
+        ...     fake_switch_probability=0.05, delta=1e-6)
+        >>> round(printed.epsilon, 4), printed.applies
+        (0.478, True)
     """
     rounds, batch, p, delta = _shared(rounds, batch, fake_switch_probability, delta)
     mu = _mu(inverse_temperature, regularisation, lipschitz)
@@ -74,7 +86,7 @@ def paper_epsilon_convex(
     log = -math.log(delta_1)
 
     def spent(log_delta_0: float) -> float:
-        """ln of 2 T (2/eta + ln(1/delta_1)/p) e B delta_0, which grows with delta_0."""
+        """ln of 2 T (2/η + ln(1/δ_1)/p) e B δ_0, which grows with δ_0."""
         return math.log(2.0 * rounds * math.e * batch * (2.0 / _rate(mu, log_delta_0) + log / p)) + log_delta_0
 
     low, high = _SMALLEST_LOG, 0.0
@@ -87,14 +99,18 @@ def paper_epsilon_convex(
 
 
 def paper_rate(delta_0: float, *, inverse_temperature: float, regularisation: float, lipschitz: float) -> float:
-    """The printed eta of consecutive regularised measures at ``delta_0`` in (0, 1) (Lemma 3.11).
+    """Returns the printed η of consecutive regularised measures at ``delta_0`` in (0, 1) (Lemma 3.11).
 
-    eta = mu^2 + 2 mu sqrt(ln(2/delta_0)) with mu = L sqrt(2 beta/lambda), a draw's Gaussian-DP parameter when a loss is
-    *replaced*. Consecutive measures differ by one loss more, so that mu^2/8 + mu sqrt(ln(1/delta_0)/2) would do: the
-    print is at least 2 sqrt(2) times too large, on the safe side.
+    η = μ^2 + 2 μ sqrt(ln(2/δ_0)) with μ = L sqrt(2 β/λ), a draw's Gaussian-DP parameter when a loss is
+    *replaced*. Consecutive measures differ by one additional loss, so that μ^2/8 + μ sqrt(ln(1/δ_0)/2) is enough:
+    the printed η is at least 2 sqrt(2) times too large, on the safe side.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> round(paper_rate(1e-9, inverse_temperature=5e-5, regularisation=1e4, lipschitz=1.0), 6)
+        0.000926
     """
     delta_0 = real("delta_0", delta_0, low=0.0, high=1.0, low_open=True, high_open=True)
     return _rate(_mu(inverse_temperature, regularisation, lipschitz), math.log(delta_0))

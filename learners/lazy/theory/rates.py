@@ -1,13 +1,13 @@
-"""Rates of private online learning, as printed and as they hold, and a line through points on two logarithmic axes.
+"""Rates of private online learning, as printed and as corrected, and the fit of a power law.
 
-A rate is a sum of terms T^a d^b eps^-c, or the best of several such sums. With eps = T^-alpha and d = T^gamma its
-exponent beta (regret = T^beta up to logarithms) is the largest of a + b gamma + c alpha over a sum's terms, the least
-of that over the alternatives, and never above 1. That is Table 1 and Figure 1 of Asi, Koren, Liu & Talwar 2024, with
-one curve more: their Proposition 3.3 lets batches of B rounds cost T B^2 eta^2, while a learner that plays one action
-per batch can be made to lose eta T B / 8 (alternating losses). Its best batch is then shorter than 1/eps where
-d < (T eps)^(1/3), and its rate is larger than printed.
+A rate is a sum of terms T^a d^b ε^-c, or the best of several such sums. With ε = T^-α and d = T^γ its
+exponent β (regret = T^β up to logarithms) is the largest a + b γ + c α over a sum's terms, minimised over
+the alternatives, and at most 1. These are Table 1 and Figure 1 of Asi, Koren, Liu & Talwar 2024, with one additional
+curve. Their Proposition 3.3 states a cost of T B^2 η^2 for batches of B rounds, while alternating losses make a
+learner with one action per batch lose η T B / 8. Its best batch is then shorter than 1/ε if d < (T ε)^(1/3), and
+its rate is larger than printed.
 
-:func:`small_epsilon_bound` is that learner's bound for sizes at which no accountant is asked any more.
+:func:`small_epsilon_bound` is that learner's bound for sizes beyond the reach of the accountant.
 """
 
 import math
@@ -28,7 +28,7 @@ from hockeystick.accounting.validate import array, integer, real
 
 @frozen
 class Term:
-    """T^rounds * d^dimension * eps^-privacy."""
+    """T^rounds * d^dimension * ε^-privacy."""
 
     rounds: Fraction = field(converter=Fraction)
     dimension: Fraction = field(default=Fraction(0), converter=Fraction)
@@ -41,14 +41,14 @@ class Rate:
 
     Attributes:
         alternatives: Sums of terms.
-        source: Where it is from.
+        source: The publication.
     """
 
     alternatives: tuple[tuple[Term, ...], ...]
     source: str
 
     def exponent(self, privacy: npt.ArrayLike, *, dimension: float = 0.0) -> FloatArray:
-        """beta for each alpha in ``privacy`` (eps = T^-alpha, alpha >= 0) at d = T^dimension; of the same shape."""
+        """Returns β for each α in ``privacy`` (ε = T^-α, α >= 0) at d = T^dimension; the same shape."""
         alpha = array("privacy", privacy, low=0.0)
         gamma = real("dimension", dimension, low=0.0)
         sums = [
@@ -59,7 +59,7 @@ class Rate:
         return found
 
     def free_privacy(self, *, dimension: Fraction | int = 0) -> Fraction | None:
-        """The largest alpha at which regret is still T^(1/2), as without privacy; None if there is none."""
+        """Returns the largest α at which regret is still T^(1/2), as without privacy; None if there is none."""
         gamma, best = Fraction(dimension), None
         for terms in self.alternatives:
             room = [(Fraction(1, 2) - t.rounds - t.dimension * gamma, t.privacy) for t in terms]
@@ -106,7 +106,7 @@ Panel = Literal["a", "b", "c"]
 
 @frozen
 class Curves:
-    """One panel of Figure 1: beta against alpha for d = T^dimension (0 for a power of ln T)."""
+    """One panel of Figure 1: β against α for d = T^dimension (0 for a power of ln T)."""
 
     title: str
     dimension: Fraction
@@ -115,7 +115,7 @@ class Curves:
     corrected: Rate
 
     def table(self, privacy: npt.ArrayLike) -> dict[str, FloatArray]:
-        """beta of each curve at each alpha in ``privacy``: what to plot."""
+        """Returns β of each curve at each α in ``privacy``, for a plot."""
         gamma = float(self.dimension)
         return {
             name: getattr(self, name).exponent(privacy, dimension=gamma) for name in ("before", "printed", "corrected")
@@ -123,9 +123,9 @@ class Curves:
 
 
 def figure(panel: Panel) -> Curves:
-    """Panel "a" (convex losses, few dimensions), "b" (convex, d = T^(1/3)) or "c" (experts, d = T) of Figure 1.
+    """Returns panel "a" (convex losses, few dimensions), "b" (convex, d = T^(1/3)) or "c" (experts, d = T) of Figure 1.
 
-    The number of experts enters by its logarithm, except in sqrt(d)/eps.
+    The number of experts enters through its logarithm, except in sqrt(d)/ε.
     """
     if panel == "a":
         return Curves("convex, d = polylog T", _F(0), CONVEX_BEFORE, CONVEX_PRINTED, CONVEX_CORRECTED)
@@ -146,8 +146,8 @@ class Slope:
     Attributes:
         slope: The exponent.
         intercept: ln y at x = 1.
-        error: The slope's standard error, from the residuals: 0 for points on a line. It knows nothing of errors that
-            all points share, nor of a curve that is no line.
+        error: The slope's standard error, from the residuals: 0 for points on a line. It ignores errors that all points
+            share, and curvature.
     """
 
     slope: float
@@ -156,44 +156,48 @@ class Slope:
 
 
 def log_log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> Slope:
-    """Fits a power law to at least three points with positive coordinates, at two places at least.
+    """Fits a power law to at least three points with positive coordinates, not all with the same x.
 
     Raises:
         InvalidArgumentError: fewer points, coordinates that are not positive, or all x equal.
+
+    Example:
+        >>> round(log_log_slope([1.0, 10.0, 100.0], [2.0, 20.0, 200.0]).slope, 6)
+        1.0
     """
     given = {}
     for name, value in (("x", x), ("y", y)):
         given[name] = array(name, value, ndim=1)
         if (given[name] <= 0.0).any():
-            raise InvalidArgumentError(name, value, "is not positive throughout", "a logarithm is taken")
+            raise InvalidArgumentError(name, value, "is not positive throughout", "give positive coordinates")
     if given["x"].size < 3 or given["x"].shape != given["y"].shape:
-        raise InvalidArgumentError("y", given["y"].shape, f"does not make 3 points with x of shape {given['x'].shape}")
+        raise InvalidArgumentError("y", given["y"].shape, f"does not give 3 points with x of shape {given['x'].shape}")
     if np.ptp(given["x"]) == 0.0:
-        raise InvalidArgumentError("x", x, "is the same throughout", "vary it")
+        raise InvalidArgumentError("x", x, "is constant", "give different values")
     fit = stats.linregress(np.log(given["x"]), np.log(given["y"]))
     return Slope(float(fit.slope), float(fit.intercept), float(fit.stderr))
 
 
-# --- the bound for small epsilon --------------------------------------------------------------------------------------
+# --- the bound for small ε --------------------------------------------------------------------------------------
 
 
 def small_epsilon_bound(*, rounds: float, experts: int, epsilon: float, delta: float) -> float:
-    """Least regret bound of the shrinking dartboard at (epsilon, delta), by its leading terms: certified by nothing.
+    """Returns the least regret bound of the shrinking dartboard at (ε, δ), by leading terms: not certified.
 
-    For delta << epsilon << 1 the decision after a person's batch loses eta/p at most, and the (T/B)(p + B eta) draws
-    behind it are close to one Gaussian release of mu^2 = (T/B)(p + B eta) eta^2, which is (x mu, delta)-DP for the root
-    x of phi(x)/x - Phi(-x) = delta/(x mu). With p = m eta/eps and x for x mu = epsilon, the two make epsilon if
+    For δ << ε << 1 the decision after a person's batch loses at most η/p, and the (T/B)(p + B η) draws
+    after it are close to one Gaussian release of μ^2 = (T/B)(p + B η) η^2, which is (x μ, δ)-DP for the root
+    x of φ(x)/x - Φ(-x) = δ/(x μ). With p = m η/ε and x for x μ = ε, the sum of both is ε if
 
-        eta = eps ((1 - 1/m)^2 / (x^2 T eps (1 + m/(B eps))))^(1/3),
+        η = ε ((1 - 1/m)^2 / (x^2 T ε (1 + m/(B ε))))^(1/3),
 
-    and ln(d)/eta + eta T B/8 is minimised over m > 1 and real B >= 1, up to 1e-3 of it. In the limit of large T*eps it
-    is of order T^(2/5) eps^(-3/5) (ln d)^(4/5), while B > 1.
+    and ln(d)/η + η T B/8 is minimised over m > 1 and real B >= 1, to a relative error of 1e-3. For large T*ε it
+    is of order T^(2/5) ε^(-3/5) (ln d)^(4/5), as long as B > 1.
 
     Args:
-        rounds: T >= 2, possibly larger than any computer could play.
+        rounds: T >= 2, possibly too large for any run.
         experts: d >= 2.
         epsilon: In (0, 1].
-        delta: In (0, epsilon).
+        delta: In (0, ε).
     """
     rounds = real("rounds", rounds, low=2.0)
     experts = integer("experts", experts, low=2)

@@ -1,19 +1,20 @@
-"""What the lazy transform asks of a base learner, and the base learners at hand.
+"""The requirements of the lazy transform on a base learner, and the base learners of the library.
 
-A base learner draws from measures mu_t, functions of the losses before round t, such that (Asi, Koren, Liu & Talwar
+A base learner draws from measures μ_t, functions of the losses before round t, such that (Asi, Koren, Liu & Talwar
 2024, Assumption 3.1)
 
-* mu_{t+1}(x) / mu_t(x) is a fixed function of the last loss and x, up to a factor that does not depend on x: its
-  logarithm is ``log_func``. So mu_t does not depend on the order of the past losses, and a coin that compares ratios
-  at two points reads the last losses alone;
-* consecutive measures P, Q are (eta, delta_0)-indistinguishable: P(S) <= e^eta Q(S) + delta_0, both ways.
+* μ_{t+1}(x) / μ_t(x) is a fixed function of the last loss and x, up to a factor that does not depend on x: its
+  logarithm is ``log_func``. So μ_t does not depend on the order of the past losses, and a coin that compares ratios
+  at two points reads only the last losses;
+* consecutive measures P, Q are (η, δ_0)-indistinguishable: P(S) <= e^η Q(S) + δ_0, both ways.
 
 Often more is known: the *ratio width* w, the largest range over x of one loss's ``log_func``. Ratios of consecutive
-measures then lie within e^(-w) and e^w for sure. Conversely, delta_0 = 0 means that w <= 2*eta.
+measures then surely lie between e^(-w) and e^w. Conversely, δ_0 = 0 implies w <= 2*η.
 
-:class:`LazyMeasure` is the family of these measures with its constants, :class:`MeasurePath` is its measures along one
-stream of losses. :class:`PointMeasure` makes one of any :class:`FiniteMeasure`, ``convex_measure.ConvexMeasure`` of
-the regularised weights of convex losses. A family of your own implements the two protocols; nothing is registered.
+A :class:`LazyMeasure` is a family of these measures with its constants; a :class:`MeasurePath` holds its measures along
+one stream of losses. :class:`PointMeasure` makes a family from any :class:`FiniteMeasure`;
+``convex_base_learner.ConvexMeasure`` is the family of regularised weights of convex losses. A family from outside the
+library implements the two protocols and needs no registration.
 """
 
 from functools import cached_property
@@ -42,57 +43,60 @@ class MeasureClaims(Protocol):
 
     @property
     def eta(self) -> float:
-        """Claimed log-ratio of consecutive measures, but for ``delta0``."""
+        """Claimed bound on the log-ratio of consecutive measures, except for ``delta0``."""
 
     @property
     def delta0(self) -> float:
-        """Claimed mass outside of the log-ratio ``eta``."""
+        """Claimed mass beyond the log-ratio ``eta``."""
 
     @property
     def ratio_width(self) -> float | None:
-        """The range over all points of what one loss adds to the log-weights, at most; None if unknown."""
+        """Bound on the range, over all points, of one loss's ``log_func``; None if unknown."""
 
 
 @runtime_checkable
 class FiniteMeasure(MeasureClaims, Protocol):
-    """A sequence of measures over the points 0 .. m-1. Structural: any class with these members is one."""
+    """A sequence of measures over the points 0 .. m-1; any class with these members is one.
+
+    See ``MultiplicativeMeasure`` for an example.
+    """
 
     def log_measure(self, losses: FloatArray) -> FloatArray:
-        """Log-weights, shape ``(m,)``, up to a constant, after the losses of shape ``(t, m)``, t >= 0."""
+        """Returns log-weights, shape ``(m,)``, up to a constant, after the losses of shape ``(t, m)``, t >= 0."""
 
     def log_func(self, loss: FloatArray) -> FloatArray:
-        """What one loss of shape ``(m,)`` adds to the log-weights, up to a constant, shape ``(m,)``."""
+        """Returns the change of the log-weights by one loss of shape ``(m,)``, up to a constant, shape ``(m,)``."""
 
 
 class MeasurePath(Protocol):
-    """The measures before each batch 0 .. n-1 of one stream of losses."""
+    """The measures before each batch 0 .. n-1 of one stream of losses. See ``PointMeasure`` for an example."""
 
     def sample(self, batch: int, rng: np.random.Generator, size: int) -> Actions:
-        """``size`` independent draws from the measure before ``batch``."""
+        """Returns ``size`` independent draws from the measure before ``batch``."""
 
     def log_func(self, batch: int, actions: Actions) -> FloatArray:
-        """What the losses of ``batch``, and nothing else, add to the log-weights at R points: shape (R,)."""
+        """Returns the change of the log-weights at R points, shape (R,), by the losses of ``batch`` alone."""
 
     def log_density(self, batch: int, actions: Actions) -> FloatArray:
-        """Normalised log-density, shape (R,), of the measure before ``batch``.
+        """Returns the normalised log-density, shape (R,), of the measure before ``batch``.
 
         Raises:
             InvalidArgumentError: its normaliser is not known.
         """
 
     def loss(self, batch: int, actions: Actions) -> FloatArray:
-        """The total loss of ``batch`` at R points: shape (R,)."""
+        """Returns the total loss of ``batch`` at R points: shape (R,)."""
 
     def best(self) -> tuple[Actions, float]:
-        """A (nearly) best fixed point in hindsight, without the axis of runs, and its total loss."""
+        """Returns a (nearly) best fixed point in hindsight, which has no axis of runs, and its total loss."""
 
 
 class LazyMeasure(MeasureClaims, Protocol):
-    """A family of measures, with what its draws are worth."""
+    """A family of measures, with the accuracy of its draws. See ``PointMeasure`` for an example."""
 
     @property
     def total_variation(self) -> float:
-        """How far a draw is from its measure, at most.
+        """Bound on the total variation distance of a draw from its measure.
 
         Raises:
             UnsupportedEventError: that is not known.
@@ -100,19 +104,19 @@ class LazyMeasure(MeasureClaims, Protocol):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the constants take for granted of the losses."""
+        """The assumptions of the constants on the losses."""
 
     def path(self, losses: Any, *, rounds: int, batch: int) -> MeasurePath:
-        """The measures along ``losses``, one per round, in batches of ``batch``; refuses losses outside of its class.
+        """Returns the measures along ``losses``, one per round, in batches; refuses losses outside of its class.
 
         A loss whose ``log_func`` ranges over more than :attr:`ratio_width` is outside of it.
         """
 
     def neighbours(self, rounds: int) -> tuple[Any, Any]:
-        """Two streams that differ in their first loss and are hard to keep apart.
+        """Returns two streams that differ in their first loss, with a large privacy loss.
 
         Raises:
-            InvalidArgumentError: none are known.
+            InvalidArgumentError: no such pair is known.
         """
 
 
@@ -123,8 +127,13 @@ class LazyMeasure(MeasureClaims, Protocol):
 class MultiplicativeMeasure:
     """The measure of multiplicative weights, exp(-learning_rate * sum of losses), for losses in [0, 1].
 
-    Weights change by factors in [e^-learning_rate, 1], and so does their sum: eta and the ratio width are the rate, and
-    delta_0 is 0.
+    Weights change by factors in [e^-learning_rate, 1], and so does their sum: η and the ratio width are the rate, and
+    δ_0 is 0.
+
+    Example:
+        >>> measure = MultiplicativeMeasure(learning_rate=0.5)
+        >>> measure.log_measure(np.array([[1.0, 0.0], [1.0, 1.0]])).tolist(), measure.eta, measure.delta0
+        ([-1.0, -0.5], 0.5, 0.0)
     """
 
     learning_rate: float = field(converter=arguments.learning_rate)
@@ -145,12 +154,12 @@ class MultiplicativeMeasure:
         return self.learning_rate
 
     def log_measure(self, losses: FloatArray) -> FloatArray:
-        """-learning_rate times the sum of the losses of shape ``(t, m)``: shape ``(m,)``."""
+        """Returns -learning_rate times the sum of the losses of shape ``(t, m)``: shape ``(m,)``."""
         found: FloatArray = -self.learning_rate * losses.sum(axis=0)
         return found
 
     def log_func(self, loss: FloatArray) -> FloatArray:
-        """-learning_rate times one loss of shape ``(m,)``: shape ``(m,)``."""
+        """Returns -learning_rate times one loss of shape ``(m,)``: shape ``(m,)``."""
         return -self.learning_rate * loss
 
 
@@ -177,16 +186,22 @@ def _extremes(value: object) -> tuple[tuple[float, ...], tuple[float, ...]] | No
 class PointMeasure:
     """A :class:`FiniteMeasure` over the points 0 .. m-1 as a :class:`LazyMeasure`; a stream has shape (T, m).
 
-    Its measures are those of ``log_measure`` before any loss, times the exponentials of ``log_func``: what the coins
-    see is what the draws follow, also where the two methods disagree (``check_measure`` finds out).
+    Its measures are those of ``log_measure`` before any loss, times the exponentials of ``log_func``. Coins and draws
+    therefore always agree, even if the two methods do not (``check_measure`` tests that).
 
     Args:
         measure: The measure, with its claims.
         points: m >= 2.
-        lowest: No loss is below.
-        highest: No loss is above.
-        extremes: Two losses of shape (m,) between which a change is hard to hide; None for 1 on the one half of the
-            points or on the other, stretched to [lowest, highest].
+        lowest: Lower bound on all losses.
+        highest: Upper bound on all losses.
+        extremes: Two losses of shape (m,) that are hard to hide, for ``neighbours``; None for ``highest`` on one half
+            of the points or on the other, and ``lowest`` elsewhere.
+
+    Example:
+        >>> family = PointMeasure(measure=MultiplicativeMeasure(learning_rate=0.5), points=2)
+        >>> path = family.path([[1.0, 0.0], [0.0, 0.0]], rounds=2, batch=1)
+        >>> np.exp(path.log_density(1, np.array([0, 1]))).round(4).tolist()
+        [0.3775, 0.6225]
     """
 
     measure: FiniteMeasure
@@ -203,17 +218,17 @@ class PointMeasure:
 
     @property
     def eta(self) -> float:
-        """That of ``measure``."""
+        """``measure.eta``."""
         return self.measure.eta
 
     @property
     def delta0(self) -> float:
-        """That of ``measure``."""
+        """``measure.delta0``."""
         return self.measure.delta0
 
     @property
     def ratio_width(self) -> float | None:
-        """That of ``measure``; None if unknown."""
+        """``measure.ratio_width``; None if unknown."""
         return self.measure.ratio_width
 
     @property
@@ -223,15 +238,16 @@ class PointMeasure:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """That every loss lies in [lowest, highest]."""
+        """Every loss lies in [lowest, highest]."""
         return (f"every loss lies in [{self.lowest:g}, {self.highest:g}]",)
 
     def path(self, losses: npt.ArrayLike, *, rounds: int, batch: int) -> "PointPath":
-        """The measures along ``losses`` of shape (rounds, m).
+        """Returns the measures along ``losses`` of shape (rounds, m).
 
         Raises:
-            InvalidArgumentError: losses of another shape or out of range, log-weights that are not finite (before any
-                loss, -inf is taken for a point without mass), or a loss that adds more than the claims allow.
+            InvalidArgumentError: losses of another shape or out of range, log-weights that are not finite (except -inf
+                before any loss, for a point of mass 0), or a loss that changes log-ratios by more than the claims
+                allow.
         """
         stream: FloatArray = array(
             "losses", losses, ndim=2, shape=(rounds, self.points), low=self.lowest, high=self.highest, data=True
@@ -261,7 +277,7 @@ class PointMeasure:
         return found
 
     def neighbours(self, rounds: int) -> tuple[FloatArray, FloatArray]:
-        """Streams of shape (rounds, m): the first loss is either extreme, all later ones are ``lowest``."""
+        """Returns two streams of shape (rounds, m): the first loss is either extreme, all later ones are ``lowest``."""
         first, second = np.full((2, rounds, self.points), self.lowest)
         half = self.points // 2
         first[0, :half] = second[0, half:] = self.highest
@@ -276,7 +292,7 @@ class PointPath:
 
     Attributes:
         start: Log-weights before the first batch, shape (m,).
-        added: What each batch adds to them, shape (n, m).
+        added: The change of the log-weights by each batch, shape (n, m).
         losses: Each batch's total loss, shape (n, m).
     """
 

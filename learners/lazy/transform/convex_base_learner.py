@@ -1,4 +1,4 @@
-"""Regularised weights of convex losses as a base learner of the lazy transform, by the general constants alone."""
+"""Regularised weights of convex losses as a base learner of the lazy transform, with its general constants only."""
 
 import math
 
@@ -10,11 +10,11 @@ from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.validate import probability
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     LIPSCHITZ_SLACK,
-    Box,
     ConvexLosses,
     Domain,
     LinearLosses,
     checked_losses,
+    steepest_pair,
 )
 from hockeystick.learners.lazy.convex.losses.regularized_measure import (
     RegularizedMeasure,
@@ -33,16 +33,22 @@ def _delta0(value: object) -> float:
 class ConvexMeasure:
     """Regularised weights of convex losses over a ball or a box, as a ``LazyMeasure``.
 
-    One loss added to the potential makes consecutive measures mu-Gaussian-DP with mu = ``weights.step_mu``, so that any
-    delta_0 has its eta; and its ratio width is at most beta*L times the diameter, which is eta at delta_0 = 0.
-    :class:`~hockeystick.learners.LazyConvex` uses more of these measures than that; on all but small domains it costs
-    less.
+    Consecutive measures differ by one loss in the potential. They are μ-Gaussian-DP with μ = ``weights.step_mu``, so
+    that every δ_0 has an η; the ratio width is at most β*L times the diameter, which is η at δ_0 = 0.
+    :class:`~hockeystick.learners.LazyConvex` uses more properties of these measures and costs less, except on small
+    domains.
 
     Args:
-        weights: beta, lambda and L.
+        weights: β, λ and L.
         domain: A ball or a box.
-        sampler: How points are drawn.
+        sampler: Draws the points.
         delta0: In [0, 1].
+
+    Example:
+        >>> from hockeystick.learners import Ball
+        >>> weights = RegularizedWeights(inverse_temperature=0.1, regularisation=2.0, lipschitz=1.0)
+        >>> round(ConvexMeasure(weights=weights, domain=Ball(2, 1.0)).eta, 6)
+        0.2
     """
 
     weights: RegularizedWeights
@@ -52,40 +58,35 @@ class ConvexMeasure:
 
     @property
     def eta(self) -> float:
-        """The lesser of the ratio width and the epsilon of mu-Gaussian-DP at ``delta0``."""
+        """The lesser of the ratio width and the ε of μ-Gaussian-DP at ``delta0``."""
         return min(self.ratio_width, gaussian_profile.epsilon(self.weights.step_mu, self.delta0))
 
     @property
     def ratio_width(self) -> float:
-        """beta*L times the diameter, with room for the slack of Lipschitz constants."""
+        """β*L times the diameter, with a margin for the slack of Lipschitz constants."""
         steep = self.weights.inverse_temperature * self.weights.lipschitz
         return steep * self.domain.diameter * (1.0 + 2.0 * LIPSCHITZ_SLACK)
 
     @property
     def total_variation(self) -> float:
-        """That of the sampler's certificate."""
+        """The total variation of the sampler's certificate."""
         return self.sampler.certificate().required()
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """That every loss is convex and L-Lipschitz over the domain."""
+        """Every loss is convex and L-Lipschitz over the domain."""
         return ("every loss is convex and Lipschitz over the domain with the stated constant",)
 
     def path(self, losses: ConvexLosses, *, rounds: int, batch: int) -> "ConvexPath":
-        """The measures along ``losses``; raises InvalidArgumentError unless they are convex, L-Lipschitz and T."""
+        """Returns the measures along T convex L-Lipschitz ``losses``; raises InvalidArgumentError for others."""
         lipschitz = self.weights.lipschitz
         return ConvexPath(
             self, checked_losses("losses", losses, rounds=rounds, domain=self.domain, lipschitz=lipschitz), batch
         )
 
     def neighbours(self, rounds: int) -> tuple[LinearLosses, LinearLosses]:
-        """Linear losses, steepest up or down along the domain's longest axis in the first round, and 0 after it."""
-        gradients = np.zeros((rounds, self.domain.dimension))
-        axis = 0
-        if isinstance(self.domain, Box):
-            axis = int(np.argmax(np.subtract(self.domain.upper, self.domain.lower)))
-        gradients[0, axis] = self.weights.lipschitz
-        return LinearLosses(gradients), LinearLosses(-gradients)
+        """Returns two neighbouring streams with a large privacy loss; see ``steepest_pair``."""
+        return steepest_pair(self.domain, self.weights.lipschitz, rounds)
 
 
 @frozen(eq=False)

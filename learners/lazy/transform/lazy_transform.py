@@ -1,26 +1,27 @@
-"""The lazy transform of any base learner: it mostly repeats its last action, hides why it moves, and what that costs.
+"""The lazy transform of any base learner, which mostly repeats its last action, and its privacy cost.
 
-Before each batch but the first a coin looks at the last batch's losses, at the action x and at a shadow y drawn from
-the same measures (Asi, Koren, Liu & Talwar 2024, Algorithm 1):
+Before each batch except the first a coin depends on the last batch's losses, on the action x and on a shadow y drawn
+from the same measures (Asi, Koren, Liu & Talwar 2024, Algorithm 1):
 
     keep x with probability (1 - p) * exp(min(0, r - c)),    r = log_func(losses, x) - log_func(losses, y),
 
 and otherwise draw x afresh from the measure before the batch; y is redrawn with probability p_y, whatever the data. As
-long as r never exceeds c, x follows the measure of its batch exactly. Privacy rests on :class:`LazyPlan` and on bounds
-on r; they follow from the constants of the :class:`LazyMeasure` as below. Of the printed proof nothing is used, and
-none of its conditions is needed.
+long as r never exceeds c, x follows the measure of its batch exactly. The guarantee follows from :class:`LazyPlan` and
+from bounds on r, which the constants of the :class:`LazyMeasure` give as below. The printed proof and its conditions
+are not used.
 
-**With a ratio width w** (known, or w = 2*eta at delta_0 = 0) everything holds for sure, for losses chosen adaptively,
-too. With f and f' the ``log_func`` of a loss and of its replacement, and B losses per batch:
+**With a ratio width w** (known, or w = 2*η at δ_0 = 0) all bounds are sure, also for losses chosen adaptively.
+With f and f' the ``log_func`` of a loss and of its replacement, and B losses per batch:
 
-* |r| <= B*w, a difference of two values of a sum of B functions of range w;
-* |r - r'| <= 2*w at the decision after the batch, and min(0, . - c) moves no numbers apart;
-* a draw's log-ratio is f - f' up to a constant, of range 2*w: ``BoundedRange(2 w)``. At delta_0 = 0 both measures are
-  within e^(+-eta) of the one without the loss: ``PureDP(2 eta)``, too. Of both, the smaller zCDP is charged. For
-  w <= eta the first implies the second, for w = 2*eta the second the first.
+* |r| <= B*w, as r is a difference of two values of a sum of B functions of range w;
+* |r - r'| <= 2*w at the decision after the batch, and min(0, . - c) is a contraction;
+* a draw's log-ratio is f - f' up to a constant, of range 2*w: ``BoundedRange(2 w)``. At δ_0 = 0 both measures are
+  within e^(+-η) of the measure that omits the loss: also ``PureDP(2 eta)``. The one with the smaller zCDP is charged.
+  For w <= η the first implies the second, for w = 2*η the second implies the first.
 
-**With delta_0 > 0 and no width up to 4*eta** the bounds hold for losses fixed in advance, but for a failure, and a draw
-is ``ApproximateDP(2 eta, (1 + e^eta) delta_0)``: see :mod:`~hockeystick.learners.lazy.transform.rare_ratios`.
+**With δ_0 > 0 and no width up to 4*η** the bounds hold for losses fixed in advance, up to a failure probability,
+and a draw is ``ApproximateDP(2 eta, (1 + e^eta) delta_0)``: see
+:mod:`~hockeystick.learners.lazy.transform.rare_ratios`.
 """
 
 import math
@@ -42,7 +43,7 @@ from hockeystick.learners.lazy.transform.base_learner import Actions, LazyMeasur
 from hockeystick.learners.lazy.transform.rare_ratios import RatioBounds, neighbour_delta, ratio_bounds
 from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
-from hockeystick.learners.lazy.walk.simulation import decision_loss, simulated_walks
+from hockeystick.learners.lazy.walk.simulation import simulated_walks, walk_log_ratio
 from hockeystick.mechanisms import LazySwitch
 from hockeystick.mechanisms.contract.arguments import generator
 
@@ -55,14 +56,16 @@ ViewedRuns = Transcripts | ConvexTranscripts
 
 @frozen(eq=False)
 class TransformRun:
-    """One simulated run. Simulation noise is seeded and reproducible, so this is not a private release.
+    """One simulated run of a lazy transform. Its noise is seeded, so it is not a private release.
+
+    See ``LazyTransform`` for an example.
 
     Attributes:
-        actions: Shape ``(rounds,)`` or ``(rounds, d)``: what is played in each round.
+        actions: Shape ``(rounds,)`` or ``(rounds, d)``: the action of each round.
         transcript: The full view, one run.
         loss: Total loss.
         best: The (nearly) best fixed action in hindsight.
-        regret: ``loss`` minus that of ``best``.
+        regret: ``loss`` minus the loss of ``best``.
     """
 
     actions: Actions
@@ -95,21 +98,30 @@ class LazyTransform(Batched):
         measure: The base learner.
         rounds: T >= 1, one person each.
         batch: B in 1 .. T; rounds per action.
-        fake_switch_probability: p in [0, 1): the chance, per batch, of a redraw for no reason.
-        shadow_probability: p_y in [0, 1): the chance, per batch, that the shadow is redrawn; None for p.
-        normaliser: The log-normaliser c: "safe" for 4*B*eta, "paper" for 2*B*eta, "tight" for B times the ratio width,
-            where that is known, or a number >= 0. Where r may exceed it, actions no longer follow their measure
-            exactly; privacy holds for each.
-        margin: m > 0, where bounds on r may fail: they are 2*(1+m)*B*eta for r and 4*(1+m)*eta for its change. The
-            smaller delta_0, the smaller a margin is worth its failure.
-        adversary: "oblivious": all losses are fixed in advance. "adaptive": each may depend on all that was drawn
-            before it; refused where bounds on r do not hold for sure.
-        draw_budget: After so many draws of actions and shadows, the first ones not counted, the learner keeps its
-            action for good; None for no limit.
+        fake_switch_probability: p in [0, 1): the probability, per batch, of a redraw whatever the data.
+        shadow_probability: p_y in [0, 1): the probability, per batch, that the shadow is redrawn; None for p.
+        normaliser: The log-normaliser c: "safe" for 4*B*η, "paper" for 2*B*η, "tight" for B times a known ratio
+            width, or a number >= 0. If r may exceed it, actions no longer follow their measure exactly; privacy holds
+            for each.
+        margin: m > 0, for bounds on r that may fail: they are 2*(1+m)*B*η for r and 4*(1+m)*η for its change. The
+            smaller δ_0, the smaller the best margin.
+        adversary: "oblivious": all losses are fixed in advance. "adaptive": each may depend on all earlier draws;
+            refused unless the bounds on r are sure.
+        draw_budget: The learner keeps its action for good after so many draws of actions and shadows, not counting the
+            first ones; None for no limit.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, a measure whose constants are no finite numbers, or one
-            that moves nothing (eta = 0).
+        InvalidArgumentError: an argument outside its domain, or a measure whose constants are not finite numbers or
+            whose η is 0.
+
+    Example:
+        >>> from hockeystick.learners import MultiplicativeMeasure, PointMeasure
+        >>> family = PointMeasure(measure=MultiplicativeMeasure(learning_rate=0.05), points=2)
+        >>> learner = LazyTransform(measure=family, rounds=20, fake_switch_probability=0.2)
+        >>> [node.name for node in learner.graph().nodes]
+        ['batches', 'switch', 'redraw', 'later redraws', 'shadow']
+        >>> learner.run(np.zeros((20, 2)), np.random.default_rng(1)).regret
+        0.0
     """
 
     measure: LazyMeasure
@@ -147,7 +159,7 @@ class LazyTransform(Batched):
 
     @property
     def sure_width(self) -> float | None:
-        """The range of one loss's ``log_func``, where it is bounded for sure: w, and at most 2*eta at delta_0 = 0."""
+        """The sure bound on the range of one loss's ``log_func``: w, and at most 2*η at δ_0 = 0; None if unknown."""
         known = self.measure.ratio_width
         if self.measure.delta0 > 0.0:
             return known
@@ -155,7 +167,7 @@ class LazyTransform(Batched):
 
     @property
     def log_normaliser(self) -> float:
-        """The number c."""
+        """The log-normaliser c."""
         if self.normaliser == "tight":
             return self.batch * (self.sure_width or 0.0)
         if isinstance(self.normaliser, str):
@@ -164,7 +176,7 @@ class LazyTransform(Batched):
 
     @cached_property
     def bounds(self) -> RatioBounds:
-        """The bounds on log-ratios, for sure or up to a failure."""
+        """The bounds on log-ratios, sure or up to a failure probability."""
         eta, sure = self.measure.eta, self.sure_width
         if sure is not None and sure <= 4.0 * eta:
             return RatioBounds(2.0 * sure, self.batch * sure)
@@ -181,7 +193,7 @@ class LazyTransform(Batched):
 
     @property
     def switch(self) -> LazySwitch:
-        """One boundary's decision."""
+        """The decision at a boundary."""
         certain = math.inf if self.sure_width is None else self.batch * self.sure_width
         return LazySwitch(
             self.fake_switch_probability,
@@ -193,9 +205,9 @@ class LazyTransform(Batched):
 
     @property
     def draw(self) -> PrivacyEvent:
-        """One draw, for one replaced loss.
+        """The cost of one draw, for one replaced loss.
 
-        An inexact sampler, within tau of its measure, turns an (eps, delta) into (eps, delta + (1 + e^eps) tau).
+        An inexact sampler, within τ of its measure, turns (ε, δ) into (ε, δ + (1 + e^ε) τ).
 
         Raises:
             UnsupportedEventError: the sampler has no certificate.
@@ -221,7 +233,7 @@ class LazyTransform(Batched):
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def plan(self) -> LazyPlan:
-        """What decisions and draws cost.
+        """Returns the costs of decisions and draws.
 
         Raises:
             UnsupportedEventError: the sampler has no certificate.
@@ -240,37 +252,37 @@ class LazyTransform(Batched):
             redraw=self.largest_redraw_probability,
             refresh=self.refresh_probability,
             draws=self.draw_budget,
-            # A limit on draws is charged whatever the chance of a draw is.
+            # With a limit on draws, the charge does not depend on the probability of a draw.
             boundary_failure=bounds.per_boundary if self.draw_budget is None else 0.0,
             failure=bounds.once,
             assumptions=tuple(assumptions),
         )
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, for the full view (see ``LazyPlan.graph``)."""
+        """Returns the data-independent plan, for the full view (see ``LazyPlan.graph``)."""
         return self.plan().graph()
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Two neighbouring streams that are hard to keep apart, if the measure knows any."""
+        """Returns two neighbouring streams with a large privacy loss; see ``LazyMeasure.neighbours``."""
         return self.measure.neighbours(self.rounds)
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def path(self, losses: Any) -> MeasurePath:
-        """The measures along ``losses``, which are checked here."""
+        """Returns the measures along ``losses``, which are checked here."""
         return self.measure.path(losses, rounds=self.rounds, batch=self.batch)
 
     def log_keep(self, path: MeasurePath, batch: int, x: Actions, y: Actions) -> FloatArray:
-        """Log-probability, shape (R,), of keeping x with the shadow y at the boundary into ``batch`` >= 1 (0-based)."""
+        """Returns ln P(keep x), shape (R,), with the shadow y at the boundary into ``batch`` >= 1 (0-based)."""
         return np.asarray(math.log1p(-self.fake_switch_probability) + self._log_real_keep(path, batch, x, y))
 
     def _log_real_keep(self, path: MeasurePath, batch: int, x: Actions, y: Actions) -> FloatArray:
-        # The last batch's losses alone: equal (x, y) get bit-identical coins whatever the past.
+        # Only the last batch's losses: equal (x, y) have bit-identical coins whatever the past.
         ratio = path.log_func(batch - 1, x) - path.log_func(batch - 1, y)
         return np.minimum(0.0, ratio - self.log_normaliser)
 
     def simulate(self, losses: Any, rng: np.random.Generator, runs: int) -> ViewedRuns:
-        """``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
+        """Returns ``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
 
         The real switch, the fake switch, the shadow's coin and the two kinds of draws come from five independent
         substreams seeded by ``rng``.
@@ -289,7 +301,7 @@ class LazyTransform(Batched):
         return Transcripts(*found) if found[0].ndim == 2 else ConvexTranscripts(*found)
 
     def run(self, losses: Any, rng: np.random.Generator) -> TransformRun:
-        """One simulated run over ``losses``."""
+        """Returns one simulated run over ``losses``."""
         path, transcript = self.path(losses), self.simulate(losses, rng, 1)
         played = transcript.actions[0]
         loss = math.fsum(float(path.loss(s, played[[s]])[0]) for s in range(self.batches))
@@ -298,9 +310,7 @@ class LazyTransform(Batched):
         return TransformRun(actions, transcript, loss, best, loss - floor)
 
     def log_likelihood_ratio(self, transcripts: ViewedRuns, losses0: Any, losses1: Any) -> FloatArray:
-        """ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
-
-        Once the draw budget is spent nothing is decided any more, so that keeping says nothing.
+        """Returns ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
 
         Raises:
             InvalidArgumentError: transcripts of another kind, or a measure whose normaliser is not known.
@@ -309,17 +319,12 @@ class LazyTransform(Batched):
         shadows, refreshed = transcripts.shadows, transcripts.refreshed
         if shadows is None or refreshed is None or transcripts.switched.shape[1] != self.batches:
             raise InvalidArgumentError("transcripts", transcripts.actions.shape, "are not this learner's")
-        total = np.zeros(transcripts.runs)
-        budget = 2 * self.batches if self.draw_budget is None else self.draw_budget
-        used = np.cumsum(transcripts.switched + 0 + refreshed, axis=1)
-        for s in range(1, self.batches):
-            x, y = transcripts.actions[:, s - 1], shadows[:, s - 1]
-            keep0, keep1 = (self.log_keep(path, s, x, y) for path in paths)
-            bits = decision_loss(transcripts.switched[:, s], keep0, keep1)
-            total += np.where(used[:, s - 1] < budget, bits, 0.0)
-            for drawn, points in ((transcripts.switched[:, s], transcripts.actions), (refreshed[:, s], shadows)):
-                rows = np.flatnonzero(drawn)
-                if rows.size:
-                    at = points[rows, s]
-                    total[rows] += paths[0].log_density(s, at) - paths[1].log_density(s, at)
-        return total
+        return walk_log_ratio(
+            transcripts.actions,
+            transcripts.switched,
+            shadows,
+            refreshed,
+            log_keeps=lambda s, x, y: (self.log_keep(paths[0], s, x, y), self.log_keep(paths[1], s, x, y)),
+            density_gap=lambda s, points: paths[0].log_density(s, points) - paths[1].log_density(s, points),
+            draw_budget=self.draw_budget,
+        )

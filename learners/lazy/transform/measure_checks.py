@@ -1,19 +1,12 @@
-"""Is a sequence of measures fit for the lazy transform? A search for violations of what the transform assumes.
+"""A search for violations of the assumptions of the lazy transform on its base measures.
 
-The lazy transform takes any base learner that draws from measures mu_t, functions of the losses before round t, such
-that (Asi, Koren, Liu & Talwar 2024, Assumption 3.1)
+``base_learner.py`` states the assumptions (Asi, Koren, Liu & Talwar 2024, Assumption 3.1). It follows that the measure
+does not depend on the order of the past losses, and that the measures of neighbouring streams are
+(2 η, (1 + e^η) δ_0)-indistinguishable. :func:`check_measure` evaluates all of these for a measure over finitely
+many points, at given losses after random histories, and returns the failing conditions with the losses that show it.
 
-* the ratio mu_{t+1}(x) / mu_t(x) is a fixed function of the last loss and x, up to a factor that does not depend on
-  x. The coins look at nothing else; that is why a person is read by one decision only;
-* normalised measures P, Q of consecutive rounds are (eta, delta_0)-indistinguishable: P(S) <= e^eta Q(S) + delta_0,
-  both ways.
-
-It follows that mu_t does not depend on the order of the past losses, and that the measures of neighbouring streams are
-(2 eta, (1 + e^eta) delta_0)-indistinguishable. :func:`check_measure` evaluates all of these for a measure over finitely
-many points, at given losses after random histories, and returns what fails, with the losses that show it.
-
-What it returns is no proof beyond the streams it looked at, with one exception: ``ratio_width`` bounds eta at
-delta_0 = 0 for these losses after *any* history. A claimed ratio width is checked, too.
+A pass is not a proof beyond the tested streams, with one exception: ``ratio_width`` bounds η at δ_0 = 0 for these
+losses after *any* history.
 """
 
 import math
@@ -28,8 +21,8 @@ from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.lazy.transform.base_learner import FiniteMeasure as FiniteMeasure
 from hockeystick.learners.lazy.transform.base_learner import MultiplicativeMeasure as MultiplicativeMeasure
 
-_LARGEST_ETA = 0.1  # of the assumption
-_ROUNDING = 1e-9  # of log-weights, relative to their size, that passes for equal
+_LARGEST_ETA = 0.1  # part of the assumption
+_ROUNDING = 1e-9  # log-weights within this relative distance count as equal
 
 
 @frozen(eq=False)
@@ -37,11 +30,11 @@ class Violation:
     """One condition that does not hold.
 
     Attributes:
-        condition: Which, in words.
-        value: What was found.
-        limit: What is allowed.
-        history: The losses before, shape ``(t, m)``; None where the condition is about the constants.
-        loss: The losses added to them, shape ``(k, m)``, or None.
+        condition: The condition in words.
+        value: The value found.
+        limit: The value allowed.
+        history: The earlier losses, shape ``(t, m)``; None if the condition is about the constants.
+        loss: The additional losses, shape ``(k, m)``, or None.
     """
 
     condition: str
@@ -53,14 +46,14 @@ class Violation:
 
 @frozen(eq=False)
 class MeasureReport:
-    """What :func:`check_measure` found.
+    """The result of ``check_measure``; see there for an example.
 
     Attributes:
-        violations: The worst violation of each condition that fails; empty if none does.
-        delta_at_eta: The largest delta at the claimed eta, of all consecutive measures looked at.
-        ratio_width: The largest range of ``log_func`` over the points, of all losses looked at. Where ratios depend on
-            the loss alone, consecutive measures differ by factors within e^(+-ratio_width) after any history.
-        pairs: How many pairs of consecutive measures were looked at.
+        violations: The worst violation of each failing condition; empty if all hold.
+        delta_at_eta: The largest δ at the claimed η, over all tested pairs of consecutive measures.
+        ratio_width: The largest range of ``log_func`` over the points, over all tested losses. If ratios depend on the
+            loss alone, consecutive measures differ by factors within e^(+-ratio_width) after any history.
+        pairs: Number of tested pairs of consecutive measures.
     """
 
     violations: tuple[Violation, ...]
@@ -70,12 +63,12 @@ class MeasureReport:
 
     @property
     def passes(self) -> bool:
-        """Whether nothing fails."""
+        """Whether all conditions hold."""
         return not self.violations
 
 
 class _Worst:
-    """The worst violation of each condition so far."""
+    """A collection of the worst violation of each condition."""
 
     def __init__(self) -> None:
         self.found: dict[str, Violation] = {}
@@ -95,25 +88,31 @@ def check_measure(
     histories: int = 8,
     length: int = 12,
 ) -> MeasureReport:
-    """Looks for violations of Assumption 3.1 after random histories.
+    """Searches for violations of Assumption 3.1 after random histories.
 
     Args:
-        measure: Over m points.
-        losses: Shape ``(k, m)``: losses of the class, such as its extreme points; histories are drawn from them, too.
+        measure: A measure over m points.
+        losses: Shape ``(k, m)``: losses of the class, such as its extreme points; histories consist of them too.
         rng: Draws the histories and their permutations.
-        histories: How many, beside the empty one.
-        length: How many losses each has.
+        histories: Number of histories in addition to the empty one.
+        length: Number of losses per history.
 
     Returns:
         The report, after work of order histories * k^2 * m.
 
     Raises:
-        InvalidArgumentError: bad losses, a claimed constant that is no number >= 0, or a measure that does not return
-            m numbers (log-weights of -inf, for no mass, are taken; NaN and +inf are not).
+        InvalidArgumentError: bad losses, a claimed constant that is not a number >= 0, or a measure that does not
+            return m log-weights (-inf, for no mass, is allowed; NaN and +inf are not).
+
+    Example:
+        >>> measure = MultiplicativeMeasure(learning_rate=0.05)
+        >>> report = check_measure(measure, [[1.0, 0.0], [0.0, 1.0]], rng=np.random.default_rng(1))
+        >>> report.passes, report.ratio_width, report.pairs
+        (True, 0.05, 18)
     """
     given: FloatArray = array("losses", losses, ndim=2, data=True)
     if given.size == 0:
-        raise InvalidDataError("losses", given, "are none", "give at least one loss over at least one point")
+        raise InvalidDataError("losses", given, "are empty", "give at least one loss over at least one point")
     histories, length = integer("histories", histories, low=0), integer("length", length, low=1)
     eta = real("measure.eta", measure.eta, low=0.0)
     delta0 = real("measure.delta0", measure.delta0, low=0.0)
@@ -166,7 +165,7 @@ def _normalised(log_weights: FloatArray) -> FloatArray:
 
 
 def _differ(one: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """How far two lists of log-weights are from equal up to a constant, and how far rounding may take them."""
+    """Returns the distance of two lists of log-weights up to a constant, and the distance that rounding may cause."""
     if not np.array_equal(np.isinf(one), np.isinf(other)):
         return math.inf, 0.0
     finite = np.isfinite(one)
@@ -175,7 +174,7 @@ def _differ(one: FloatArray, other: FloatArray) -> tuple[float, float]:
 
 
 def _delta(log_p: FloatArray, log_q: FloatArray, epsilon: float) -> float:
-    """The larger of the two hockey-stick divergences of laws given by their logarithms."""
+    """Returns the larger of the two hockey-stick divergences of laws given by their logarithms."""
     p, q = np.exp(log_p), np.exp(log_q)
     scale = math.exp(epsilon)
     return max(float(np.maximum(p - scale * q, 0.0).sum()), float(np.maximum(q - scale * p, 0.0).sum()))

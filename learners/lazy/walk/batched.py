@@ -1,4 +1,4 @@
-"""Rounds in batches of B, of which each is played with one action: what all lazy learners share."""
+"""The common base of all lazy learners: rounds in batches of B, with one action per batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hockeystick.accounting.validate import integer
 
 
 class Batched:
-    """A lazy learner, whose fields say how many rounds there are and how many make a batch.
+    """A lazy learner with the fields ``rounds`` and ``batch``.
 
     Raises:
         InvalidArgumentError: a batch longer than the run.
@@ -28,10 +28,10 @@ class Batched:
         return -(-self.rounds // self.batch)
 
     def graph(self) -> AccountantGraph:
-        """The data-independent plan, whose source is the family of batches."""
+        """Returns the data-independent plan, whose source is the family of batches."""
         raise NotImplementedError
 
     def epsilon_for(self, round_: int, delta: float) -> float:
-        """Certified epsilon at ``delta`` for the person of round ``round_`` (0-based): later rounds pay less."""
+        """Returns the certified ε at ``delta`` for the person of round ``round_`` (0-based), less in later rounds."""
         round_ = integer("round_", round_, low=0, high=self.rounds - 1)
         return self.graph().epsilon_for("batches", delta, member=round_ // self.batch + 1)

@@ -1,15 +1,15 @@
-"""What a lazy learner pays, as an accountant graph: one plan for all of them, whatever they draw and from what.
+"""The privacy cost of a lazy learner as an accountant graph: one plan for all of them, whatever they draw.
 
-A lazy learner publishes one action per batch. Seen in full are its switching decisions, its draws and its shadow's
-draws; the actions are post-processing. One person's losses are in one batch, and:
+A lazy learner publishes one action per batch. The full view consists of its switching decisions, its draws and its
+shadow's draws; the actions are post-processing. One person's losses are in one batch, and:
 
 * until that batch is over, nothing depends on them;
-* the decision right after it reads them, and no later decision does, given what is public: decisions compose in
+* the decision right after it reads them, and no later decision does, given the public past: decisions compose in
   parallel over batches;
-* if that decision falls on "redraw", a draw follows for sure: it is paid in full, since its coin is already spent;
-* from then on each draw happens with a chance that is the same in both worlds: a visible mixture.
+* if that decision says "redraw", a draw surely follows: it is charged in full, since its coin is already charged;
+* every later draw happens with a probability that is the same in both worlds: a visible mixture.
 
-Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Theorem 3.2); of its proof nothing is used.
+Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Theorem 3.2); their proof is not used.
 """
 
 import math
@@ -23,9 +23,9 @@ _ROUNDING = 1e-12  # more than the rounding error of a probability from logarith
 
 
 def largest_redraw(fake_switch_probability: float, smallest_log_keep: float) -> float:
-    """1 - (1 - p) * exp(``smallest_log_keep``), rounded up: the largest chance of a redraw at a boundary.
+    """Returns the largest probability of a redraw at a boundary, 1 - (1 - p) * exp(``smallest_log_keep``), rounded up.
 
-    An upper bound has to be one: a visible mixture costs more, the likelier its event is.
+    Rounding up is sound: a visible mixture costs more, the likelier its event is.
     """
     found = -math.expm1(math.log1p(-fake_switch_probability) + smallest_log_keep)
     return min(1.0, found * (1.0 + _ROUNDING))
@@ -39,12 +39,12 @@ class LazyPlan:
         batches: n >= 1.
         switch: One decision, for one person of the batch before it.
         draw: One draw, of an action or of a shadow, for one person of any batch before it.
-        redraw: The largest chance that a decision falls on "redraw", over all states and losses.
-        refresh: The chance of a shadow's draw at a boundary, which depends on no data; 0 without a shadow.
-        draws: The most draws that a run makes at boundaries, shadows included; None for no limit.
-        boundary_failure: Chance, per boundary, that ``switch`` or ``redraw`` is exceeded.
-        failure: Chance, once per run, that any of them is.
-        assumptions: What the guarantee takes for granted, beside one person per round.
+        redraw: The largest probability that a decision says "redraw", over all states and losses.
+        refresh: The probability of a shadow's draw at a boundary, whatever the data; 0 if there is no shadow.
+        draws: The largest number of draws of a run at boundaries, including shadows; None for no limit.
+        boundary_failure: Probability, per boundary, that ``switch`` or ``redraw`` is exceeded.
+        failure: Probability, once per run, that any of them is.
+        assumptions: The assumptions of the guarantee, in addition to one person per round.
     """
 
     batches: int
@@ -58,19 +58,19 @@ class LazyPlan:
     assumptions: tuple[str, ...] = field(default=())
 
     def graph(self) -> AccountantGraph:
-        """The plan: a few release families, whatever the number of rounds.
+        """Returns the plan: a few release families, whatever the number of rounds.
 
         The source is the family of n batches under replace-one, rounds pinned to their places. Release family j is
         the boundary after which batch j is played:
 
-        * ``switch``: the decision, reads batch j-1 alone;
+        * ``switch``: the decision, which reads only batch j-1;
         * ``redraw``: the draw on that decision's redraw branch, in full;
         * ``later redraws``: from two boundaries on;
         * ``shadow``: the shadow's draws;
         * ``tails``, ``failure``: the failure of the bounds behind the other events, per boundary and once.
 
-        With a limit of K draws the three families of draws are ``draws``, K of them. That a draw comes at a random
-        time changes nothing: what is already seen fixes the law of the coins, in both worlds alike.
+        A limit of K draws replaces the three families of draws by ``draws``, K of them. The random times of the draws
+        change nothing: the past view determines the law of the coins, equally in both worlds.
         """
         graph = AccountantGraph(
             adjacency=Adjacency.REPLACE_ONE,
@@ -91,8 +91,8 @@ class LazyPlan:
             if self.refresh:
                 shadow = VisibleMixture(self.refresh, self.draw)
                 graph = graph.release("shadow", shadow, reads=reads, reach=after, cumulative=True)
-        # The bounds of a group are those of one person, times its number, with no larger failure: a delta per person
-        # more than covers them.
+        # The bounds for a group are those for one person times its size, with the same failure probability: one δ
+        # per person more than covers them.
         every = once if most is not None else after
         for name, chance, reach in (("tails", self.boundary_failure, every), ("failure", self.failure, once)):
             if chance > 0.0:

@@ -177,8 +177,8 @@ def test_negative_zero_is_a_loss_of_nothing():
         ([np.zeros((5, 2)), np.zeros((5, 3))], "another shape"),
         ([["a"] * 2] * 10, "not an array of real numbers"),
         ([[0.0, 0.0], [0.0]], "ragged"),
-        (3.0, "no array and no iterable"),
-        (None, "no array and no iterable"),
+        (3.0, "neither an array nor an iterable"),
+        (None, "neither an array nor an iterable"),
     ],
 )
 def test_refusals(losses, words):

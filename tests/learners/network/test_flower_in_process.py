@@ -340,8 +340,8 @@ def test_all_clients_are_waited_for(network: Any) -> None:
 @pytest.mark.parametrize(
     ("configs", "message"),
     [
-        (places(0, 1), "2 of 3 clients have come"),
-        ([], "0 of 3 clients have come"),
+        (places(0, 1), "2 of 3 clients have enrolled"),
+        ([], "0 of 3 clients have enrolled"),
         (places(0, 1, 1), "two nodes are client 1: its losses would be used twice"),
         (places(0, 1, 3), "set its partition-id"),
         (places(0, 1, -1), "set its partition-id"),

@@ -1,9 +1,9 @@
-"""Convex losses over a ball or a box: the one door through which they enter, with their Lipschitz constants.
+"""Convex losses over a ball or a box, with their Lipschitz constants, and the check that all of them pass.
 
 A stream holds one convex loss per round (one person each). The privacy of every learner of convex losses rests on each
 of them being L-Lipschitz in the Euclidean norm over the domain. For the families here that constant is computed from
-the data and checked, never repaired silently; for a family of your own (see :class:`ConvexLosses`) it is declared by
-its author, and what is declared is put to the test at random points.
+the data and checked, never repaired silently. The author of any other family (see :class:`ConvexLosses`) declares it,
+and the declaration is tested at random points.
 """
 
 import math
@@ -13,16 +13,17 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
+from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, integer, one_of, real
 from hockeystick.mechanisms.contract.arguments import blocks
 
-_MOST_COORDINATES = 2**24  # of a point
+_MOST_COORDINATES = 2**24
 
 LIPSCHITZ_SLACK = 1e-9
-"""Relative: a constant above the declared one by half of it counts as equal; costs are charged with all of it."""
+"""Relative slack: a constant may exceed the declared one by half of it; costs are charged with all of it."""
 
 
 # --- domains ---------------------------------------------------------------------------------------------------------
@@ -38,7 +39,12 @@ def _radius(value: object) -> float:
 
 @frozen
 class Ball:
-    """The Euclidean ball of a radius > 0 around the origin, in ``dimension`` >= 1."""
+    """The Euclidean ball of a radius > 0 around the origin, in ``dimension`` >= 1.
+
+    Example:
+        >>> Ball(2, 1.0).project(np.array([[3.0, 4.0]])).round(6).tolist()
+        [[0.6, 0.8]]
+    """
 
     dimension: int = field(converter=_dimension)
     radius: float = field(converter=_radius)
@@ -54,17 +60,16 @@ class Ball:
         return 2.0 * self.radius
 
     def farthest(self, points: FloatArray) -> FloatArray:
-        """max over x of ||x - z|| for each of the points z of shape (R, d)."""
+        """Returns max over x of ||x - z|| for each of the points z of shape (R, d)."""
         return np.asarray(np.linalg.norm(points, axis=-1) + self.radius)
 
     def contains(self, points: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which of the points of shape (R, d) lie in the domain."""
+        """Returns whether each of the points of shape (R, d) lies in the domain."""
         return np.asarray(np.einsum("...i,...i->...", points, points) <= self.radius**2)
 
     def project(self, points: FloatArray) -> FloatArray:
-        """The nearest points of the domain, same shape."""
-        norm = np.linalg.norm(points, axis=-1, keepdims=True)
-        return np.asarray(points * np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)))
+        """Returns the nearest points of the domain, same shape."""
+        return scaled_down(points, self.radius)
 
 
 def _corner(name: str, value: object) -> tuple[float, ...]:
@@ -84,7 +89,13 @@ def _upper(value: object) -> tuple[float, ...]:
 
 @frozen
 class Box:
-    """The box of points between two corners, ``lower`` < ``upper`` in every coordinate."""
+    """The box of points between two corners, ``lower`` < ``upper`` in every coordinate.
+
+    Example:
+        >>> box = Box((0.0, -1.0), (2.0, 1.0))
+        >>> box.dimension, box.project(np.array([[3.0, 0.5]])).tolist(), Box.cube(2, 1.0).lower
+        (2, [[2.0, 0.5]], (-1.0, -1.0))
+    """
 
     lower: tuple[float, ...] = field(converter=_lower)
     upper: tuple[float, ...] = field(converter=_upper)
@@ -97,7 +108,7 @@ class Box:
 
     @classmethod
     def cube(cls, dimension: int, half_width: float) -> "Box":
-        """The cube [-half_width, half_width]^dimension."""
+        """Returns the cube [-half_width, half_width]^dimension."""
         side = _dimension(dimension) * (real("half_width", half_width, low=0.0, low_open=True),)
         return cls(tuple(-x for x in side), side)
 
@@ -117,20 +128,27 @@ class Box:
         return math.dist(self.lower, self.upper)
 
     def farthest(self, points: FloatArray) -> FloatArray:
-        """max over x of ||x - z|| for each of the points z of shape (R, d)."""
+        """Returns max over x of ||x - z|| for each of the points z of shape (R, d)."""
         gap = np.maximum(np.abs(points - np.array(self.lower)), np.abs(points - np.array(self.upper)))
         return np.asarray(np.linalg.norm(gap, axis=-1))
 
     def contains(self, points: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which of the points of shape (R, d) lie in the domain."""
+        """Returns whether each of the points of shape (R, d) lies in the domain."""
         return np.asarray(((points >= self.lower) & (points <= self.upper)).all(axis=-1))
 
     def project(self, points: FloatArray) -> FloatArray:
-        """The nearest points of the domain, same shape."""
+        """Returns the nearest points of the domain, same shape."""
         return np.asarray(np.clip(points, self.lower, self.upper))
 
 
 Domain = Ball | Box
+
+
+def checked_domain(value: object) -> Domain:
+    """Returns ``value``, which must be a ball or a box; raises InvalidArgumentError for anything else."""
+    if not isinstance(value, Ball | Box):
+        raise InvalidArgumentError("domain", value, "is not a domain", "use Ball or Box")
+    return value
 
 
 # --- streams of losses -----------------------------------------------------------------------------------------------
@@ -138,10 +156,11 @@ Domain = Ball | Box
 
 @runtime_checkable
 class ConvexLosses(Protocol):
-    """What a stream of T convex losses over R^d (or over the domain alone) has to offer.
+    """A stream of T convex losses over R^d, or over the domain only.
 
-    A family of your own implements this; nothing is registered. ``total`` and ``gradient`` are about the sum of the
-    losses of rounds start .. stop-1 (0-based), whose order must not matter.
+    A family from outside the library implements these members; it needs no registration. ``total`` and ``gradient``
+    refer to the sum of the losses of rounds start .. stop-1 (0-based), whose order must not matter. See
+    ``LinearLosses`` for an example.
     """
 
     @property
@@ -153,13 +172,13 @@ class ConvexLosses(Protocol):
         """Number of coordinates d."""
 
     def lipschitz(self, domain: Domain) -> FloatArray:
-        """An upper bound, shape (T,), on each loss's Euclidean Lipschitz constant over the domain."""
+        """Returns an upper bound, shape (T,), on each loss's Euclidean Lipschitz constant over the domain."""
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """The sum's value at each of the points of shape (R, d): shape (R,)."""
+        """Returns the sum's value at each of the points of shape (R, d): shape (R,)."""
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """A subgradient of the sum at each of the points of shape (R, d): shape (R, d)."""
+        """Returns a subgradient of the sum at each of the points of shape (R, d): shape (R, d)."""
 
 
 @frozen
@@ -171,7 +190,7 @@ class IsotropicForm:
 
 
 def _running(rows: FloatArray) -> FloatArray:
-    """Sums of the first 0 .. T rows, shape (T + 1, ...)."""
+    """Returns the sums of the first 0 .. T rows, shape (T + 1, ...)."""
     sums = np.zeros((rows.shape[0] + 1, *rows.shape[1:]))
     np.cumsum(rows, axis=0, out=sums[1:])
     return sums
@@ -203,7 +222,15 @@ def _targets(value: object) -> FloatArray:
 
 @frozen(eq=False, slots=False)
 class LinearLosses:
-    """Losses <g_t, x>; ``gradients`` has shape (T, d)."""
+    """Losses <g_t, x>; ``gradients`` has shape (T, d).
+
+    Example:
+        >>> losses = LinearLosses([[1.0, 0.0], [0.0, 2.0]])
+        >>> losses.total(np.array([[1.0, 1.0]]), 0, 2).tolist(), losses.lipschitz(Ball(2, 1.0)).tolist()
+        ([3.0], [1.0, 2.0])
+        >>> losses.clipped(1.0).gradients.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     gradients: FloatArray = field(converter=_gradients)
 
@@ -222,24 +249,24 @@ class LinearLosses:
         return _running(self.gradients)
 
     def lipschitz(self, domain: Domain) -> FloatArray:
-        """||g_t||, shape (T,), on any domain."""
+        """Returns ||g_t||, shape (T,), on any domain."""
         return np.asarray(np.linalg.norm(self.gradients, axis=1))
 
     def clipped(self, lipschitz: float) -> "LinearLosses":
-        """The stream with longer gradients scaled down to norm ``lipschitz``: a map of each round alone."""
+        """Returns the stream with longer gradients scaled down to norm ``lipschitz``, each round independently."""
         bound = real("lipschitz", lipschitz, low=0.0, low_open=True)
-        return LinearLosses(_scaled_down(self.gradients, bound))
+        return LinearLosses(scaled_down(self.gradients, bound))
 
     def form(self, start: int, stop: int) -> IsotropicForm:
-        """The sum of rounds start .. stop-1."""
+        """Returns the sum of rounds start .. stop-1."""
         return IsotropicForm(self._sums[stop] - self._sums[start], 0.0)
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """The sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
+        """Returns the sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
         return np.asarray(points @ (self._sums[stop] - self._sums[start]))
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """The sum of g_t over rounds start .. stop-1, for each of the points of shape (R, d): shape (R, d)."""
+        """Returns the sum of g_t over rounds start .. stop-1, for each of the points of shape (R, d): shape (R, d)."""
         return np.broadcast_to(self._sums[stop] - self._sums[start], points.shape)
 
 
@@ -249,7 +276,13 @@ def _curvature(value: object) -> float:
 
 @frozen(eq=False, slots=False)
 class QuadraticLosses:
-    """Losses (curvature/2)*||x - z_t||^2; ``centres`` z has shape (T, d)."""
+    """Losses (curvature/2)*||x - z_t||^2; ``centres`` z has shape (T, d).
+
+    Example:
+        >>> losses = QuadraticLosses([[1.0], [3.0]])
+        >>> losses.total(np.array([[2.0]]), 0, 2).tolist(), losses.lipschitz(Ball(1, 2.0)).tolist()
+        ([1.0], [3.0, 5.0])
+    """
 
     centres: FloatArray = field(converter=_centres)
     curvature: float = field(default=1.0, converter=_curvature)
@@ -269,35 +302,40 @@ class QuadraticLosses:
         return _running(self.centres), _running(np.einsum("ti,ti->t", self.centres, self.centres))
 
     def lipschitz(self, domain: Domain) -> FloatArray:
-        """The curvature times max over x of ||x - z_t||, shape (T,)."""
+        """Returns the curvature times max over x of ||x - z_t||, shape (T,)."""
         return self.curvature * domain.farthest(self.centres)
 
     def form(self, start: int, stop: int) -> IsotropicForm:
-        """The sum of rounds start .. stop-1, less its constant."""
+        """Returns the sum of rounds start .. stop-1, up to its constant."""
         sums, _ = self._sums
         return IsotropicForm(-self.curvature * (sums[stop] - sums[start]), self.curvature * (stop - start))
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """The sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
+        """Returns the sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
         sums, squares = self._sums
         inner = (stop - start) * np.einsum("...i,...i->...", points, points) - 2.0 * points @ (sums[stop] - sums[start])
         return np.asarray(0.5 * self.curvature * (inner + squares[stop] - squares[start]))
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """The sum of curvature*(x - z_t) over rounds start .. stop-1 at points of shape (R, d): shape (R, d)."""
+        """Returns the sum of curvature*(x - z_t), rounds start .. stop-1, at points of shape (R, d): shape (R, d)."""
         sums, _ = self._sums
         return np.asarray(self.curvature * ((stop - start) * points - (sums[stop] - sums[start])))
 
 
 Link = Literal["absolute", "hinge", "logistic"]
-_LINKS: tuple[Link, ...] = ("absolute", "hinge", "logistic")
 
 
 def _link(value: object) -> Link:
-    for link in _LINKS:
-        if value == link:
-            return link
-    raise InvalidArgumentError("link", value, "is unknown", f"use one of {', '.join(map(repr, _LINKS))}")
+    return one_of("link", value, "absolute", "hinge", "logistic")
+
+
+def link_slopes(link: Link, prediction: FloatArray, y: FloatArray) -> FloatArray:
+    """Returns a derivative in the prediction of the loss with a link, for targets y; arguments broadcast."""
+    if link == "absolute":
+        return np.asarray(np.sign(prediction - y))
+    if link == "hinge":
+        return np.asarray(-y * (y * prediction < 1.0))
+    return np.asarray(-y * special.expit(-y * prediction))
 
 
 @frozen(eq=False)
@@ -308,6 +346,11 @@ class RegressionLosses:
         features: f, shape (T, d). A loss's Lipschitz constant is at most ||f_t||.
         targets: y, shape (T,); real for "absolute", -1 or 1 for the others.
         link: "absolute": |<f, x> - y|. "hinge": max(0, 1 - y<f, x>). "logistic": ln(1 + exp(-y<f, x>)).
+
+    Example:
+        >>> losses = RegressionLosses([[1.0], [2.0]], [1.0, -1.0], "hinge")
+        >>> losses.total(np.array([[0.5]]), 0, 2).tolist(), losses.gradient(np.array([[0.5]]), 0, 2).tolist()
+        ([2.5], [[1.0]])
     """
 
     features: FloatArray = field(converter=_features)
@@ -316,7 +359,7 @@ class RegressionLosses:
 
     def __attrs_post_init__(self) -> None:
         if self.targets.shape[0] != self.features.shape[0]:
-            raise InvalidDataError("targets", self.targets, f"has not {self.features.shape[0]} entries, one per round")
+            raise InvalidDataError("targets", self.targets, "has another length", f"give {len(self.features)} targets")
         if self.link != "absolute" and not (np.abs(self.targets) == 1.0).all():
             raise InvalidDataError("targets", self.targets, f"has a label besides -1 and 1 (link {self.link!r})")
 
@@ -331,16 +374,16 @@ class RegressionLosses:
         return int(self.features.shape[1])
 
     def lipschitz(self, domain: Domain) -> FloatArray:
-        """||f_t||, shape (T,), on any domain."""
+        """Returns ||f_t||, shape (T,), on any domain."""
         return np.asarray(np.linalg.norm(self.features, axis=1))
 
     def clipped(self, lipschitz: float) -> "RegressionLosses":
-        """The stream with longer features scaled down to norm ``lipschitz``: a map of each round alone."""
+        """Returns the stream with longer features scaled down to norm ``lipschitz``, each round independently."""
         bound = real("lipschitz", lipschitz, low=0.0, low_open=True)
-        return RegressionLosses(_scaled_down(self.features, bound), self.targets, self.link)
+        return RegressionLosses(scaled_down(self.features, bound), self.targets, self.link)
 
     def total(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """The sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
+        """Returns the sum of the losses of rounds start .. stop-1 at points of shape (R, d): shape (R,)."""
         y, features = self.targets[start:stop], self.features[start:stop]
         sums = np.empty(points.shape[0])
         for rows in blocks(points.shape[0], stop - start):
@@ -355,46 +398,49 @@ class RegressionLosses:
         return sums
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:
-        """A subgradient of the sum of rounds start .. stop-1 at points of shape (R, d): shape (R, d)."""
-        from scipy.special import expit
-
+        """Returns a subgradient of the sum of rounds start .. stop-1 at points of shape (R, d): shape (R, d)."""
         y, features = self.targets[start:stop], self.features[start:stop]
         sums = np.empty(points.shape)
         for rows in blocks(points.shape[0], stop - start):
-            prediction = points[rows] @ features.T
-            if self.link == "absolute":
-                slopes = np.sign(prediction - y)
-            elif self.link == "hinge":
-                slopes = -y * (y * prediction < 1.0)
-            else:
-                slopes = -y * expit(-y * prediction)
-            sums[rows] = slopes @ features
+            sums[rows] = link_slopes(self.link, points[rows] @ features.T, y) @ features
         return sums
 
 
-def _scaled_down(rows: FloatArray, bound: float) -> FloatArray:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+def scaled_down(rows: FloatArray, bound: float) -> FloatArray:
+    """Returns ``rows`` with all longer ones scaled down to the norm ``bound``."""
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.asarray(rows * np.minimum(1.0, bound / np.maximum(norms, 1e-300)))
 
 
+def steepest_pair(domain: Domain, lipschitz: float, rounds: int) -> tuple[LinearLosses, LinearLosses]:
+    """Returns two neighbouring streams with a large privacy loss: the first loss is +-L<e, x>, all others are 0.
+
+    The direction e is an axis along which the domain is widest.
+    """
+    gradients = np.zeros((rounds, domain.dimension))
+    axis = int(np.argmax(np.subtract(domain.upper, domain.lower))) if isinstance(domain, Box) else 0
+    gradients[0, axis] = lipschitz
+    return LinearLosses(gradients), LinearLosses(-gradients)
+
+
 def isotropic_form(losses: ConvexLosses, start: int, stop: int) -> IsotropicForm | None:
-    """The sum as <slope, x> + (curvature/2)*||x||^2 where the family has that form, else None."""
+    """Returns the sum as <slope, x> + (curvature/2)*||x||^2 if the family has that form, else None."""
     return losses.form(start, stop) if isinstance(losses, LinearLosses | QuadraticLosses) else None
 
 
-# --- the door --------------------------------------------------------------------------------------------------------
+# --- checks ----------------------------------------------------------------------------------------------------------
 
 
 def checked_losses(name: str, losses: ConvexLosses, *, rounds: int, domain: Domain, lipschitz: float) -> ConvexLosses:
-    """``losses``, once they are seen to be ``rounds`` losses over the domain that are ``lipschitz``-Lipschitz there.
+    """Returns ``losses`` after checking that they are ``rounds`` losses, ``lipschitz``-Lipschitz over the domain.
 
     Raises:
-        InvalidArgumentError: no stream of losses, another shape, a Lipschitz constant above the declared one; or a
-            family of your own whose values contradict convexity or the constants that it declares.
+        InvalidArgumentError: not a stream of losses, another shape, a Lipschitz constant above the declared one, or a
+            family from outside the library whose values contradict convexity or its declared constants.
     """
     if not isinstance(losses, ConvexLosses):
         raise InvalidDataError(
-            name, losses, "is no stream of convex losses", "use LinearLosses, QuadraticLosses or RegressionLosses"
+            name, losses, "is not a stream of convex losses", "use LinearLosses, QuadraticLosses or RegressionLosses"
         )
     if (losses.rounds, losses.dimension) != (rounds, domain.dimension):
         shape = f"({losses.rounds}, {losses.dimension})"
@@ -408,7 +454,7 @@ def checked_losses(name: str, losses: ConvexLosses, *, rounds: int, domain: Doma
             f"{name}.lipschitz[{steepest}]",
             float(constants[steepest]),
             f"exceeds lipschitz={lipschitz:g}: the privacy guarantee rests on that constant",
-            "declare a larger one, or scale the losses down (clipped)",
+            "declare a larger constant, or scale the losses down with clipped()",
         )
     if not isinstance(losses, LinearLosses | QuadraticLosses | RegressionLosses):
         _spot_check(name, losses, domain, constants)
@@ -416,7 +462,7 @@ def checked_losses(name: str, losses: ConvexLosses, *, rounds: int, domain: Doma
 
 
 def _spot_check(name: str, losses: ConvexLosses, domain: Domain, constants: FloatArray) -> None:
-    """Refutes, where it can, that a family is convex with its declared constants; it can't prove that it is."""
+    """Raises an error if random points refute that a family is convex with its declared constants."""
     rng = np.random.default_rng(0)
     scale = domain.largest_norm
     x, y = (domain.project(rng.normal(size=(64, domain.dimension)) * scale) for _ in range(2))
@@ -432,5 +478,5 @@ def _spot_check(name: str, losses: ConvexLosses, domain: Domain, constants: Floa
             )
         if (values[1] < values[0] + np.einsum("ri,ri->r", slope, y - x) - slack).any():
             raise InvalidArgumentError(
-                f"{name}.gradient", int(start), "is no subgradient of a convex loss at this round", "check its sign"
+                f"{name}.gradient", int(start), "is not a subgradient of a convex loss in this round", "check its sign"
             )

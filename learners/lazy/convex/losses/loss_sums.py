@@ -1,9 +1,9 @@
-"""Sums of convex losses as they come, one round or many at a time, in whole numbers where that is possible.
+"""Sums of convex losses as they arrive, one round or many at a time, in whole numbers where that is possible.
 
-A linear loss, or a quadratic one of round level sets, is <s, x> + k*||x||^2/2 up to a constant: of these only the sums
-of s and k are kept, as whole multiples of a unit far below the Lipschitz constant. So a sum is the sum of its losses
-exactly, in whatever order they came, and one person's loss moves it by that loss and by no rounding. Losses of other
-families have no such statistic and are kept as they are.
+A linear loss, or a quadratic one with spherical level sets, is <s, x> + k*||x||^2/2 up to a constant. Only the sums of
+s and k are stored, as whole multiples of a unit far below the Lipschitz constant. The stored sum is therefore exact for
+every order of the losses, and one person's loss moves it by exactly that loss. Losses of other families have no such
+statistic and are stored as they are.
 """
 
 import math
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
-from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
@@ -26,10 +25,11 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,
+    link_slopes,
 )
 
-_BITS = 50  # of the largest entry of one loss
-_ROUNDS = 1 << (62 - _BITS)  # that fit into 64-bit integers
+_BITS = 50  # bits of the largest entry of one loss
+_ROUNDS = 1 << (62 - _BITS)  # number of losses whose sum fits into 64-bit integers
 
 Piece = tuple[ConvexLosses, int, int]
 Point = Sequence[int]
@@ -37,11 +37,11 @@ Point = Sequence[int]
 
 @frozen
 class LossUnits:
-    """The units in which slopes and curvatures are counted: powers of two that depend on no data.
+    """The units of slopes and curvatures: powers of two that do not depend on data.
 
     Attributes:
-        slope: Of each entry of s.
-        curvature: Of k.
+        slope: The unit of each entry of s.
+        curvature: The unit of k.
     """
 
     slope: Fraction
@@ -49,16 +49,16 @@ class LossUnits:
 
     @classmethod
     def of(cls, domain: Domain, lipschitz: float) -> "LossUnits":
-        """Units for losses that are ``lipschitz``-Lipschitz over the domain.
+        """Returns units for losses that are ``lipschitz``-Lipschitz over the domain.
 
-        Then k*diameter <= 2*lipschitz and ||s|| <= lipschitz + k*(largest norm). Rounding to units changes a loss by a
-        function whose Lipschitz constant is below a tenth of ``LIPSCHITZ_SLACK``, with which costs are charged.
+        For them k*diameter <= 2*lipschitz and ||s|| <= lipschitz + k*(largest norm). Rounding to units changes a loss
+        by a function whose Lipschitz constant is below a tenth of ``LIPSCHITZ_SLACK``, with which costs are charged.
 
         Raises:
-            InvalidArgumentError: the domain is so far from the origin, or has so many dimensions, that it is not.
+            InvalidArgumentError: the domain is too far from the origin, or has too many dimensions, for that.
         """
         away = domain.largest_norm / domain.diameter
-        # A thousandth above, so that k and s of a loss within ``LIPSCHITZ_SLACK``, and rounded, still fit.
+        # A margin of 1/1000, so that k and s still fit after rounding and within ``LIPSCHITZ_SLACK``.
         curvature = _power_above(2.0 * lipschitz / domain.diameter * 1.001)
         slope = _power_above(lipschitz * (1.0 + 2.0 * away) * 1.001)
         error = math.sqrt(domain.dimension) * slope + curvature * domain.largest_norm
@@ -76,21 +76,21 @@ def _power_above(x: float) -> float:
 
 
 class LossSum:
-    """A sum of losses that grows; a builder. Its size does not depend on their number, but for those it has to keep."""
+    """A growing sum of losses. Its size depends only on the number of losses that it has to store."""
 
-    __slots__ = ("_count", "_curvature", "_kept", "_recent", "_slope", "_units")
+    __slots__ = ("_count", "_curvature", "_recent", "_slope", "_stored", "_units")
 
     def __init__(self, dimension: int, units: LossUnits) -> None:
         self._units = units
         self._recent: npt.NDArray[np.int64] = np.zeros(dimension, dtype=np.int64)
         self._slope: list[int] | None = None
         self._count, self._curvature = 0, 0
-        self._kept: list[Piece] = []
+        self._stored: list[Piece] = []
 
     @property
     def counted(self) -> bool:
         """Whether the sum is known exactly, as one slope and one curvature."""
-        return not self._kept
+        return not self._stored
 
     @property
     def slope(self) -> list[int]:
@@ -104,16 +104,16 @@ class LossSum:
         return self._curvature
 
     @property
-    def kept(self) -> tuple[Piece, ...]:
-        """The losses that have no such form: (stream, first round, round after the last)."""
-        return tuple(self._kept)
+    def stored(self) -> tuple[Piece, ...]:
+        """The losses that are stored because they have no such form: (stream, first round, round after the last)."""
+        return tuple(self._stored)
 
     def read(self, losses: ConvexLosses, start: int, stop: int) -> None:
         """Adds rounds start .. stop-1 of a (checked) stream."""
         if not isinstance(losses, LinearLosses | QuadraticLosses):
-            if self._kept and self._kept[-1][0] is losses and self._kept[-1][2] == start:
-                start = self._kept.pop()[1]
-            self._kept.append((losses, start, stop))
+            if self._stored and self._stored[-1][0] is losses and self._stored[-1][2] == start:
+                start = self._stored.pop()[1]
+            self._stored.append((losses, start, stop))
             return
         for first in range(start, stop, _ROUNDS):
             last = min(stop, first + _ROUNDS)
@@ -122,7 +122,7 @@ class LossSum:
             else:
                 rows = -losses.curvature * losses.centres[first:last]
                 self._curvature += (last - first) * round(Fraction(losses.curvature) / self._units.curvature)
-            # Dividing by a power of two is exact; what is rounded is each loss for itself.
+            # Dividing by a power of two is exact; each loss is rounded separately.
             self._add(np.rint(rows / float(self._units.slope)).astype(np.int64).sum(axis=0), last - first)
 
     def _add(self, codes: npt.NDArray[np.int64], count: int) -> None:
@@ -140,69 +140,72 @@ class LossSum:
             self._slope, self._count = [a + b for a, b in zip(self.slope, other.slope, strict=True)], 0
             self._recent = np.zeros_like(self._recent)
         self._curvature += other._curvature
-        for piece in other._kept:
+        for piece in other._stored:
             self.read(*piece)
 
     def value(self, point: Point, unit: Fraction) -> Fraction:
-        """The sum at a point, given in units of ``unit``, up to a constant; exact where all losses are counted."""
+        """Returns the sum at a point, given in units of ``unit``, up to a constant; exact if all losses are counted."""
         linear = sum(map(operator.mul, self.slope, point)) * self._units.slope * unit
         square = sum(map(operator.mul, point, point)) if self._curvature else 0
         found = linear + self._curvature * self._units.curvature * square * unit * unit / 2
-        if self._kept:
-            found += Fraction(self.kept_value(np.array([float(x * unit) for x in point])))
+        if self._stored:
+            found += Fraction(self.stored_value(np.array([float(x * unit) for x in point])))
         return Fraction(found)
 
-    def kept_value(self, point: FloatArray) -> float:
-        """The sum of the losses that are kept, at a point of shape (d,), up to a constant, in floating point."""
+    def stored_value(self, point: FloatArray) -> float:
+        """Returns the sum of the stored losses at a point of shape (d,), up to a constant, in floating point."""
         values: list[float] = []
-        for losses, start, stop in self._kept:
+        for losses, start, stop in self._stored:
             if isinstance(losses, RegressionLosses):
                 values += _regression_values(losses, start, stop, point).tolist()
             else:
                 values.append(float(losses.total(point[None], start, stop)[0]))
         return math.fsum(values)
 
-    def kept_slope(self, point: FloatArray) -> list[float]:
-        """A subgradient, of d numbers, of the sum of the regression losses that are kept."""
-        parts = [each.features * _regression_slopes(each, point)[:, None] for each in self.regressions()]
+    def stored_slope(self, point: FloatArray) -> list[float]:
+        """Returns a subgradient, as d numbers, of the sum of the stored regression losses."""
+        parts = [
+            each.features * link_slopes(each.link, np.sum(each.features * point, axis=1), each.targets)[:, None]
+            for each in self.regressions()
+        ]
         return [math.fsum(column) for column in np.concatenate(parts).T.tolist()] if parts else [0.0] * point.size
 
     def regressions(self) -> list[RegressionLosses]:
-        """The regression losses that are kept, one stream per link."""
-        return [each for each in _together(self._kept) if isinstance(each, RegressionLosses)]
+        """Returns the stored regression losses, one stream per link."""
+        return [each for each in _together(self._stored) if isinstance(each, RegressionLosses)]
 
     def form(self) -> tuple[list[Fraction], Fraction]:
-        """The sums of s and of k; for a sum that is ``counted``."""
+        """Returns the sums of s and of k; for a sum that is ``counted``."""
         return [entry * self._units.slope for entry in self.slope], self._curvature * self._units.curvature
 
     def losses(self) -> ConvexLosses:
-        """The sum as a stream of one round, in floating point."""
+        """Returns the sum as a stream of one round, in floating point."""
         slope = np.array([[float(entry) for entry in self.form()[0]]])
         curvature = float(self.form()[1])
         counted = QuadraticLosses(-slope / curvature, curvature) if curvature else LinearLosses(slope)
-        return SummedLosses((counted, *_together(self._kept))) if self._kept else counted
+        return SummedLosses((counted, *_together(self._stored))) if self._stored else counted
 
     # --- to and from JSON --------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """A value for ``json.dumps``.
+        """Returns a value for ``json.dumps``.
 
         Raises:
-            InvalidArgumentError: it holds losses of a family that is none of the library's.
+            InvalidArgumentError: the sum holds losses of a family from outside the library.
         """
-        for losses, _, _ in self._kept:
+        for losses, _, _ in self._stored:
             if not isinstance(losses, RegressionLosses):
-                raise InvalidDataError("losses", losses, "can't be written down", "use the library's families")
-        kept = [[each.link, each.features.tolist(), each.targets.tolist()] for each in self.regressions()]
-        return {"slope": [str(entry) for entry in self.slope], "curvature": str(self._curvature), "kept": kept}
+                raise InvalidDataError("losses", losses, "can't be written to JSON", "use the library's families")
+        stored = [[each.link, each.features.tolist(), each.targets.tolist()] for each in self.regressions()]
+        return {"slope": [str(entry) for entry in self.slope], "curvature": str(self._curvature), "kept": stored}
 
     @classmethod
     def from_json(cls, found: dict[str, Any], dimension: int, units: LossUnits) -> "LossSum":
-        """What :meth:`to_json` has written; raises KeyError, TypeError or ValueError for what it hasn't."""
+        """Inverts :meth:`to_json`; raises KeyError, TypeError or ValueError for other values."""
         built = cls(dimension, units)
         slope, built._curvature = [int(entry) for entry in found["slope"]], int(found["curvature"])
         if len(slope) != dimension or built._curvature < 0:
-            raise ValueError("no sum of losses in this dimension")
+            raise ValueError("not a sum of losses in this dimension")
         built._slope = slope if any(slope) else None
         for link, features, targets in found["kept"]:
             losses = RegressionLosses(features, targets, link)
@@ -213,11 +216,11 @@ class LossSum:
 
 
 def _regression_values(losses: RegressionLosses, start: int, stop: int, point: FloatArray) -> FloatArray:
-    """The values of rounds start .. stop-1, each up to a constant, shape (stop - start,).
+    """Returns the values of rounds start .. stop-1, each up to a constant, shape (stop - start,).
 
-    With predictions of size P at most, each is off by at most (d + 20)*(1 + P) units of roundoff: d + 2 for products
-    and sums, less than 10 for the link. Absolute losses are taken relative to |target|, so that large targets do not
-    matter.
+    If predictions are at most P in size, each value has an error of at most (d + 20)*(1 + P) units of roundoff: d + 2
+    for products and sums, less than 10 for the link. Absolute losses are relative to |target|, so that large targets do
+    not matter.
     """
     y = losses.targets[start:stop]
     prediction = np.sum(losses.features[start:stop] * point, axis=1)
@@ -229,19 +232,8 @@ def _regression_values(losses: RegressionLosses, start: int, stop: int, point: F
     return np.asarray(np.logaddexp(0.0, -y * prediction))
 
 
-def _regression_slopes(losses: RegressionLosses, point: FloatArray) -> FloatArray:
-    """A subgradient of each loss in its prediction, shape (T,)."""
-    y = losses.targets
-    prediction = np.sum(losses.features * point, axis=1)
-    if losses.link == "absolute":
-        return np.asarray(np.sign(prediction - y))
-    if losses.link == "hinge":
-        return np.asarray(-y * (y * prediction < 1.0))
-    return np.asarray(-y * special.expit(-y * prediction))
-
-
 def _together(pieces: Sequence[Piece]) -> list[ConvexLosses]:
-    """The same losses in few streams: those of one link are joined."""
+    """Returns the same losses in few streams: those of one link are joined."""
     joined: list[ConvexLosses] = []
     regressions: dict[str, list[tuple[RegressionLosses, slice]]] = {}
     for losses, start, stop in pieces:

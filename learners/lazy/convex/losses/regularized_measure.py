@@ -2,18 +2,18 @@
 
 Before round t the measure on a convex domain X has the density
 
-    exp(-beta * (sum of the losses of earlier rounds + lambda * ||x||^2)) / Z                  on X,
+    exp(-β * (sum of the losses of earlier rounds + λ * ||x||^2)) / Z                  on X,
 
-so its potential is m-strongly convex with m = 2*beta*lambda, whatever the (convex) losses. Everything that privacy
-needs follows from m and from how steep one person's loss is:
+so its potential is m-strongly convex with m = 2*β*λ, for all convex losses. The privacy analysis needs only m
+and the Lipschitz constant of one person's loss:
 
-* replacing one L-Lipschitz loss changes the potential by a 2*beta*L-Lipschitz function, so a draw is Gaussian-DP with
-  mu = 2*beta*L/sqrt(m) = L*sqrt(2*beta/lambda) (Gopi, Lee & Liu 2022, Theorem 4.1), with equality for linear losses on
+* replacing one L-Lipschitz loss changes the potential by a 2*β*L-Lipschitz function, so a draw is Gaussian-DP with
+  μ = 2*β*L/sqrt(m) = L*sqrt(2*β/λ) (Gopi, Lee & Liu 2022, Theorem 4.1), with equality for linear losses on
   the line;
-* how far the learner's log-ratios stray, see `ratio_tails.py`.
+* `ratio_tails.py` bounds the learner's log-ratios.
 
 The measure is the one of Asi, Koren, Liu & Talwar 2024, Eq. (5). For one added loss their Lemma 3.11 takes twice the
-perturbation and half the modulus, which makes its bound 2*sqrt(2) times as large as need be.
+perturbation and half the modulus, so that its bound is 2*sqrt(2) times larger than necessary.
 """
 
 import math
@@ -49,14 +49,22 @@ def _regularisation(value: object) -> float:
 
 @frozen(kw_only=True, eq=False)
 class RegularizedMeasure:
-    """The measure that has seen the first ``seen`` losses of a stream.
+    """The measure after the first ``seen`` losses of a stream.
 
     Args:
         domain: X, a ball or a box.
-        losses: The stream; only its first ``seen`` rounds are looked at.
+        losses: The stream; only its first ``seen`` rounds are read.
         seen: 0 .. T.
-        inverse_temperature: beta > 0, per unit of loss.
-        regularisation: lambda > 0, in units of loss per squared length.
+        inverse_temperature: β > 0, per unit of loss.
+        regularisation: λ > 0, in units of loss per squared length.
+
+    Example:
+        >>> from hockeystick.learners import LinearLosses
+        >>> losses = LinearLosses([[1.0]])
+        >>> measure = RegularizedMeasure(
+        ...     domain=Box.cube(1, 1.0), losses=losses, seen=1, inverse_temperature=2.0, regularisation=0.5)
+        >>> measure.mean().round(4).tolist(), round(measure.log_normaliser(), 4)
+        ([-0.4435], 0.8745)
     """
 
     domain: Domain
@@ -67,24 +75,24 @@ class RegularizedMeasure:
 
     @property
     def strong_convexity(self) -> float:
-        """The potential's modulus m = 2*beta*lambda (at least: curved losses add to it)."""
+        """The potential's modulus m = 2*β*λ, a lower bound: curved losses add to it."""
         return 2.0 * self.inverse_temperature * self.regularisation
 
     def losses_at(self, points: FloatArray) -> FloatArray:
-        """The part beta * (sum of losses) of the potential, at points of shape (R, d): shape (R,)."""
+        """Returns the part β * (sum of losses) of the potential, at points of shape (R, d): shape (R,)."""
         return self.inverse_temperature * self.losses.total(points, 0, self.seen)
 
     def slope_at(self, points: FloatArray) -> FloatArray:
-        """A subgradient of :meth:`losses_at`, shape (R, d)."""
+        """Returns a subgradient of :meth:`losses_at`, shape (R, d)."""
         return self.inverse_temperature * self.losses.gradient(points, 0, self.seen)
 
     def potential(self, points: FloatArray) -> FloatArray:
-        """The potential beta * (sum of losses + lambda * ||x||^2) at points of shape (R, d): shape (R,)."""
+        """Returns the potential β * (sum of losses + λ * ||x||^2) at points of shape (R, d): shape (R,)."""
         squares = np.einsum("...i,...i->...", points, points)
         return np.asarray(self.losses_at(points) + 0.5 * self.strong_convexity * squares)
 
     def gaussian(self) -> tuple[FloatArray, float] | None:
-        """Mean (d,) and variance of the isotropic normal law whose restriction to X this is; None if it is none."""
+        """Returns the mean (d,) and variance of the isotropic normal law restricted to X, or None for another law."""
         form = isotropic_form(self.losses, 0, self.seen)
         if form is None:
             return None
@@ -92,13 +100,13 @@ class RegularizedMeasure:
         return -self.inverse_temperature * form.slope / precision, 1.0 / precision
 
     def mode(self) -> FloatArray:
-        """The (nearly) most likely point, shape (d,)."""
+        """Returns the mode, exactly or nearly, shape (d,)."""
         return minimiser(self.losses, self.domain, start=0, stop=self.seen, ridge=self.regularisation)
 
     # Closed forms for linear and quadratic losses over a box: independent truncated normal coordinates.
 
     def log_normaliser(self) -> float:
-        """ln Z = ln of the integral of exp(-potential) over X.
+        """Returns ln Z, the logarithm of the integral of exp(-potential) over X.
 
         Raises:
             InvalidArgumentError: there is no closed form (other losses, or a ball of several dimensions).
@@ -109,14 +117,14 @@ class RegularizedMeasure:
         return float(np.sum(inside + log_interval(low, high))) - constant
 
     def mean(self) -> FloatArray:
-        """The expectation, shape (d,); raises as :meth:`log_normaliser`."""
+        """Returns the expectation, shape (d,); raises as :meth:`log_normaliser`."""
         mean, deviation, low, high = self._coordinates()
         log_mass = log_interval(low, high)
         gap = np.exp(-0.5 * low**2 - log_mass) - np.exp(-0.5 * high**2 - log_mass)
         return np.asarray(np.clip(mean + deviation * gap / math.sqrt(2.0 * math.pi), *self._corners()))
 
     def marginals(self, points: FloatArray) -> FloatArray:
-        """Distribution function of each coordinate at points of shape (R, d): same shape. Raises as above."""
+        """Returns each coordinate's distribution function at points of shape (R, d), same shape; raises as above."""
         mean, deviation, low, high = self._coordinates()
         at = np.clip((points - mean) / deviation, low, high)
         with np.errstate(divide="ignore"):
@@ -129,7 +137,7 @@ class RegularizedMeasure:
         return np.array(box.lower), np.array(box.upper)
 
     def _coordinates(self) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-        """(mean, deviation, standardised lower ends, standardised upper ends)."""
+        """Returns (mean, deviation, standardised lower ends, standardised upper ends)."""
         gaussian = self.gaussian()
         if gaussian is None:
             raise InvalidDataError("losses", self.losses, "have no closed form", "use linear or quadratic losses")
@@ -139,14 +147,14 @@ class RegularizedMeasure:
 
 
 def as_box(domain: Domain) -> Box | None:
-    """The domain as a box: itself, a ball on the line, or None."""
+    """Returns the domain as a box, if it is a box or a ball on the line; else None."""
     if isinstance(domain, Ball):
         return Box.cube(1, domain.radius) if domain.dimension == 1 else None
     return domain
 
 
 def log_interval(low: FloatArray, high: FloatArray) -> FloatArray:
-    """ln(Phi(high) - Phi(low)) for low <= high, accurate in either tail."""
+    """Returns ln(Φ(high) - Φ(low)) for low <= high, accurate in either tail."""
     flip = low + high > 0.0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     upper = special.log_ndtr(b)
@@ -155,9 +163,9 @@ def log_interval(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def minimiser(losses: ConvexLosses, domain: Domain, *, start: int, stop: int, ridge: float = 0.0) -> FloatArray:
-    """A point, shape (d,), that (nearly) minimises rounds start .. stop-1 plus ridge*||x||^2 over the domain.
+    """Returns a minimiser, shape (d,), of rounds start .. stop-1 plus ridge*||x||^2 over the domain.
 
-    Exact for linear and quadratic losses; numerical for others, so that its value is an upper bound on the minimum.
+    It is exact for linear and quadratic losses, and numerical for others: its value is then an upper bound.
     """
     form = isotropic_form(losses, start, stop)
     if form is not None:
@@ -188,17 +196,22 @@ def minimiser(losses: ConvexLosses, domain: Domain, *, start: int, stop: int, ri
     return np.asarray(best if value(best) <= value(origin) else origin)
 
 
-# --- what privacy needs ----------------------------------------------------------------------------------------------
+# --- sensitivities ---------------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
 class RegularizedWeights:
-    """The family of these measures over all streams of L-Lipschitz losses: its sensitivities.
+    """The family of these measures over all streams of L-Lipschitz losses, with its sensitivities.
 
     Args:
-        inverse_temperature: beta > 0, per unit of loss.
-        regularisation: lambda > 0, in units of loss per squared length.
+        inverse_temperature: β > 0, per unit of loss.
+        regularisation: λ > 0, in units of loss per squared length.
         lipschitz: L > 0.
+
+    Example:
+        >>> weights = RegularizedWeights.of_replacement(0.1, regularisation=2.0, lipschitz=1.0)
+        >>> weights.inverse_temperature, round(weights.replacement_mu, 6)
+        (0.010000000000000002, 0.1)
     """
 
     inverse_temperature: float = field(converter=_inverse_temperature)
@@ -207,7 +220,7 @@ class RegularizedWeights:
 
     @classmethod
     def of_replacement(cls, mu: float, *, regularisation: float, lipschitz: float) -> "RegularizedWeights":
-        """The weights at which a draw is (up to rounding) ``mu``-Gaussian-DP under replacement of one loss."""
+        """Returns the weights at which a draw is, up to rounding, ``mu``-Gaussian-DP under replacement of one loss."""
         mu = real("mu", mu, low=0.0, low_open=True)
         return cls(
             inverse_temperature=mu**2 * _regularisation(regularisation) / (2.0 * arguments.lipschitz(lipschitz) ** 2),
@@ -217,17 +230,17 @@ class RegularizedWeights:
 
     @property
     def replacement_mu(self) -> float:
-        """mu = L*sqrt(2*beta/lambda), rounded up: a draw's Gaussian-DP parameter when one loss is replaced."""
+        """μ = L*sqrt(2*β/λ), rounded up: a draw's Gaussian-DP parameter when one loss is replaced."""
         ratio = 2.0 * self.inverse_temperature / self.regularisation
         return self.lipschitz * math.sqrt(ratio) * (1.0 + LIPSCHITZ_SLACK)
 
     @property
     def step_mu(self) -> float:
-        """Half of it: the parameter between consecutive measures, and when one loss is replaced by nothing."""
+        """Half of ``replacement_mu``: the parameter between consecutive measures, or when one loss is removed."""
         return 0.5 * self.replacement_mu
 
     def measure(self, domain: Domain, losses: ConvexLosses, seen: int) -> RegularizedMeasure:
-        """The measure after the first ``seen`` losses."""
+        """Returns the measure after the first ``seen`` losses."""
         return RegularizedMeasure(
             domain=domain,
             losses=losses,
@@ -237,7 +250,7 @@ class RegularizedWeights:
         )
 
     def log_ratio(self, losses: ConvexLosses, start: int, stop: int, x: FloatArray, y: FloatArray) -> FloatArray:
-        """r = -beta*(L(x) - L(y)) of the batch of rounds start .. stop-1; x and y of shape (R, d), r of shape (R,).
+        """Returns r = -β*(L(x) - L(y)), shape (R,), of the batch of rounds start .. stop-1; x, y of shape (R, d).
 
         It is the logarithm of new(x)*old(y)/(old(x)*new(y)) for the measures before and after the batch: unknown
         normalisers cancel, and no other round's losses enter.

@@ -1,20 +1,19 @@
 """Exact draws from an isotropic normal law on a box or a ball: the secure counterpart of the closed-form sampler.
 
-Floating-point samplers draw from a law that differs from the intended one in its low bits, and may differ there by
-what the data are. Here all arithmetic is on rational numbers, all coins are exact, and a point is a real number whose
-binary digits are drawn as far as they are asked for: what comes out has exactly the law of the measure, rounded down
-to a fixed lattice, which is post-processing. So a release pays what the measure costs, and nothing for sampling.
+Floating-point samplers draw from a law that differs from the intended one in its low bits, in a way that may depend on
+the data. Here all arithmetic is on rational numbers, all coins are exact, and a point is a real number whose binary
+digits are drawn on demand. The result has exactly the law of the measure, rounded down to a fixed lattice, which is
+post-processing. A release therefore costs exactly as much as the measure, and nothing for sampling.
 
-* *A coordinate.* From the mode of a t^2/2 + s*t, outwards in steps of width w: the number of steps is geometric with
-  ratio 1/e, the place within the step uniform, and the difference between
-  the potential and its staircase is made good by rejection, against an exponential variate whose digits are drawn
-  one by one until the comparison is decided.
+* *A coordinate.* From the mode of a t^2/2 + s*t outwards, in steps of width w, the number of steps is geometric with
+  ratio 1/e and the place within the step is uniform. Rejection corrects the difference between the potential and this
+  staircase: an exponential variate is compared with it, digit by digit, until the comparison is decided.
 * *A box*: its coordinates are independent.
-* *A ball*, where the mean is well inside: a cube around it, by rejection. Else, with the axis u along the mean m and
-  distance r from that axis, the points are written as u = R - r^2/(2R) - v. The potential is a quadratic in v plus a
-  quadratic across, plus a rest that is nonnegative on the ball, for rejection.
+* *A ball*, if the mean is well inside: rejection from a cube around the ball. Otherwise, with the axis u along the mean
+  m and distance r from that axis, the points are written as u = R - r^2/(2R) - v. The potential is a quadratic in v
+  plus a quadratic across, plus a rest that is nonnegative on the ball, for rejection.
 
-How long a draw takes depends on the data; only its outcome is private.
+The duration of a draw depends on the data; only its outcome is private.
 """
 
 import math
@@ -35,29 +34,33 @@ from hockeystick.learners.lazy.convex.sampling.samplers import Certificate, Clos
 from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
 from hockeystick.mechanisms.randomness.noise import Noise
 
-_DIGITS = 62  # binary digits of a uniform variate that are drawn at once
-_ERROR = 1e-14  # relative, of a few operations on floats
-_FINE = 1 << 32  # parts of 1 in which an exponential variate is drawn at first
-_SMALL_DIMENSION = 8  # up to which a cube around a ball wastes few proposals
+_DIGITS = 62  # number of binary digits of a uniform variate that are drawn at once
+_ERROR = 1e-14  # relative error of a few floating-point operations
+_FINE = 1 << 32  # the first draw of an exponential variate has the precision 1/_FINE
+_SMALL_DIMENSION = 8  # up to this dimension a cube around a ball wastes few proposals
 
 
 @frozen
 class ExactSampler:
-    """Exact draws for linear and quadratic losses, over a box or a ball, fit for release.
+    """The sampler of exact draws for linear and quadratic losses, over a box or a ball, fit for release.
 
-    A released draw is :func:`exact_draw`'s; simulations of many runs draw from the same law in floating point.
+    Releases use :func:`exact_draw`; simulations of many runs draw from the same law in floating point.
+
+    Example:
+        >>> ExactSampler().certificate()
+        Certificate(total_variation=0.0, basis='exact digits')
     """
 
     def certificate(self) -> Certificate:
-        """Exact: in rational arithmetic, not only on paper."""
+        """Returns total variation 0, which holds in rational arithmetic, not only on paper."""
         return Certificate(0.0, "exact digits")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` simulated draws, shape (runs, d), in floating point; see ``ClosedFormSampler.sample``."""
+        """Returns ``runs`` simulated draws, shape (runs, d), in floating point; see ``ClosedFormSampler.sample``."""
         return ClosedFormSampler().sample(measure, rng, runs)
 
     def check_release(self, weights: RegularizedWeights, domain: Domain, rounds: int, batch: int) -> None:
-        """Refuses a ball on which a draw could take forever, from what is public alone.
+        """Refuses a ball on which a draw could take forever, by its public parameters.
 
         Raises:
             InvalidArgumentError: a ball of many dimensions whose radius is only a few standard deviations.
@@ -76,7 +79,7 @@ class ExactSampler:
     def released(
         self, weights: RegularizedWeights, domain: Domain, total: LossSum, unit: Fraction, noise: Noise
     ) -> tuple[int, ...]:
-        """One draw for the sum of all losses, in units of ``unit``; see :func:`exact_draw`."""
+        """Returns one draw for the sum of all losses, in units of ``unit``; see :func:`exact_draw`."""
         beta, (slope, curvature) = Fraction(weights.inverse_temperature), total.form()
         precision = beta * (2 * Fraction(weights.regularisation) + curvature)
         return exact_draw(domain, precision, [beta * s for s in slope], unit, noise)
@@ -85,17 +88,17 @@ class ExactSampler:
 def exact_draw(
     domain: Domain, precision: Fraction, slope: Sequence[Fraction], unit: Fraction, noise: Noise
 ) -> tuple[int, ...]:
-    """One draw from the density exp(-precision*||x||^2/2 - <slope, x>) on the domain, rounded down to a lattice.
+    """Returns one draw from the density exp(-precision*||x||^2/2 - <slope, x>), rounded down to a lattice.
 
     Args:
-        domain: A box or a ball of d dimensions.
+        domain: The density's support, a box or a ball of d dimensions.
         precision: > 0.
         slope: d numbers.
-        unit: The lattice's step > 0; must depend on no data.
-        noise: Where all randomness comes from.
+        unit: The lattice's step > 0; must not depend on data.
+        noise: The source of all randomness.
 
     Returns:
-        The d coordinates, in units; those below the box's lower corner by rounding are moved up into it.
+        The d coordinates, in units. A coordinate that rounding takes below the box's lower corner is moved up into it.
     """
     box = as_box(domain)
     if box is None:
@@ -112,7 +115,7 @@ def exact_draw(
 
 
 class _Real:
-    """The number origin + step*U for a uniform U in [0, 1) of which some digits are known."""
+    """The number origin + step*U for a uniform U in [0, 1), of which some digits have been drawn."""
 
     __slots__ = ("_bits", "_digits", "_origin", "_step")
 
@@ -128,17 +131,17 @@ class _Real:
 
     @property
     def coarse(self) -> bool:
-        """Whether only the first digits are known."""
+        """Whether only the first digits have been drawn."""
         return self._bits <= _DIGITS
 
     def share(self) -> tuple[Any, Any]:
-        """The interval in which U lies: floats, rounded, where ``coarse``."""
+        """Returns the interval of U; its ends are rounded floats if ``coarse``."""
         if self.coarse:
             return math.ldexp(self._digits, -self._bits), math.ldexp(self._digits + 1, -self._bits)
         return Fraction(self._digits, 1 << self._bits), Fraction(self._digits + 1, 1 << self._bits)
 
     def ends(self) -> tuple[Fraction, Fraction]:
-        """The interval in which the number lies."""
+        """Returns the interval of the number."""
         one, other = (self._origin + self._step * Fraction(self._digits + end, 1 << self._bits) for end in (0, 1))
         return min(one, other), max(one, other)
 
@@ -151,10 +154,10 @@ def _ends(parts: Sequence[_Real]) -> list[Interval]:
 
 
 def _passes(bounds: Callable[[Sequence[_Real]], Interval], parts: Sequence[_Real], noise: Noise) -> bool:
-    """True with probability e^-q, for the number q >= 0 that is fixed by ``parts`` and lies in ``bounds(parts)``.
+    """Returns True with probability e^-q, for the q >= 0 that ``parts`` determine and ``bounds(parts)`` contains.
 
-    A standard exponential variate E is drawn and refined until it is seen to lie on one side of q. Its digits up to
-    any place are geometric, and its digit 2^-j is 1 with probability 1/(1 + e^(2^-j)), independently of all others.
+    A standard exponential variate E is refined until it surely lies on one side of q. Its digits up to any place form a
+    geometric variate, and its digit 2^-j is 1 with probability 1/(1 + e^(2^-j)), independently of all others.
     """
     width = Fraction(1, _FINE)
     low = width * _geometric(_FINE, noise)
@@ -172,13 +175,13 @@ def _passes(bounds: Callable[[Sequence[_Real]], Interval], parts: Sequence[_Real
 
 
 def _geometric(scale: int, noise: Noise) -> int:
-    """k >= 0 with probability in proportion to e^(-k/scale): as discrete Laplace noise k, and -k-1, given its sign."""
+    """Returns k >= 0 with probability proportional to e^(-k/scale): discrete Laplace noise k >= 0, or -k-1 < 0."""
     drawn = int(noise.laplace(float(scale), 1)[0])
     return drawn if drawn >= 0 else ~drawn
 
 
 def _digit(place: Fraction, noise: Noise) -> int:
-    """1 with odds e^-place, else 0."""
+    """Returns 1 with odds e^-place, else 0."""
     while noise.uniform(2, 1)[0]:
         if exponential_coin(place, noise):
             return 1
@@ -197,7 +200,7 @@ def _inside(
     parts: Sequence[_Real],
     noise: Noise,
 ) -> bool:
-    """Whether the number that is fixed by ``parts`` and lies in ``bounds(parts)`` is in [low, high]."""
+    """Whether the number that ``parts`` determine and ``bounds(parts)`` contains is in [low, high]."""
     while True:
         least, most = bounds(parts)
         if low <= least and most <= high:
@@ -210,7 +213,7 @@ def _inside(
 def _rounded_down(
     bounds: Callable[[Sequence[_Real]], Sequence[Interval]], parts: Sequence[_Real], unit: Fraction, noise: Noise
 ) -> list[int]:
-    """The largest multiples of ``unit``, in units, below the numbers that ``parts`` fix and ``bounds(parts)`` hold."""
+    """Returns the numbers that ``parts`` determine and ``bounds(parts)`` contains, rounded down, in units."""
     for _ in range(2):
         _refine(parts, noise)
     while True:
@@ -225,22 +228,22 @@ def _rounded_down(
 
 
 def _on_line(precision: Fraction, slope: Fraction, low: Fraction, high: Fraction, noise: Noise) -> _Real:
-    """A draw from the density exp(-precision*x^2/2 - slope*x) on [low, high]."""
+    """Returns a draw from the density exp(-precision*x^2/2 - slope*x) on [low, high]."""
     mode = min(max(-slope / precision, low), high)
-    rise = abs(precision * mode + slope)  # the potential's slope on the way in from an end; 0 at a mode inside
+    rise = abs(precision * mode + slope)  # the potential's slope at the mode; 0 if the mode is inside
     reach = (mode - low, high - mode)
-    # At distance t the potential is up by q(t) = a*t^2/2 + s*t, which is above its tangent at any t0:
+    # At distance t the potential is higher by q(t) = a*t^2/2 + s*t, which lies above its tangent at any t0:
     # q(t) >= (a*t0 + s)*t - a*t0^2/2 >= [t/w] - a*t0^2/2 for w >= 1/(a*t0 + s).
     touch = Fraction(1.0 / (math.sqrt(precision) + float(rise)))
     width = Fraction(1.0 / float(precision * touch + rise) * (1.0 + 1e-12))
-    width = min(width, max(reach))  # shorter than that only where there is but one step
+    width = min(width, max(reach))  # it is smaller only if there is a single step
     shift = precision * touch * touch / 2
 
     a, b, w, c = float(precision), float(rise), float(width), float(shift)
 
     def potential(steps: int, parts: Sequence[_Real]) -> Interval:
         near, far = parts[0].share()
-        if parts[0].coarse:  # floats settle nearly all cases; all terms are positive, with twenty roundings at most
+        if parts[0].coarse:  # floats decide nearly all cases; all terms are positive, with at most twenty roundings
             q, most = (t * (0.5 * a * t + b) + c for t in (w * (steps + near), w * (steps + far)))
             error = _ERROR * (most + steps)
             return Fraction(q - steps - error), Fraction(most - steps + error)
@@ -296,8 +299,8 @@ def _along_mean(
 ) -> tuple[int, ...]:
     """Proposals in coordinates along the mean and across it.
 
-    The reflection x -> x - 2*w*<w, x>/<w, w> is exactly orthogonal for any rational w; this one takes the (rounded)
-    direction of the mean to the first axis, or its opposite. With m the mean's first coordinate there, b the slopes
+    The reflection x -> x - 2*w*<w, x>/<w, w> is exactly orthogonal for any rational w; this one maps the rounded
+    direction of the mean to the first axis or its opposite. With m the mean's first coordinate there, b the slopes
     across, c = r^2/(2R) and u = R - c - v, the potential is, up to a constant,
 
         a*v^2/2 + a*(m - R)*v  +  sum of (a*m/R)*y_i^2/2 + b_i*y_i  +  a*c*(c + 2*v)/2,

@@ -1,14 +1,14 @@
-"""Samplers of the regularised measures, each with a certificate of how far its draws are from the measure.
+"""Samplers of the regularised measures, each with a certificate of the distance of its draws from the measure.
 
 The lazy learner of convex losses is private because its draws follow known measures. A sampler therefore states a
 :class:`Certificate`, which must hold for every stream of losses and every number of rounds seen:
 
 * exact, in exact arithmetic: :class:`ClosedFormSampler`, :class:`TangentSampler`, :class:`GridSampler`;
-* within a total variation distance tau: :class:`ProximalSampler`; :func:`sampling_failure` says what tau costs;
-* none: :class:`LangevinSampler`. It is for experiments; a plan refuses it, unless its user declares tau.
+* within a total variation distance τ, whose cost is :func:`sampling_failure`: :class:`ProximalSampler`;
+* none: :class:`LangevinSampler`. It is for experiments; a plan refuses it, unless its user declares τ.
 
 All of them draw ``runs`` independent points at once. They are simulations: seeded floating-point arithmetic is not a
-secure release, and the time that a rejection sampler takes depends on the data.
+secure release, and the duration of rejection sampling depends on the data.
 """
 
 import math
@@ -27,18 +27,22 @@ from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.losses.convex_losses import Box, Domain
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, as_box
 
-_PROPOSALS = 1 << 16  # made at a time
+_PROPOSALS = 1 << 16  # number of proposals made at a time
 _FLAT = 1e-9  # smallest change of a tangent across a cell
-_PATIENCE = 1 << 26  # proposals without an end after which a draw is given up
+_PATIENCE = 1 << 26  # number of proposals after which a hopeless draw fails
 
 
 @frozen
 class Certificate:
-    """How far, in total variation, a draw is from the measure asked for, whatever the data.
+    """A bound on the total variation distance between a sampler's draws and the measure, for all data.
 
     Attributes:
-        total_variation: tau in [0, 1]; None where nothing is known.
-        basis: Why.
+        total_variation: τ in [0, 1]; None if nothing is known.
+        basis: The reason.
+
+    Example:
+        >>> ProximalSampler(1e-6).certificate().required(), ClosedFormSampler().certificate().exact
+        (1e-06, True)
     """
 
     total_variation: float | None
@@ -50,7 +54,7 @@ class Certificate:
         return self.total_variation == 0.0
 
     def required(self) -> float:
-        """tau, for a plan.
+        """Returns τ, for a plan.
 
         Raises:
             UnsupportedEventError: there is no certificate.
@@ -64,22 +68,22 @@ class Certificate:
 
 
 class Sampler(Protocol):
-    """Draws from a measure, with a certificate."""
+    """A source of draws from measures, with a certificate."""
 
     def certificate(self) -> Certificate:
-        """How far draws are from the measure, whatever the data."""
+        """Returns a bound on the distance between draws and the measure, for all data."""
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` independent draws, shape (runs, d)."""
+        """Returns ``runs`` independent draws, shape (runs, d)."""
 
 
 def sampling_failure(mu: float, total_variation: float) -> float:
-    """A delta such that tau-inexact draws from a ``mu``-Gaussian-DP pair are covered by that pair and Failure(delta).
+    """Returns a δ such that a ``mu``-Gaussian-DP pair with Failure(δ) covers τ-inexact draws from that pair.
 
-    With P, Q the pair and P~, Q~ within tau of them, H_e(P~, Q~) <= H_e(P, Q) + (1 + e^e)*tau at every e >= 0, and it
-    decreases in e. The pair with a failure on top has the profile delta + (1 - delta)*H_e(P, Q). It is no smaller for
-    e <= e* if delta >= (1 + e^e*)*tau/(1 - H_0), and for e >= e* if delta >= H_e* + (1 + e^e*)*tau; the same holds with
-    the worlds exchanged, which settles e < 0. The best e* is taken; for small mu, delta is about 2*tau.
+    With P, Q the pair and P~, Q~ within τ of them, H_e(P~, Q~) <= H_e(P, Q) + (1 + e^e)*τ at every e >= 0, and
+    H_e decreases in e. The pair with a failure on top has the profile δ + (1 - δ)*H_e(P, Q). It is at least H_e(P~, Q~)
+    for e <= e* if δ >= (1 + e^e*)*τ/(1 - H_0), and for e >= e* if δ >= H_e* + (1 + e^e*)*τ; the same holds with
+    the worlds exchanged, which settles e < 0. The best e* is taken; for small μ, δ is about 2*τ.
     """
     mu = real("mu", mu, low=0.0, low_open=True)
     tau = probability("total_variation", total_variation)
@@ -101,18 +105,25 @@ def sampling_failure(mu: float, total_variation: float) -> float:
 
 @frozen
 class ClosedFormSampler:
-    """Exact draws for linear and quadratic losses: a normal law, restricted to a box or a ball.
+    """The sampler of exact draws for linear and quadratic losses: a normal law, restricted to a box or a ball.
 
     Box: independent truncated normal coordinates by inverse distribution functions, in logarithms. Ball: the component
     along the mean by rejection from a staircase above its log-concave density, the rest given that component.
+
+    Example:
+        >>> from hockeystick.learners import LinearLosses, RegularizedWeights
+        >>> weights = RegularizedWeights(inverse_temperature=1.0, regularisation=2.0, lipschitz=1.0)
+        >>> measure = weights.measure(Box.cube(2, 1.0), LinearLosses([[0.5, 0.0]]), seen=1)
+        >>> ClosedFormSampler().sample(measure, np.random.default_rng(1), runs=3).shape
+        (3, 2)
     """
 
     def certificate(self) -> Certificate:
-        """Exact: total variation 0."""
+        """Returns total variation 0."""
         return Certificate(0.0, "closed form")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Draws; raises InvalidArgumentError for losses that are neither linear nor quadratic."""
+        """Returns the draws; raises InvalidArgumentError for losses that are neither linear nor quadratic."""
         gaussian = measure.gaussian()
         if gaussian is None:
             raise InvalidDataError(
@@ -124,7 +135,7 @@ class ClosedFormSampler:
 def restricted_normal(
     mean: FloatArray, variance: float, domain: Domain, rng: np.random.Generator, runs: int
 ) -> FloatArray:
-    """``runs`` exact draws, shape (runs, d), from N(mean, variance*I) restricted to the domain; mean of shape (d,)."""
+    """Returns ``runs`` exact draws, shape (runs, d), from N(mean, variance*I) on the domain; mean of shape (d,)."""
     box = as_box(domain)
     if box is not None:
         return _normal_in_box(np.broadcast_to(mean, (runs, box.dimension)), variance, box, rng)
@@ -155,7 +166,7 @@ def restricted_normal(
 
 
 def _normal_in_box(mean: FloatArray, variance: float, box: Box, rng: np.random.Generator) -> FloatArray:
-    """One draw per row of ``mean``, shape (R, d)."""
+    """Returns one draw per row of ``mean``, shape (R, d)."""
     deviation = math.sqrt(variance)
     low, high = (np.array(box.lower) - mean) / deviation, (np.array(box.upper) - mean) / deviation
     flip = low + high > 0.0  # work on the side of the lower tail, where logarithms are accurate
@@ -169,7 +180,7 @@ def _normal_in_box(mean: FloatArray, variance: float, box: Box, rng: np.random.G
 
 
 def _normal_between_planes(mean: FloatArray, variance: float, radius: float, rng: np.random.Generator) -> FloatArray:
-    """One draw per row of ``mean``, shape (R, d), with |<mean, x>| <= radius*||mean||: a slab that holds the ball."""
+    """Returns one draw per row of ``mean``, shape (R, d), with |<mean, x>| <= radius*||mean||: a slab with the ball."""
     length = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-300)
     axis = mean / length
     along = _normal_in_box(length, variance, Box.cube(1, radius), rng)
@@ -178,7 +189,7 @@ def _normal_between_planes(mean: FloatArray, variance: float, radius: float, rng
 
 
 def _log_gamma_cdf(shape: float, x: FloatArray) -> FloatArray:
-    """ln of the regularised lower incomplete gamma function, also where that underflows."""
+    """Returns the logarithm of the regularised lower incomplete gamma function, also where that underflows."""
     small = np.minimum(x, shape)
     with np.errstate(divide="ignore"):
         series = shape * np.log(small) - small - math.lgamma(shape + 1.0)
@@ -187,9 +198,9 @@ def _log_gamma_cdf(shape: float, x: FloatArray) -> FloatArray:
 
 
 def _gamma_below(shape: float, top: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Gamma(shape) draws, given that they are at most ``top``, one per entry."""
+    """Returns Gamma(shape) draws, conditioned to be at most ``top``, one per entry."""
     drawn = special.gammaincinv(shape, rng.random(top.shape) * special.gammainc(shape, top))
-    pending = np.flatnonzero(top < 1.0)  # there the distribution function may underflow: e^-t hardly matters
+    pending = np.flatnonzero(top < 1.0)  # the distribution function may underflow: use rejection, e^-t is near 1
     while pending.size:
         trial = top[pending] * rng.random(pending.size) ** (1.0 / shape)
         accepted = rng.random(pending.size) < np.exp(-trial)
@@ -204,7 +215,7 @@ _LEVELS = np.concatenate([np.arange(0.02, 0.5, 0.04), np.arange(0.5, 5.0, 0.1), 
 def _line_draws(
     log_density: Callable[[FloatArray], FloatArray], low: float, high: float, rng: np.random.Generator, count: int
 ) -> FloatArray:
-    """Exact draws on [low, high] from a concave log-density, by rejection from a staircase above it."""
+    """Returns exact draws on [low, high] from a concave log-density, by rejection from a staircase above it."""
     found = optimize.minimize_scalar(
         lambda u: -float(log_density(np.array([u]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-14}
     )
@@ -212,7 +223,7 @@ def _line_draws(
     top = float(log_density(np.array([mode]))[0])
 
     def crossing(end: float) -> FloatArray:
-        """Where the density has fallen by each level on the way from the mode to ``end``; the end if it never has."""
+        """Returns the points between the mode and ``end`` where the density has fallen by each level, or ``end``."""
         near, far = np.full(_LEVELS.shape, mode), np.full(_LEVELS.shape, end)
         for _ in range(60):
             middle = 0.5 * (near + far)
@@ -241,7 +252,7 @@ def _line_draws(
 def _rejection(
     propose: Callable[[int], tuple[FloatArray, FloatArray]], dimension: int, rng: np.random.Generator, runs: int
 ) -> FloatArray:
-    """``runs`` accepted points; ``propose(count)`` gives points (count, d) and their log-acceptance (count,)."""
+    """Returns ``runs`` accepted points; ``propose(count)`` gives points (count, d) and log-acceptances (count,)."""
     drawn = np.empty((runs, dimension))
     filled, made = 0, 0
     while filled < runs:
@@ -251,7 +262,7 @@ def _rejection(
         drawn[filled : filled + len(accepted)] = accepted
         filled, made = filled + len(accepted), made + count
         if made > _PATIENCE and filled * 1e6 < made:
-            raise NumericalError(f"{made} proposals gave {filled} draws: use another sampler, or fewer dimensions")
+            raise NumericalError(f"{made} proposals gave only {filled} draws: use another sampler or fewer dimensions")
     return drawn
 
 
@@ -260,23 +271,30 @@ def _rejection(
 
 @frozen
 class TangentSampler:
-    """Exact draws for any convex losses f, by rejection from the normal law of f's tangent at a point z.
+    """The sampler of exact draws for any convex losses f, by rejection from the normal law of f's tangent at a point z.
 
     exp(-f(x)) <= exp(-f(z) - <v, x - z>) for a subgradient v, by convexity: accepted points follow the measure for
-    *every* z, and a poor z costs time alone. The share of accepted points falls geometrically with the dimension.
+    *every* z, and a poor z costs only time. The share of accepted points falls geometrically with the dimension.
 
     Args:
         start: z, a point of the domain; None for the (numerical) mode.
+
+    Example:
+        >>> from hockeystick.learners import RegressionLosses, RegularizedWeights
+        >>> weights = RegularizedWeights(inverse_temperature=1.0, regularisation=2.0, lipschitz=1.0)
+        >>> measure = weights.measure(Box.cube(1, 1.0), RegressionLosses([[1.0]], [1.0]), seen=1)
+        >>> TangentSampler().sample(measure, np.random.default_rng(1), runs=3).shape
+        (3, 1)
     """
 
     start: tuple[float, ...] | None = None
 
     def certificate(self) -> Certificate:
-        """Exact: total variation 0."""
+        """Returns total variation 0."""
         return Certificate(0.0, "rejection from a tangent")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` independent draws, shape (runs, d); raises NumericalError where almost no proposal is accepted."""
+        """Returns ``runs`` independent draws, shape (runs, d); raises NumericalError if almost none is accepted."""
         z = measure.mode() if self.start is None else measure.domain.project(np.array(self.start, dtype=float))
         value, slope = measure.losses_at(z[None])[0], measure.slope_at(z[None])[0]
         modulus = measure.strong_convexity
@@ -294,23 +312,30 @@ def _cells(value: object) -> int:
 
 @frozen
 class GridSampler:
-    """Exact draws for any convex losses in at most three dimensions: a grid of cells with a tangent in each.
+    """The sampler of exact draws for any convex losses in at most three dimensions: a grid of cells with tangents.
 
-    In a cell the potential lies above its tangent, whose exponential is summed and drawn from in closed form. Coarse
-    cells cost time alone.
+    In a cell the potential lies above its tangent, whose exponential is integrated and drawn from in closed form.
+    Coarse cells cost only time.
 
     Args:
         cells: Cells along each axis.
+
+    Example:
+        >>> from hockeystick.learners import RegressionLosses, RegularizedWeights
+        >>> weights = RegularizedWeights(inverse_temperature=1.0, regularisation=2.0, lipschitz=1.0)
+        >>> measure = weights.measure(Box.cube(1, 1.0), RegressionLosses([[1.0]], [1.0]), seen=1)
+        >>> GridSampler(cells=16).sample(measure, np.random.default_rng(1), runs=3).shape
+        (3, 1)
     """
 
     cells: int = field(default=64, converter=_cells)
 
     def certificate(self) -> Certificate:
-        """Exact: total variation 0."""
+        """Returns total variation 0."""
         return Certificate(0.0, "rejection from tangents on a grid")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` independent draws, shape (runs, d); raises InvalidArgumentError above three dimensions."""
+        """Returns ``runs`` independent draws, shape (runs, d); raises InvalidArgumentError above three dimensions."""
         domain = measure.domain
         if domain.dimension > 3:
             raise InvalidArgumentError("dimension", domain.dimension, "is above 3", "use another sampler")
@@ -323,7 +348,7 @@ class GridSampler:
             centres = centres[np.linalg.norm(nearest, axis=1) <= domain.radius * (1.0 + 1e-12)]
         z = domain.project(centres)
         slope = measure.slope_at(z) + measure.strong_convexity * z
-        # A slope of 0 is moved a little, which is no tangent any more: lower the potential's bound by what that can do.
+        # A slope near 0 is moved a little and is then not a tangent: the bound on the potential is lowered accordingly.
         slope = np.where(np.abs(slope) * width < _FLAT, np.where(slope < 0.0, -_FLAT, _FLAT) / width, slope)
         value = measure.potential(z) - 8.0 * _FLAT
         steep = np.abs(slope) * width
@@ -348,31 +373,38 @@ def _step(value: object) -> float | None:
 
 @frozen
 class ProximalSampler:
-    """Draws within a total variation distance for any convex losses in any dimension: the proximal sampler.
+    """The proximal sampler: draws within a total variation distance, for any convex losses in any dimension.
 
     It alternates w ~ N(x, h*I) and x ~ exp(-F(x) - ||x - w||^2/(2h)) on X, the latter exactly, by rejection from a
     tangent at w. For an m-strongly convex potential F each round divides the Kullback-Leibler divergence from the
     measure by (1 + m*h)^2 (Lee, Shen & Tian 2021; Chen, Chewi, Salim & Wibisono 2022, Theorem 3).
 
-    It starts from the normal law of the tangent of the losses' part f at a point z, drawn exactly; that law's
+    It starts from an exact draw from the normal law of the tangent of the losses' part f at a point z. That law's
     divergence is at most E[f(x) - f(z) - <v, x - z>] <= (G + ||v||)*D for G-Lipschitz f and any z. Rounds follow until
-    Pinsker's inequality gives tau: KL <= 2*tau^2.
+    Pinsker's inequality gives τ: KL <= 2*τ^2.
 
     Args:
-        total_variation: tau in (0, 1).
+        total_variation: τ in (0, 1).
         step: h > 0; None for 1/(16*G^2*d), at which more than half of the proposals are accepted. Larger steps need
-            fewer rounds but more proposals, which pays for smooth losses.
+            fewer rounds but more proposals, which pays off for smooth losses.
+
+    Example:
+        >>> from hockeystick.learners import RegressionLosses, RegularizedWeights
+        >>> weights = RegularizedWeights(inverse_temperature=0.1, regularisation=20.0, lipschitz=1.0)
+        >>> measure = weights.measure(Box.cube(1, 1.0), RegressionLosses([[1.0]], [1.0]), seen=1)
+        >>> ProximalSampler(total_variation=1e-6, step=0.5).plan(measure)
+        (0.5, 12)
     """
 
     total_variation: float = field(default=1e-9, converter=arguments.total_variation)
     step: float | None = field(default=None, converter=_step)
 
     def certificate(self) -> Certificate:
-        """Within ``total_variation`` of the measure."""
+        """Returns ``total_variation``, by contraction."""
         return Certificate(self.total_variation, "contraction of the proximal sampler")
 
     def plan(self, measure: RegularizedMeasure) -> tuple[float, int]:
-        """The step h and the number of rounds for one measure."""
+        """Returns the step h and the number of rounds for one measure."""
         domain = measure.domain
         steepness = measure.inverse_temperature * float(measure.losses.lipschitz(domain)[: measure.seen].sum())
         start = 2.0 * steepness * domain.diameter
@@ -384,7 +416,7 @@ class ProximalSampler:
         return step, max(0, math.ceil(rounds))
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` independent draws, shape (runs, d), after the rounds of ``plan``."""
+        """Returns ``runs`` independent draws, shape (runs, d), after the rounds of ``plan``."""
         domain, modulus = measure.domain, measure.strong_convexity
         step, rounds = self.plan(measure)
         z = measure.mode()
@@ -416,7 +448,7 @@ class ProximalSampler:
             drawn[pending[accepted]] = x[accepted]
             pending, made = pending[~accepted], made + 1
             if made > 1_000_000:
-                raise NumericalError(f"{made} proposals were refused: use a smaller step than {step:g}")
+                raise NumericalError(f"{made} proposals were rejected: use a smaller step than {step:g}")
         return drawn
 
 
@@ -434,12 +466,16 @@ def _langevin_step(value: object) -> float:
 
 @frozen
 class LangevinSampler:
-    """Projected Langevin steps from the mode: uncertified, for experiments.
+    """The sampler of projected Langevin steps from the mode: uncertified, for experiments.
 
     Args:
         steps: Number of steps.
         step: Step size > 0.
-        declared_total_variation: A tau that its user has proved for all streams; None for no certificate.
+        declared_total_variation: A τ that the user has proved for all streams; None for no certificate.
+
+    Example:
+        >>> LangevinSampler(steps=100, step=0.01).certificate()
+        Certificate(total_variation=None, basis='Langevin steps are never known to have converged')
     """
 
     steps: int = field(converter=_steps)
@@ -447,13 +483,13 @@ class LangevinSampler:
     declared_total_variation: float | None = field(default=None, converter=_declared)
 
     def certificate(self) -> Certificate:
-        """``declared_total_variation``, for which its user vouches; nothing is known if it is None."""
+        """Returns ``declared_total_variation``, on the user's authority; if it is None, nothing is known."""
         if self.declared_total_variation is None:
             return Certificate(None, "Langevin steps are never known to have converged")
         return Certificate(self.declared_total_variation, "declared by the user")
 
     def sample(self, measure: RegularizedMeasure, rng: np.random.Generator, runs: int) -> FloatArray:
-        """The ends of ``runs`` independent chains, shape (runs, d)."""
+        """Returns the last points of ``runs`` independent chains, shape (runs, d)."""
         x = np.tile(measure.mode(), (integer("runs", runs, low=0), 1))
         for _ in range(self.steps):
             drift = measure.slope_at(x) + measure.strong_convexity * x

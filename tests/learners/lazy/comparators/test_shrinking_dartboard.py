@@ -15,8 +15,7 @@ from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import LazyExperts, Transcripts
-from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
+from hockeystick.learners import LazyExperts, ShrinkingDartboard, Transcripts
 
 FALSE_ALARM = 1e-6
 
@@ -255,21 +254,17 @@ def test_regret_is_within_its_bound() -> None:
     assert run.actions.shape == (200,) and run.regret == pytest.approx(run.loss - 0.0)
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({"budget": 0}, "budget"),
-        ({"budget": True}, "budget"),
-        ({"budget": 2.5}, "budget"),
-        ({"batch": 20}, "batch"),
-        ({"fake_switch_probability": 1.0}, "fake_switch_probability"),
-        ({"learning_rate": math.nan}, "learning_rate"),
-        ({"clip": 1}, "clip"),
-    ],
-)
-def test_refusals(given, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=name):
-        ShrinkingDartboard(**{"rounds": 10, "experts": 2, "learning_rate": 0.1, **given})
+REFUSED: dict[str, tuple[object, ...]] = {
+    "budget": (0, True, 2.5), "batch": (20,), "fake_switch_probability": (1.0,), "learning_rate": (math.nan,),
+    "clip": (1,),
+}  # fmt: skip
+
+
+def test_refusals() -> None:
+    for name, values in REFUSED.items():
+        for value in values:
+            with pytest.raises(InvalidArgumentError, match=name):
+                ShrinkingDartboard(**{"rounds": 10, "experts": 2, "learning_rate": 0.1, name: value})
     with pytest.raises(InvalidArgumentError, match="losses"):
         _learner(2).simulate(np.full((6, 2), 1.5), np.random.default_rng(0), 3)
     with pytest.raises(InvalidArgumentError, match="beta"):
@@ -337,24 +332,15 @@ def test_calibrated_groups_and_known_bounds() -> None:
     assert 0.95 <= group.graph().guarantee(group=3).epsilon(1e-6).upper <= 1.0
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("rounds", 1),
-        ("rounds", 0),
-        ("experts", 1),
-        ("epsilon", 0.0),
-        ("epsilon", math.inf),
-        ("delta", 0.0),
-        ("delta", 1.0),
-        ("group", 0),
-        ("beta", 0.0),
-        ("beta", 1.0),
-        ("beta", math.nan),
-        ("clip", 1),
-    ],
-)
-def test_calibration_refuses(argument: str, value: object) -> None:
+REFUSED_TARGETS: dict[str, tuple[object, ...]] = {
+    "rounds": (1, 0), "experts": (1,), "epsilon": (0.0, math.inf), "delta": (0.0, 1.0), "group": (0,),
+    "beta": (0.0, 1.0, math.nan), "clip": (1,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("argument", "values"), REFUSED_TARGETS.items())
+def test_calibration_refuses(argument: str, values: tuple[object, ...]) -> None:
     good: dict[str, object] = {"rounds": 100, "experts": 3, "epsilon": 1.0, "delta": 1e-6}
-    with pytest.raises(InvalidArgumentError, match=argument):
-        ShrinkingDartboard.calibrated(**(good | {argument: value}))  # type: ignore[arg-type]
+    for value in values:
+        with pytest.raises(InvalidArgumentError, match=argument):
+            ShrinkingDartboard.calibrated(**(good | {argument: value}))  # type: ignore[arg-type]

@@ -20,26 +20,25 @@ from scipy import stats
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners.common import stream_checkpoint
-from hockeystick.learners.lazy.convex.convex_stream import ConvexStream, release, resume, start
-from hockeystick.learners.lazy.convex.lazy_convex import LazyConvex
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
-    LIPSCHITZ_SLACK,
+from hockeystick.learners import (
     Ball,
     Box,
+    ClosedFormSampler,
     ConvexLosses,
+    ConvexStream,
+    ExactSampler,
+    LangevinSampler,
+    LazyConvex,
     LinearLosses,
+    ProximalSampler,
     QuadraticLosses,
     RegressionLosses,
-)
-from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
-from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
-from hockeystick.learners.lazy.convex.sampling.samplers import (
-    ClosedFormSampler,
-    LangevinSampler,
-    ProximalSampler,
     TangentSampler,
 )
+from hockeystick.learners.common import stream_checkpoint
+from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
+from hockeystick.learners.lazy.convex.losses.convex_losses import LIPSCHITZ_SLACK
+from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
 from hockeystick.learners.lazy.convex.stream_setting import StreamSetting
 from hockeystick.mechanisms import (
     LazyWalk,
@@ -123,8 +122,7 @@ def test_release_has_the_law_of_simulate(budget: int | None) -> None:
 @pytest.mark.parametrize(
     ("domain", "sampler", "quadratic"),
     [
-        (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), False),
-        (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), True),
+        (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), True),  # linear losses: in one dimension, above
         (Ball(2, 1.5), ExactSampler(), False),
         (Ball(2, 1.5), ExactSampler(), True),
         (Box((-1.0, -0.5), (1.0, 2.0)), ClosedFormSampler(), True),
@@ -351,7 +349,7 @@ def test_kept_losses_grow_and_are_summed() -> None:
     mixed = start(_learner(3, 1, domain=Box.cube(2, 1.0), sampler=TangentSampler()), noise=SimulationNoise(0))
     mixed.update(_Own(2))
     mixed.update(_one(losses, 0))
-    with pytest.raises(InvalidArgumentError, match=r"losses=<_Own>: can't be written"):
+    with pytest.raises(InvalidArgumentError, match=r"losses=<_Own>: can.t be written to JSON"):
         mixed.checkpoint()
 
 
@@ -470,7 +468,7 @@ def test_audit_passes_the_release_and_refutes_a_mutant() -> None:
     pair = learner.worst_case_neighbours()
     for steepness, refuted in ((1.0, False), (200.0, True)):
         target = _Released(learner, steepness)
-        found = audit(target, claim=claim, neighbours=pair, samples=2500, rng=1, confidence=1 - FALSE_ALARM)
+        found = audit(target, claim=claim, neighbours=pair, samples=800, rng=1, confidence=1 - FALSE_ALARM)
         assert found.refuted is refuted
 
 
@@ -518,7 +516,7 @@ def test_changed_checkpoints_are_refused(change: Callable[[dict[str, Any]], Any]
     saved, learner = _saved(), _learner()
     assert resume(learner, saved, noise=SimulationNoise(0)).round == 3
     change(saved)
-    with pytest.raises(InvalidArgumentError, match="digest does not fit") as caught:
+    with pytest.raises(InvalidArgumentError, match="digest does not match") as caught:
         resume(learner, saved, noise=SimulationNoise(0))
     assert "slope" not in str(caught.value)  # an error does not show what is private
     if change is not CHANGES[0][1]:  # two rounds more or less in the same batch can't be told from the sums
@@ -529,13 +527,13 @@ def test_changed_checkpoints_are_refused(change: Callable[[dict[str, Any]], Any]
 def test_checkpoints_of_something_else_are_refused() -> None:
     saved, learner = _saved(), _learner()
     for bad, match in (
-        (None, "is no checkpoint"),
-        ({}, "is no checkpoint"),
-        (saved | {"format": "another"}, "is no checkpoint"),
+        (None, "is not a checkpoint"),
+        ({}, "is not a checkpoint"),
+        (saved | {"format": "another"}, "is not a checkpoint"),
         (saved | {"version": 2}, "another version"),
         (saved | {"extra": 1}, "digest"),
-        (saved | {"extra": {1, 2}}, "no JSON value"),
-        (saved | {"extra": math.nan}, "no JSON value"),
+        (saved | {"extra": {1, 2}}, "not a JSON value"),
+        (saved | {"extra": math.nan}, "not a JSON value"),
         (_resealed(saved | {"simulated": False}), "written with secure noise"),
     ):
         with pytest.raises(InvalidArgumentError, match=match):
@@ -600,14 +598,14 @@ def test_without_the_extra_nothing_is_published(monkeypatch: pytest.MonkeyPatch)
 def test_floating_point_is_never_published() -> None:
     pytest.importorskip("opendp")
     for sampler in (ClosedFormSampler(), TangentSampler(), ProximalSampler(1e-6)):
-        with pytest.raises(InvalidArgumentError, match=r"no release.*ExactSampler\(\)"):
+        with pytest.raises(InvalidArgumentError, match=r"not fit for release.*ExactSampler\(\)"):
             start(_learner(sampler=sampler))
     rng = np.random.default_rng(0)
     losses = RegressionLosses(rng.uniform(-1, 1, (6, 1)), np.ones(6))
-    with pytest.raises(InvalidArgumentError, match="are none of which ExactSampler draws"):
+    with pytest.raises(InvalidArgumentError, match="from which ExactSampler can.t draw"):
         release(_learner(), losses, noise=SimulationNoise(0))
     stream = start(_learner(), noise=SimulationNoise(0))
-    with pytest.raises(InvalidArgumentError, match="are none of which ExactSampler draws"):
+    with pytest.raises(InvalidArgumentError, match="from which ExactSampler can.t draw"):
         stream.update(_one(losses, 0))
     assert stream.round == 0
 
@@ -627,7 +625,7 @@ def test_refusals() -> None:
         (LinearLosses([[1.1]]), "lipschitz"),
         (LinearLosses([[0.1], [0.1]]), "rounds"),
         (LinearLosses([[0.1, 0.1]]), "dimension"),
-        (np.zeros(1), "no stream"),
+        (np.zeros(1), "not a stream"),
     ):
         with pytest.raises(InvalidArgumentError, match=match):
             stream.update(bad)  # type: ignore[arg-type]

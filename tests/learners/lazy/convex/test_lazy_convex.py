@@ -16,25 +16,24 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
 from hockeystick.audits import Claim
 from hockeystick.audits.fixed_sample import audit
-from hockeystick.learners.lazy.convex.lazy_convex import ConvexTranscripts, LazyConvex
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
+from hockeystick.learners import (
     Ball,
     Box,
     ConvexLosses,
-    Domain,
-    LinearLosses,
-    QuadraticLosses,
-    RegressionLosses,
-)
-from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
-from hockeystick.learners.lazy.convex.sampling.samplers import (
+    ConvexTranscripts,
     GridSampler,
     LangevinSampler,
+    LazyConvex,
+    LinearLosses,
     ProximalSampler,
+    QuadraticLosses,
+    RegressionLosses,
+    RegularizedWeights,
     TangentSampler,
-    sampling_failure,
+    paper_epsilon,
 )
-from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
+from hockeystick.learners.lazy.convex.sampling.samplers import sampling_failure
 
 FALSE_ALARM = 1e-6
 
@@ -545,42 +544,20 @@ def test_neighbours_differ_in_one_round() -> None:
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("rounds", 0),
-        ("rounds", 2.5),
-        ("domain", 3),
-        ("lipschitz", 0.0),
-        ("lipschitz", math.nan),
-        ("batch", 0),
-        ("batch", 11),
-        ("inverse_temperature", 0.0),
-        ("inverse_temperature", math.inf),
-        ("regularisation", -1.0),
-        ("regularisation", True),
-        ("fake_switch_probability", 1.0),
-        ("fake_switch_probability", math.nan),
-        ("shadow_probability", 1.0),
-        ("failure", 0.0),
-        ("failure", 1.0),
-        ("clip_tail", 0.0),
-        ("normaliser", -1.0),
-        ("adversary", "lazy"),
-        ("draw_budget", 0),
-    ],
-)
-def test_refused_arguments(argument: str, value: object) -> None:
-    good: dict[str, object] = {
-        "rounds": 10,
-        "domain": Ball(2, 1.0),
-        "lipschitz": 1.0,
-        "inverse_temperature": 0.1,
-        "regularisation": 1.0,
-        "fake_switch_probability": 0.1,
-    }
-    with pytest.raises(InvalidArgumentError, match=argument):
-        LazyConvex(**(good | {argument: value}))  # type: ignore[arg-type]
+REFUSED: dict[str, tuple[object, ...]] = {
+    "rounds": (0, 2.5), "domain": (3,), "lipschitz": (0.0, math.nan), "batch": (0, 11),
+    "inverse_temperature": (0.0, math.inf), "regularisation": (-1.0, True), "fake_switch_probability": (1.0, math.nan),
+    "shadow_probability": (1.0,), "failure": (0.0, 1.0), "clip_tail": (0.0,), "normaliser": (-1.0,),
+    "adversary": ("lazy",), "draw_budget": (0,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("argument", "values"), REFUSED.items())
+def test_refused_arguments(argument: str, values: tuple[object, ...]) -> None:
+    good = _learner(10, 1, 0.1, 1.0, 0.1, domain=Ball(2, 1.0))
+    for value in values:
+        with pytest.raises(InvalidArgumentError, match=argument):
+            evolve(good, **{argument: value})  # type: ignore[arg-type]
 
 
 def test_refused_losses() -> None:

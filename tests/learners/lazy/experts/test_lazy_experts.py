@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,23 +177,18 @@ def test_printed_conditions_are_checked() -> None:
     assert [condition.statement[:3] for condition in failing.failing] == ["T p", "eta", "eta"]
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("rounds", 0),
-        ("batch", 101),
-        ("learning_rate", 0.0),
-        ("learning_rate", math.nan),
-        ("fake_switch_probability", 0.0),
-        ("fake_switch_probability", 1.0),
-        ("delta", 0.0),
-        ("delta", True),
-    ],
-)
-def test_printed_formula_refuses(argument: str, value: float) -> None:
+REFUSED_PRINTED: dict[str, tuple[float, ...]] = {
+    "rounds": (0,), "batch": (101,), "learning_rate": (0.0, math.nan), "fake_switch_probability": (0.0, 1.0),
+    "delta": (0.0, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("argument", "values"), REFUSED_PRINTED.items())
+def test_printed_formula_refuses(argument: str, values: tuple[float, ...]) -> None:
     good = {"rounds": 100, "batch": 1, "learning_rate": 0.01, "fake_switch_probability": 0.1, "delta": 1e-6}
-    with pytest.raises(InvalidArgumentError, match=argument):
-        paper_epsilon(**(good | {argument: value}))  # type: ignore[arg-type]
+    for value in values:
+        with pytest.raises(InvalidArgumentError, match=argument):
+            paper_epsilon(**(good | {argument: value}))  # type: ignore[arg-type]
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------
@@ -324,58 +320,32 @@ def test_neighbours_differ_in_one_round() -> None:
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("rounds", 0),
-        ("rounds", True),
-        ("rounds", 2.5),
-        ("experts", 1),
-        ("batch", 0),
-        ("batch", 11),
-        ("learning_rate", 0.0),
-        ("learning_rate", -1.0),
-        ("learning_rate", math.inf),
-        ("learning_rate", math.nan),
-        ("learning_rate", "0.1"),
-        ("fake_switch_probability", -0.1),
-        ("fake_switch_probability", 1.0),
-        ("fake_switch_probability", math.nan),
-        ("shadow_probability", 1.0),
-        ("variant", "shrinking"),
-        ("normaliser", "loose"),
-        ("normaliser", -1.0),
-        ("normaliser", math.nan),
-        ("clip", 1),
-    ],
-)
-def test_refused_arguments(argument: str, value: object) -> None:
-    good: dict[str, object] = {"rounds": 10, "experts": 3, "learning_rate": 0.1, "fake_switch_probability": 0.1}
-    with pytest.raises(InvalidArgumentError, match=argument):
-        LazyExperts(**(good | {argument: value}))
+GOOD: dict[str, Any] = {"rounds": 10, "experts": 3, "learning_rate": 0.1, "fake_switch_probability": 0.1}
+REFUSED: dict[str, tuple[object, ...]] = {
+    "rounds": (0, True, 2.5), "experts": (1,), "batch": (0, 11),
+    "learning_rate": (0.0, -1.0, math.inf, math.nan, "0.1"), "fake_switch_probability": (-0.1, 1.0, math.nan),
+    "shadow_probability": (1.0,), "variant": ("shrinking",), "normaliser": ("loose", -1.0, math.nan), "clip": (1,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("argument", "values"), REFUSED.items())
+def test_refused_arguments(argument: str, values: tuple[object, ...]) -> None:
+    for value in values:
+        with pytest.raises(InvalidArgumentError, match=argument):
+            LazyExperts(**(GOOD | {argument: value}))
 
 
 @pytest.mark.parametrize(("argument", "value"), [("shadow_probability", 0.1), ("normaliser", "paper")])
 def test_dartboard_has_no_shadow_and_no_normaliser(argument: str, value: object) -> None:
     with pytest.raises(InvalidArgumentError, match=argument):
-        LazyExperts(
-            rounds=10,
-            experts=3,
-            learning_rate=0.1,
-            fake_switch_probability=0.1,
-            variant="dartboard",
-            **{argument: value},
-        )
+        LazyExperts(**GOOD, variant="dartboard", **{argument: value})
 
 
 @pytest.mark.parametrize("bad", [1.5, -0.1, math.inf, -math.inf, math.nan])
 def test_losses_outside_the_unit_interval_are_refused_or_clipped_on_request(bad: float) -> None:
     losses = np.full((10, 3), 0.5)
     losses[4, 1] = bad
-    strict, clipping = (
-        LazyExperts(rounds=10, experts=3, learning_rate=0.1, fake_switch_probability=0.1, clip=clip)
-        for clip in (False, True)
-    )
+    strict, clipping = (LazyExperts(**GOOD, clip=clip) for clip in (False, True))
     for use in (strict.chain, strict.expected_regret, lambda x: strict.simulate(x, np.random.default_rng(0), 2)):
         with pytest.raises(InvalidArgumentError, match="losses"):
             use(losses)
@@ -389,20 +359,15 @@ def test_losses_outside_the_unit_interval_are_refused_or_clipped_on_request(bad:
 
 @pytest.mark.parametrize("losses", [np.zeros((9, 3)), np.zeros((10, 2)), np.zeros(10), [["a"] * 3] * 10, None])
 def test_losses_of_another_shape_are_refused(losses: object) -> None:
-    learner = LazyExperts(rounds=10, experts=3, learning_rate=0.1, fake_switch_probability=0.1, clip=True)
     with pytest.raises(InvalidArgumentError, match="losses"):
-        learner.chain(losses)  # type: ignore[arg-type]
+        LazyExperts(**GOOD, clip=True).chain(losses)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("runs", [0, -1, 1.5, True])
-def test_number_of_runs_is_checked(runs: object) -> None:
-    learner = LazyExperts(rounds=10, experts=3, learning_rate=0.1, fake_switch_probability=0.1)
-    with pytest.raises(InvalidArgumentError, match="runs"):
-        learner.simulate(np.zeros((10, 3)), np.random.default_rng(0), runs)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("round_", [-1, 10])
-def test_person_must_be_on_the_stream(round_: int) -> None:
-    learner = LazyExperts(rounds=10, experts=3, learning_rate=0.1, fake_switch_probability=0.1)
-    with pytest.raises(InvalidArgumentError, match="round_"):
-        learner.epsilon_for(round_, 1e-5)
+def test_numbers_of_runs_and_of_a_round_are_checked() -> None:
+    learner = LazyExperts(**GOOD)
+    for runs in (0, -1, 1.5, True):
+        with pytest.raises(InvalidArgumentError, match="runs"):
+            learner.simulate(np.zeros((10, 3)), np.random.default_rng(0), runs)  # type: ignore[arg-type]
+    for round_ in (-1, 10):
+        with pytest.raises(InvalidArgumentError, match="round_"):
+            learner.epsilon_for(round_, 1e-5)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyChain, LazyExperts, exact_loss
+from hockeystick.learners import LazyChain, LazyExperts, actions_log_likelihood_ratio, exact_actions_loss, exact_loss
 from hockeystick.learners.lazy.experts.setting import Variant
 from hockeystick.learners.lazy.theory import played_actions
-from hockeystick.learners.lazy.theory.played_actions import actions_log_likelihood_ratio, exact_actions_loss
 
 
 def probability_of_actions(chain: LazyChain, actions: tuple[int, ...]) -> float:
@@ -209,7 +208,7 @@ def test_refusals() -> None:
     one[0] = (0.0, 1.0)
     two = one.copy()
     two[3] = (0.0, 1.0)
-    with pytest.raises(InvalidArgumentError, match="tells experts apart"):
+    with pytest.raises(InvalidArgumentError, match="different losses in other batches"):
         exact_actions_loss(learner.chain(later), learner.chain(one))
     with pytest.raises(InvalidArgumentError, match="several batches"):
         exact_actions_loss(learner.chain(later), learner.chain(two))

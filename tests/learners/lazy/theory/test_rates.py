@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, batch_sums
+from hockeystick.learners import LazyExperts, batch_sums, log_log_slope
 from hockeystick.learners.experts import multiplicative_weights as weights
 from hockeystick.learners.lazy.theory.rates import (
     CONVEX_CORRECTED,
@@ -23,7 +23,6 @@ from hockeystick.learners.lazy.theory.rates import (
     Rate,
     Term,
     figure,
-    log_log_slope,
     small_epsilon_bound,
 )
 

@@ -20,21 +20,23 @@ from hockeystick.learners import (
     Ball,
     Box,
     Certificate,
+    ClosedFormSampler,
+    ConvexMeasure,
     ConvexTranscripts,
     LangevinSampler,
     LazyConvex,
     LazyExperts,
+    LazyTransform,
     LinearLosses,
+    MultiplicativeMeasure,
+    PointMeasure,
+    RegularizedMeasure,
     RegularizedWeights,
     Transcripts,
     check_measure,
 )
-from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure
-from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler
 from hockeystick.learners.lazy.transform import rare_ratios
-from hockeystick.learners.lazy.transform.base_learner import MultiplicativeMeasure, PointMeasure
-from hockeystick.learners.lazy.transform.convex_base_learner import ConvexMeasure
-from hockeystick.learners.lazy.transform.lazy_transform import LazyTransform, Normaliser
+from hockeystick.learners.lazy.transform.lazy_transform import Normaliser
 from hockeystick.learners.lazy.transform.rare_ratios import ratio_bounds
 
 
@@ -623,40 +625,23 @@ def test_losses_outside_of_the_class_are_refused(losses: list[list[float]], name
         measure.path(losses, rounds=2, batch=1)
 
 
-@pytest.mark.parametrize(
-    ("changed", "name"),
-    [
-        ({"rounds": 0}, "rounds"),
-        ({"batch": 11}, "batch"),
-        ({"fake_switch_probability": 1.0}, "fake_switch_probability"),
-        ({"shadow_probability": math.nan}, "shadow_probability"),
-        ({"normaliser": "loose"}, "normaliser"),
-        ({"normaliser": -0.1}, "normaliser"),
-        ({"normaliser": True}, "normaliser"),
-        ({"margin": 0.0}, "margin"),
-        ({"adversary": "kind"}, "adversary"),
-        ({"draw_budget": -1}, "draw_budget"),
-    ],
-)
-def test_refusals(changed: dict[str, object], name: str) -> None:
-    learner = _transform(_Added(np.zeros(2), eta=0.1), 10)
-    with pytest.raises(InvalidArgumentError, match=name):
-        evolve(learner, **changed)  # type: ignore[arg-type]
+REFUSED: dict[str, tuple[object, ...]] = {
+    "rounds": (0,), "batch": (11,), "fake_switch_probability": (1.0,), "shadow_probability": (math.nan,),
+    "normaliser": ("loose", -0.1, True), "margin": (0.0,), "adversary": ("kind",), "draw_budget": (-1,),
+}  # fmt: skip
+REFUSED_CLAIMS = {"eta": (0.0, math.inf), "delta0": (1.0, math.nan), "ratio_width": (-1.0,)}
 
 
-@pytest.mark.parametrize(
-    ("measure", "name"),
-    [
-        (_Added(np.zeros(2), eta=0.0), "eta"),
-        (_Added(np.zeros(2), eta=math.inf), "eta"),
-        (_Added(np.zeros(2), eta=0.1, delta0=1.0), "delta0"),
-        (_Added(np.zeros(2), eta=0.1, delta0=math.nan), "delta0"),
-        (_Added(np.zeros(2), eta=0.1, ratio_width=-1.0), "ratio_width"),
-    ],
-)
-def test_refused_measures(measure: _Added, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=name):
-        _transform(measure, 10)
+def test_refused_arguments_and_measures() -> None:
+    measure = _Added(np.zeros(2), eta=0.1)
+    for name, values in REFUSED.items():
+        for value in values:
+            with pytest.raises(InvalidArgumentError, match=name):
+                evolve(_transform(measure, 10), **{name: value})  # type: ignore[arg-type]
+    for name, claims in REFUSED_CLAIMS.items():
+        for claim in claims:
+            with pytest.raises(InvalidArgumentError, match=name):
+                _transform(evolve(measure, **{name: claim}), 10)  # type: ignore[arg-type]
 
 
 def test_other_refusals() -> None:

@@ -13,10 +13,18 @@ from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, Domain, LinearLosses, QuadraticLosses
-from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, RegularizedWeights
+from hockeystick.learners import (
+    Ball,
+    Box,
+    ExactSampler,
+    LinearLosses,
+    QuadraticLosses,
+    RegularizedMeasure,
+    RegularizedWeights,
+)
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 from hockeystick.learners.lazy.convex.sampling import exact_normal
-from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler, exact_draw
+from hockeystick.learners.lazy.convex.sampling.exact_normal import exact_draw
 from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
 
 FALSE_ALARM = 1e-6
@@ -202,7 +210,7 @@ def test_law_in_a_ball(dimension: int, precision: float, scale: float) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("dimension", [2, 3, 6])
+@pytest.mark.parametrize("dimension", [2, 6])
 @pytest.mark.parametrize(("precision", "scale"), [(0.01, 1e-6), (1.0, 0.55), (30.0, 0.45), (30.0, 0.95), (1e3, 1.5)])
 def test_law_in_a_ball_closely(dimension: int, precision: float, scale: float) -> None:
     _check_ball(dimension, precision, scale, 200 if dimension == 6 else 1500)

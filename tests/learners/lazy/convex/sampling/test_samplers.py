@@ -14,27 +14,23 @@ from scipy import integrate, stats
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses.gaussian_profile import log_delta
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
+from hockeystick.learners import (
     Ball,
     Box,
-    ConvexLosses,
-    Domain,
-    LinearLosses,
-    QuadraticLosses,
-    RegressionLosses,
-)
-from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure
-from hockeystick.learners.lazy.convex.sampling import samplers
-from hockeystick.learners.lazy.convex.sampling.samplers import (
     ClosedFormSampler,
+    ConvexLosses,
     GridSampler,
     LangevinSampler,
+    LinearLosses,
     ProximalSampler,
-    Sampler,
+    QuadraticLosses,
+    RegressionLosses,
+    RegularizedMeasure,
     TangentSampler,
-    restricted_normal,
-    sampling_failure,
 )
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
+from hockeystick.learners.lazy.convex.sampling import samplers
+from hockeystick.learners.lazy.convex.sampling.samplers import Sampler, restricted_normal, sampling_failure
 
 FALSE_ALARM = 1e-6
 
