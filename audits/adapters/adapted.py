@@ -1,4 +1,4 @@
-"""What an adapter makes of an outside library's object: a target that says what it claims and where to test it."""
+"""Targets made of another library's objects, with a claim and a pair of neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hockeystick.audits.claims.claim import Claim
 
 
 def pair(neighbours: object) -> tuple[Any, Any]:
-    """Returns two data sets.
+    """Returns ``neighbours`` as a pair of data sets.
 
     Raises:
-      InvalidArgumentError: not two.
+      InvalidArgumentError: it does not have two items.
     """
     found = items("neighbours", neighbours)
     if len(found) != 2:
@@ -27,15 +27,20 @@ def pair(neighbours: object) -> tuple[Any, Any]:
 
 @frozen
 class Adapted:
-    """An outside mechanism as a target that is called once per output.
-
-        verdict = hs.audit(target, claim=target.claim())
+    """Another library's mechanism as a target that returns one output a call.
 
     Attributes:
-      name: library, version and what it is.
-      draw: ``draw(data, rng)`` gives one output; many libraries take their randomness elsewhere and ignore ``rng``.
-      repeatable: whether outputs are a function of data and ``rng``. If not, the seed of a verdict repeats the audit's
-        own choices and not the outputs: another run draws others, and errs at the stated rate *per run*.
+      name: library, version and kind of mechanism.
+      draw: ``draw(data, rng)`` returns one output; many libraries have their own source of randomness and ignore
+        ``rng``.
+      repeatable: whether outputs are a function of data and ``rng``. If not, a verdict's seed repeats the audit's
+        choices but not the outputs, and the error rate holds *per run*.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> target = hs.audits.Adapted("noisy sum", lambda data, rng: sum(data) + rng.laplace(), hs.Claim(1.0), ([1], []))
+      >>> hs.audit(target, samples=200, rng=1).outcome  # the claim and the neighbours are the target's own
+      'inconclusive'
     """
 
     name: str
@@ -58,10 +63,18 @@ class Adapted:
 
 @frozen
 class AdaptedBatch:
-    """An outside mechanism as a target that gives many outputs in one call. Attributes as in :class:`Adapted`.
+    """Another library's mechanism as a target that returns many outputs a call.
 
     Attributes:
-      draw: ``draw(data, rng, runs)`` gives outputs with the runs on the leading axis.
+      name, repeatable: as in :class:`Adapted`.
+      draw: ``draw(data, rng, runs)`` returns outputs with the runs on the leading axis.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> def draw(data, rng, runs):
+      ...     return sum(data) + rng.laplace(size=runs)
+      >>> hs.audit(hs.audits.AdaptedBatch("noisy sum", draw, hs.Claim(1.0), ([1], [])), samples=20_000, rng=1).outcome
+      'consistent'
     """
 
     name: str

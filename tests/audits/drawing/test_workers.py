@@ -300,7 +300,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_left(content: bytes, tmp_pa
     kept = tmp_path / "audit.npz"
     kept.write_bytes(content)
 
-    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+    with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
         once(vectorised, checkpoint=kept)
     assert kept.read_bytes() == content
 

@@ -481,7 +481,7 @@ def test_the_file_of_another_search_is_refused_and_left(change: dict[str, Any], 
 def test_a_file_that_is_no_search_is_refused_and_left(content: bytes, tmp_path: Any) -> None:
     file = tmp_path / "search.jsonl"
     file.write_bytes(content)
-    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+    with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
         search_neighbours(count, Answers(), Claim(1.0), checkpoint=file, **KEPT)
     assert file.read_bytes() == content
 
@@ -585,7 +585,7 @@ def test_a_verdict_that_is_none_is_refused(tmp_path: Any) -> None:
     assert begun.seed == 1 and not begun.left
     with file.open("a") as lines:
         lines.write('{"finalist": 0, "verdict": {"outcome": "perhaps"}}\n')
-    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+    with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
         journal.Journal.at(file, "asked", 1)
 
 

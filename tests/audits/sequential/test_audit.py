@@ -20,7 +20,7 @@ from hockeystick.audits.sequential.audit import sequential_audit
 from hockeystick.audits.sequential.events import FixedEvents, GivenEvents, Memory
 from hockeystick.audits.sequential.game import Game, ladder, looks, next_change
 from hockeystick.audits.sequential.verdict import SequentialVerdict
-from hockeystick.audits.sequential.whole_laws import WAYS, best_factors, smoothed
+from hockeystick.audits.sequential.whole_laws import SMOOTHINGS, best_factors, smoothed
 from hockeystick.audits.targets.calling import TargetError
 
 PAIR = (0.0, 1.0)
@@ -205,7 +205,7 @@ def test_wealth_on_learned_laws_does_not_depend_on_batches(seed: int, sizes: lis
     assert one.log_money is not None and many.log_money is not None
     np.testing.assert_allclose(one.log_money, many.log_money, atol=1e-9)
     (cut,) = events.cuts
-    laws = one.log_money[:, -len(WAYS) :]
+    laws = one.log_money[:, -len(SMOOTHINGS) :]
     assert np.all(np.isfinite(laws[0])) and np.all(np.isinf(laws[1]))
     np.testing.assert_array_equal(
         cut.counts, [np.bincount(events.places(own)[0], minlength=cut.partition.cells) for own in batch(0, 30)]
@@ -218,7 +218,7 @@ def test_wealth_on_learned_laws_does_not_depend_on_batches(seed: int, sizes: lis
     fresh = Game(Claim(0.5), np.array([0.4]), np.full(2, math.inf))
     fresh.change(events)
     assert fresh.log_money is not None
-    np.testing.assert_allclose(laws[0, :, 0] - fresh.log_money[0, -len(WAYS) :, 0], gain, atol=1e-9)
+    np.testing.assert_allclose(laws[0, :, 0] - fresh.log_money[0, -len(SMOOTHINGS) :, 0], gain, atol=1e-9)
     assert fresh.log_totals == pytest.approx(np.zeros(2), abs=1e-9)
 
 
