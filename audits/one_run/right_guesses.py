@@ -139,8 +139,8 @@ def one_run_mu_lower(correct: int, guesses: int, canaries: int, *, confidence: f
 
     Example:
       >>> from hockeystick.audits import one_run_mu_lower
-      >>> round(one_run_mu_lower(69, 100, 100), 1)  # a Gaussian mechanism with mu = 1 gives 69 on average
-      0.3
+      >>> round(one_run_mu_lower(16, 20, 20), 2)  # 16 of 20 is the mean for mu = 1.68
+      0.27
     """
     wrong, guesses, canaries = _counts(correct, guesses, canaries)
     alpha = 1 - real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)

@@ -147,10 +147,14 @@ class EvidenceLedger:
       >>> from hockeystick.audits import Claim, EvidenceLedger
       >>> def half_noise(value, rng, runs):
       ...     return value + rng.laplace(scale=0.5, size=runs)
+      >>> def large(outputs):
+      ...     return outputs > 0.5
       >>> with tempfile.TemporaryDirectory() as folder:
       ...     ledger = EvidenceLedger(f"{folder}/evidence.json", alpha=1e-6)
       ...     for seed in range(3):
-      ...         ledger.audit("sum", half_noise, claim=Claim(1.0), neighbours=(0, 1), samples=80, rng=seed).outcome
+      ...         ledger.audit(
+      ...             "sum", half_noise, claim=Claim(1.0), neighbours=(0, 1), samples=120, rng=seed, events=large
+      ...         ).outcome
       'inconclusive'
       'inconclusive'
       'refuted'

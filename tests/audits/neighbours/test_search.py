@@ -287,7 +287,7 @@ def test_data_sets_that_are_no_neighbours_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="no two data sets that differ"):
         search_neighbours(clipped_sum, equals, Claim(1.0), adjacency=ADD, samples=1000)
     nothing = PairsFrom(random=lambda rng: 3)  # type: ignore[arg-type,return-value]
-    with pytest.raises(InvalidArgumentError, match="no pair"):
+    with pytest.raises(InvalidArgumentError, match="not a pair"):
         search_neighbours(clipped_sum, nothing, Claim(1.0), adjacency=ADD, samples=1000)
 
 

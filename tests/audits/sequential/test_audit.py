@@ -324,7 +324,7 @@ def test_events_that_are_named_are_counted_as_they_come() -> None:
 def test_several_events_that_are_no_bools_are_refused() -> None:
     numbers = GivenEvents.of([lambda x: x > 0.0, lambda x: x])
     assert numbers is not None
-    with pytest.raises(TargetError, match="each must return one bool per output"):
+    with pytest.raises(TargetError, match="each of several events must return one bool per output"):
         numbers.read(np.zeros(4), 4)
 
 
