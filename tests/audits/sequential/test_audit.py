@@ -16,7 +16,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.outputs.reading import read
 from hockeystick.audits.sequential import events as sequential_events
-from hockeystick.audits.sequential.audit import sequential_audit
+from hockeystick.audits.sequential.audit import Run, sequential_audit
 from hockeystick.audits.sequential.events import FixedEvents, GivenEvents, Memory
 from hockeystick.audits.sequential.game import Game, ladder, looks, next_change
 from hockeystick.audits.sequential.verdict import SequentialVerdict
@@ -268,12 +268,30 @@ def response(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
     return np.asarray((rng.random(runs) < math.e / (1 + math.e)) == bool(value))
 
 
+def refuted_at(target: Any, claim: Claim, seed: int, most: int, *, lower: bool) -> int | None:
+    """Number of pairs after which an audit at level 0.1 refutes; None if it does not."""
+    given: dict[str, Any] = {"events": None, "exceptions_as_output": False, "grid": None, "lower": lower}
+    run = Run.of(target, claim=claim, neighbours=PAIR, alpha=0.1, most_samples=most, rng=seed, **given)
+    run.bet()
+    return run.stopped_at
+
+
 def refuted(target: Any, claim: Claim, runs: int, most: int) -> int:
-    """How many of so many audits at level 0.1 refute."""
-    return sum(
-        sequential_audit(target, claim=claim, neighbours=PAIR, alpha=0.1, most_samples=most, rng=seed).refuted
-        for seed in range(runs)
-    )
+    """Number of audits that refute, of ``runs`` without a lower bound: see the next test."""
+    return sum(refuted_at(target, claim, seed, most, lower=False) is not None for seed in range(runs))
+
+
+@pytest.mark.statistical
+def test_a_claim_is_refuted_at_the_same_time_with_and_without_a_lower_bound() -> None:
+    for target, claim in (
+        (half, Claim(1.0)),
+        (fair, Claim(0.7)),
+        (normal, Claim.curve(accounting.Gaussian(2.0), 1e-5)),
+    ):
+        for seed in range(2):
+            stops = [refuted_at(target, claim, seed, 150, lower=lower) for lower in (True, False)]
+            assert stops[0] == stops[1]
+    assert stops[0] is not None
 
 
 @pytest.mark.statistical
