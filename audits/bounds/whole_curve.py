@@ -6,7 +6,7 @@ sets for the pairs (P, Q) of probabilities of such events, which hold *together*
 every measure of privacy that cannot grow when an output is reduced to "did the event happen" (data processing):
 
 * delta(epsilon) >= P - e^epsilon Q, and epsilon(delta) by inversion (Dwork & Roth 2014; total variation is delta(0));
-* mu >= Phi^-1(P) - Phi^-1(Q), as a test of N(0, 1) against N(mu, 1) (Dong, Roth & Su 2022, Def. 2.6);
+* mu >= Phi^-1(P) - Phi^-1(Q), since no test of N(0, 1) against N(mu, 1) exceeds mu (Dong, Roth & Su 2022, Def. 2.6);
 * the Rényi divergence of order a, at least that of two coins P and Q (van Erven & Harremoës 2014, Thm 1);
 * rho >= sup over a of that divergence / a (Bun & Steinke 2016, Def. 1.1);
 * the trade-off function, at most 1 - P at Q.

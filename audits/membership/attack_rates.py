@@ -195,7 +195,7 @@ def membership_attack(
     """
     trained = training(train)
     if len(examples) < 4:
-        raise InvalidArgumentError("examples", examples, f"are {len(examples)}", "give at least 4")
+        raise InvalidArgumentError("examples", examples, f"has {len(examples)} examples", "give at least 4")
     compares = attack in ("lira", "lira-offline", "difference")
     if not compares and attack not in ("loss", "logit"):
         raise InvalidArgumentError("attack", attack, "is unknown", "use 'loss', 'logit', 'lira', 'lira-offline', ...")

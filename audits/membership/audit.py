@@ -104,7 +104,7 @@ class Examples:
           InvalidArgumentError: the features have different shapes, or only one of the two has labels.
         """
         if self.features.shape[1:] != other.features.shape[1:] or (self.labels is None) != (other.labels is None):
-            raise InvalidArgumentError("other", other, "are examples of another kind", "give the same features")
+            raise InvalidArgumentError("other", other, "has other features or labels", "give the same shape")
         features = np.concatenate([self.features, other.features])
         if self.labels is None or other.labels is None:
             return Examples(features)
@@ -126,7 +126,7 @@ def mislabelled_canary(examples: Examples, index: int) -> Examples:
     index = integer("index", index, low=0, high=len(examples) - 1)
     kinds = np.unique(examples.labels) if examples.labels is not None else np.empty(0)
     if examples.labels is None or len(kinds) < 2:
-        raise InvalidArgumentError("examples", examples, "have no second label", "give examples of several classes")
+        raise InvalidArgumentError("examples", examples, "has no second label", "give examples of several classes")
     found = examples.take([index])
     other = kinds[(int(np.searchsorted(kinds, examples.labels[index])) + 1) % len(kinds)]
     return attrs.evolve(found, labels=np.array([other], dtype=examples.labels.dtype))
@@ -149,7 +149,7 @@ def outlying_canary(examples: Examples, rng: np.random.Generator, *, distance: f
     """
     distance = real("distance", distance, low=0.0, low_open=True)
     if not len(examples):
-        raise InvalidArgumentError("examples", examples, "are none", "give at least one")
+        raise InvalidArgumentError("examples", examples, "is empty", "give at least one example")
     spread = examples.features.std(axis=0)
     signs = np.where(rng.random(spread.shape) < 0.5, -1.0, 1.0)
     features = examples.features.mean(axis=0) + distance * np.where(spread > 0, spread, 1.0) * signs

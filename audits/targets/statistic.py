@@ -2,7 +2,7 @@
 
 The statistic is an event, a score, or the likelihood ratio of the two output laws. Hardly any samples are then needed
 for the search, and the audit comes near the limit of Neyman and Pearson. A statistic is post-processing, so any
-statistic leaves the false-alarm rate as it is; a bad one only detects nothing.
+statistic preserves the false-alarm rate; a bad one only detects nothing.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class WithStatistics:
         if not offers_statistics(self.target):
             raise InvalidArgumentError(
                 "target", self.target, f"has neither {RATIO}(outputs, d0, d1) nor {STATISTICS}(outputs)",
-                "audit it as it is",
+                "audit the target itself",
             )  # fmt: skip
         called = Target.of(self.target)
         if not called.vectorised:

@@ -259,7 +259,7 @@ def test_targets_that_know_nothing_are_left_alone() -> None:
     assert with_statistics(plain, (0, 1)) is plain
     assert with_statistics(max, (0, 1)) is max
     assert isinstance(with_statistics(Shifted(), (0, 1)), WithStatistics)
-    with pytest.raises(InvalidArgumentError, match="neither log_likelihood_ratio.*audit it as it is"):
+    with pytest.raises(InvalidArgumentError, match="neither log_likelihood_ratio.*audit the target itself"):
         WithStatistics(plain, 0, 1)
 
 
