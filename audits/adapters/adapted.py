@@ -26,7 +26,26 @@ def pair(neighbours: object) -> tuple[Any, Any]:
 
 
 @frozen
-class Adapted:
+class _Declared:
+    """Base class of targets with a claim and a pair of neighbouring data sets."""
+
+    name: str
+    draw: Callable[..., Any] = field(repr=False)
+    _claim: Claim
+    _neighbours: tuple[Any, Any] = field(converter=pair)
+    repeatable: bool = field(default=False, kw_only=True)
+
+    def claim(self) -> Claim:
+        """Returns the library's claim for its mechanism, at the distance of the neighbours."""
+        return self._claim
+
+    def worst_case_neighbours(self) -> tuple[Any, Any]:
+        """Returns the caller's pair, or else a canonical one: the farthest apart that the claim covers."""
+        return self._neighbours
+
+
+@frozen
+class Adapted(_Declared):
     """Another library's mechanism as a target that returns one output a call.
 
     Attributes:
@@ -43,26 +62,12 @@ class Adapted:
       'inconclusive'
     """
 
-    name: str
-    draw: Callable[[Any, np.random.Generator], Any] = field(repr=False)
-    _claim: Claim
-    _neighbours: tuple[Any, Any] = field(converter=pair)
-    repeatable: bool = field(default=False, kw_only=True)
-
     def __call__(self, data: Any, rng: np.random.Generator) -> Any:
         return self.draw(data, rng)
 
-    def claim(self) -> Claim:
-        """Returns what the library says of its mechanism, on data sets as far apart as the neighbours are."""
-        return self._claim
-
-    def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns the pair that was given, or else a canonical one: the furthest apart that the claim covers."""
-        return self._neighbours
-
 
 @frozen
-class AdaptedBatch:
+class AdaptedBatch(_Declared):
     """Another library's mechanism as a target that returns many outputs a call.
 
     Attributes:
@@ -77,20 +82,6 @@ class AdaptedBatch:
       'consistent'
     """
 
-    name: str
-    draw: Callable[[Any, np.random.Generator, int], Any] = field(repr=False)
-    _claim: Claim
-    _neighbours: tuple[Any, Any] = field(converter=pair)
-    repeatable: bool = field(default=False, kw_only=True)
-
     def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
         """Returns ``runs`` outputs on data set ``value``, with the runs on the leading axis."""
         return self.draw(value, rng, runs)
-
-    def claim(self) -> Claim:
-        """Returns what the library says of its mechanism, on data sets as far apart as the neighbours are."""
-        return self._claim
-
-    def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns the pair that was given, or else a canonical one: the furthest apart that the claim covers."""
-        return self._neighbours
