@@ -7,7 +7,7 @@ with probability q, else N(0, sigma^2). The score is the log-likelihood ratio of
 few short trainings give a bound near the accountant's epsilon, and reveal too little noise, missing clipping, or steps
 that were not counted.
 
-A training loop changes in one line, ``canary.step(optimizer)`` instead of ``optimizer.step()``:
+A training loop changes in one line, ``canary.step(optimizer)`` instead of ``optimizer.step()``::
 
     def train(canary):
         model, engine = torch.nn.Linear(8, 2), PrivacyEngine()

@@ -235,7 +235,7 @@ def test_all_statements_about_a_tight_mechanism_hold_together(mechanism: str, me
     above = drawn[..., ::-1].cumsum(axis=-1)[..., ::-1]
     inside = [above[..., cell] if side == 1 else 30 - above[..., cell] for side, cell in events]
     happened = np.stack([own[:, [side, 1 - side]] for own, (side, _) in zip(inside, events, strict=True)], axis=1)
-    truth, known, wrong = facts(event), {}, 0
+    truth, wrong, known = facts(event), 0, dict[tuple[int, ...], bool]()
     for counts, by_event in zip(drawn, happened, strict=True):
         # each statement is the best that any one event gives: it is wrong if that of some event is
         keys = [(i, *own) for i, own in enumerate(by_event.tolist())]
