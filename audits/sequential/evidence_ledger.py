@@ -153,7 +153,7 @@ class EvidenceLedger:
       ...     ledger = EvidenceLedger(f"{folder}/evidence.json", alpha=1e-6)
       ...     for seed in range(3):
       ...         ledger.audit(
-      ...             "sum", half_noise, claim=Claim(1.0), neighbours=(0, 1), samples=120, rng=seed, events=large
+      ...             "sum", half_noise, claim=Claim(1.0), neighbours=(0, 1), samples=240, rng=seed, events=large
       ...         ).outcome
       'inconclusive'
       'inconclusive'
